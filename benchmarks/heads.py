@@ -56,7 +56,7 @@ from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSe
 from bertcnn.training.batches import Examples
 from bertcnn.training.features import Features, TokenizedRows, keras_embed
 from bertcnn.training.head import fit_head
-from bertcnn.training.recipes import fit_everything
+from bertcnn.training.recipes import fit_with_encoder
 from bertcnn.training.start import load_start
 from bertcnn.training.training_data import RunOptions, TrainingData
 
@@ -406,7 +406,7 @@ def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Pa
         head = new_head(kind, start.encoder.settings.width, len(classes), HeadSettings(), seed)
         changed = settings.model_copy(update={"head_multiplier": settings.head_multiplier * share})
         learn, choose, ask = part(division.learn), part(division.choose), part(division.ask)
-        result = fit_everything(
+        result = fit_with_encoder(
             start.encoder, head, TrainingData(learn, choose), changed, RunOptions(seed, Silent())
         )
         model = BertCnn(start.encoder, head)

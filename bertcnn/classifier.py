@@ -229,6 +229,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         train_part, valid_part = (
             rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out)
         )
+        changes = {**start.changes, **changes}
         recipe, reason, changes = self._choose(start, train_part.rows, len(classes), changes)
         progress.note(f"recipe {recipe}: {reason}")
         settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)

@@ -432,7 +432,22 @@ class TrainingSettings(Settings):
         1,
         description=(
             "trainings from the same start with the rows in different orders, whose weights are"
-            " averaged (Wortsman et al. 2022); 2 by default for full"
+            " averaged (Wortsman et al. 2022)"
+        ),
+    )
+    averaged_share: Fraction = Field(
+        0.0,
+        description=(
+            "the weights are the mean of those in this last share of the steps (Izmailov et al."
+            " 2018); 0: those of the last step"
+        ),
+    )
+    frozen_share: Fraction = Field(
+        0.0,
+        description=(
+            "full only: share of the encoder's layers, the lowest, that stay as they are, and its"
+            " embeddings with them (Lee et al. 2019); by default none where the encoder is not"
+            " known to be a sentence encoder"
         ),
     )
     batch_size: Count = Field(32, description="rows per batch")
@@ -524,6 +539,10 @@ class TrainingSettings(Settings):
         ),
     )
 
+    def frozen_layers(self, layers: int) -> int:
+        """How many of an encoder's layers stay as they are; rounded down."""
+        return int(self.frozen_share * layers)
+
     def epochs_of(self, steps: int) -> int:
         """Number of epochs, if each has `steps` steps.
 
@@ -532,7 +551,7 @@ class TrainingSettings(Settings):
         return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 
-FULL = TrainingSettings(trainings=2)
+FULL = TrainingSettings(epochs=6, averaged_share=0.6, frozen_share=0.5)
 FROZEN = TrainingSettings(
     epochs=4,
     fewest_steps=300,

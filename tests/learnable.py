@@ -27,12 +27,12 @@ def make_rows():
     return make
 
 
-def new_encoder(*, packed=False):
+def new_encoder(*, packed=False, layers=1):
     """The same small encoder each time."""
     shape = EncoderSettings(
         vocabulary_size=150,
         width=16,
-        layers=1,
+        layers=layers,
         heads=2,
         feed_forward_width=32,
         max_positions=24,

@@ -141,6 +141,8 @@ class Report:
         kept_epoch: whose weights were kept.
         trainings: the model has the mean of so many trainings' weights; the curves are the first
             one's.
+        averaged: whether the model has the mean of the weights in its training's last steps, and
+            not those of an epoch.
         spurious_tokens: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
         several: whether a row may have several labels.
@@ -159,6 +161,7 @@ class Report:
     epochs: tuple[Epoch, ...] = ()
     kept_epoch: int = 0
     trainings: int = 1
+    averaged: bool = False
     spurious_tokens: tuple[SpuriousToken, ...] | None = None
     examples: ExampleGroups | None = None
     multi_label: bool = False
@@ -290,8 +293,8 @@ def _charts(report: Report) -> dict[str, Chart]:
             ],
         )
         found["scores"] = draw(
-            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs; epoch"
-            f" {report.kept_epoch} is kept",
+            f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs"
+            + ("" if report.averaged else f"; epoch {report.kept_epoch} is kept"),
             epoch,
             Axis(
                 "on the validation rows",

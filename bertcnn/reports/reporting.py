@@ -164,6 +164,8 @@ class Measured:
         kept_epoch: whose weights were kept.
         trainings: the model has the mean of so many trainings' weights; the curves are the first
             one's.
+        averaged: whether the model has the mean of the weights in its training's last steps, and
+            not those of an epoch.
         held_back: bool [rows], which rows are never automatic, being out of scope or nearly so; by
             default none.
     """
@@ -174,6 +176,7 @@ class Measured:
     epochs: tuple[Epoch, ...]
     kept_epoch: int
     trainings: int = 1
+    averaged: bool = False
     held_back: np.ndarray | None = None
 
 
@@ -269,6 +272,7 @@ def training_report(
         epochs=measured.epochs,
         kept_epoch=measured.kept_epoch,
         trainings=measured.trainings,
+        averaged=measured.averaged,
         spurious_tokens=find_spurious_tokens(
             learned.texts,
             learned.cells,

@@ -153,6 +153,7 @@ class TrainedModel:
                 "measured_on": "validation rows",
                 "kept_epoch": result.kept_epoch,
                 "trainings": result.trainings,
+                "averaged": result.averaged,
                 "calibration": calibration.to_json(),
                 "decisions": automation(decisions).to_json(),
                 "epochs": [asdict(one) for one in epochs],
@@ -175,7 +176,13 @@ class TrainedModel:
             held_out=_rows(valid),
             strange=strange,
             measured=Measured(
-                judged, figures, calibration, epochs, result.kept_epoch, result.trainings
+                judged,
+                figures,
+                calibration,
+                epochs,
+                result.kept_epoch,
+                result.trainings,
+                averaged=result.averaged,
             ),
             origin=origin,
         )

@@ -1,8 +1,9 @@
-"""The training loop; several trainings from one start, their weights averaged.
+"""The training loop, and the mean of the weights it passes through.
 
-Weights trained from the same start on different orders of the rows lie in one basin. Their mean is
-better than each of them, and scoring takes no longer than with one (Wortsman et al. 2022, "Model
-soups"). What it gains is in docs/benchmarks.
+The weights of a training's last steps lie in one basin. Their mean is better than each of them, and
+scoring takes no longer than with one (Izmailov et al. 2018, "Averaging Weights Leads to Wider
+Optima and Better Generalization"). The same holds for several trainings from one start on different
+orders of the rows (Wortsman et al. 2022, "Model soups"). What both gain is in docs/benchmarks.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ from bertcnn.wording import count
 
 logger = logging.getLogger(__name__)
 
+_TAKEN = 100  # weights of as many steps would make up the mean if it were over the whole training
+
 
 @dataclass
 class Trainer:
     """Trains `model` in place, by `run`.
 
-    It ends with the weights of the last epoch that is not clearly worse than the best one. Of
-    several trainings the first one finds that epoch, the others end with it, and the model gets the
-    mean of their weights, unless that is clearly worse than the first one's.
+    It ends with the mean of the weights in the last steps, if `settings` say so and that is not
+    clearly worse than the best epoch; else with the weights of the last epoch that is not clearly
+    worse than the best one. Of several trainings the first one finds that epoch, the others end
+    with it, and the model gets the mean of their weights, unless that is clearly worse than the
+    first one's.
 
     Args:
         model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
@@ -53,7 +58,7 @@ class Trainer:
             macro-F1.
         savepoints: where the training is saved from time to time, and goes on from; by default it
             is not.
-        like: a result on fewer rows, to be repeated: the same epoch and number of trainings,
+        like: a result on fewer rows, to be repeated: the same epoch, mean and number of trainings,
             whatever the validation rows say; by default they choose.
         deadline: where the epochs left would end after it, the second training is left out, or
             training ends with the epoch that is over; by default there is none.
@@ -85,6 +90,9 @@ class Trainer:
             )
         self.epochs = settings.epochs_of(self.steps)
         steps = self.steps * self.epochs
+        share = settings.averaged_share if self.like is None or self.like.averaged else 0.0
+        # the steps after which weights are taken into the mean, the last one among them
+        self.late = range(steps, math.ceil((1.0 - share) * steps), -max(1, steps // _TAKEN))
         schedule = WarmupLinearDecay(
             settings.learning_rate, int(steps * settings.warmup_fraction), steps
         )
@@ -125,10 +133,10 @@ class Trainer:
         for number in range(first, self.trainings + 1):
             if not self._train(number, goes_on=saved is not None and number == first):
                 break
+            if number == 1:
+                self._keep_mean()
             if several:
-                self.state.ends_training(
-                    self.state.kept_weights if number == 1 else extract(model.trainable_variables)
-                )
+                self.state.ends_training(self._trained(number))
                 restore_state(start, model, optimizer)
         assign(model.trainable_variables, self.state.kept_weights, error=TrainingError)
         result = FitResult(
@@ -136,6 +144,7 @@ class Trainer:
             self.state.kept_epoch,
             self.state.kept_logits,
             self.padded_lengths,
+            averaged=self.state.averaged,
         )
         ended = self.state.training - 1
         return self._averaged(result, ended) if ended > 1 else result
@@ -169,6 +178,32 @@ class Trainer:
                 self._evaluate_epoch()
             state.epoch, state.losses = state.epoch + 1, []
         return True
+
+    def _trained(self, number: int) -> dict[str, np.ndarray]:
+        """The weights that a training has ended with, by name."""
+        state = self.state
+        if number == 1:
+            return state.kept_weights
+        return state.late_weights if state.averaged else extract(self.model.trainable_variables)
+
+    def _keep_mean(self) -> None:
+        """Keep the mean of the last steps' weights, unless it is clearly worse than the best epoch.
+
+        The model has these weights, or any others, afterwards.
+        """
+        state = self.state
+        if not state.late_steps:
+            return
+        assign(self.model.trainable_variables, state.late_weights, error=TrainingError)
+        logits = self._valid_logits()
+        macro_f1, _ = self.valid.evaluate(logits)
+        if self.like is not None or state.is_as_good(macro_f1, len(self.valid.labels)):
+            state.averaged = True
+            state.kept_epoch, state.kept_logits, state.kept_weights = (
+                state.epoch - 1,
+                logits,
+                state.late_weights,
+            )
 
     def _is_late(self, epochs: int) -> bool:
         """Whether so many more epochs, as fast as the last one, would end after the deadline."""
@@ -216,6 +251,8 @@ class Trainer:
             state.losses.append(
                 _finite(self.step(inputs, targets, row_weights), len(state.losses) + 1)
             )
+            if self.steps * (state.epoch - 1) + len(state.losses) in self.late:
+                state.ends_late_step(extract(self.model.trainable_variables))
             if self.savepoints is not None:
                 done = self.steps * (self.epochs * (state.training - 1) + state.epoch - 1) + len(
                     state.losses

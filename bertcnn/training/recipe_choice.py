@@ -25,7 +25,9 @@ _TRAINED, _COMPILED = (
     # the share of a matrix product's speed that training on real tokens has, and what compiling
     # costs in its FLOPs
 )
-_FROZEN = 0.25  # of the time of an epoch of `full`, which `frozen` takes for everything, measured
+# of the time of an epoch in which all layers learn, which `frozen` takes for everything, measured
+_FROZEN = 0.25
+_BACKWARD = 2 / 3  # of a step's work: what a layer that stays as it is does not cost
 _PRODUCT, _TIMES = (
     (
         1024,
@@ -69,10 +71,10 @@ def choose_recipe(
 ) -> RecipeChoice:
     """`few-shot` where rows are few, else `full` if it should end in time, else `frozen`.
 
-    Where `full` as it is by default would not end soon, it takes fewer trainings, then fewer
-    epochs, as long as these are steps enough for the labels: even then it is better than `frozen`,
-    or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon
-    either, a part is learned from.
+    Where `full` as it is by default would not end soon, it takes fewer epochs (and only one
+    training), as long as these are steps enough for the labels: even then it is better than
+    `frozen`, or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end
+    soon either, a part is learned from.
 
     How long it would take is estimated with the usual speed of today's machines, so that the same
     rows always get the same recipe; only where `settings` have a time budget this machine is
@@ -93,7 +95,7 @@ def choose_recipe(
     weights = sum(
         int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
     )
-    work = 6.0 * weights * tokens * settings.epochs
+    work = 6.0 * weights * tokens * settings.epochs * _work_share(settings)
     device = "a GPU" if on_gpu() else "this CPU"
     if settings.time_budget is None or on_gpu():
         compiling, seconds = 0.0, work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
@@ -162,7 +164,11 @@ class CostEstimate:
             return RecipeChoice("few-shot", f"only {rows}")
         plans = list(self._plans())
         plan = next(filter(self._is_in_time, plans), None)
-        if plan is None and self._rows_in_time(_FROZEN) < self.rows and self.fewest_epochs is None:
+        if (
+            plan is None
+            and self._rows_in_time(_FROZEN / _work_share(self.settings)) < self.rows
+            and self.fewest_epochs is None
+        ):
             plan = self._on_a_part()
         return self._frozen(plans) if plan is None else self._full(plan, per_label)
 
@@ -276,11 +282,18 @@ class CostEstimate:
             reason += f", {costs[1]} at least"
         if budget is not None:
             reason += f", {budget:g} are allowed"
-        part = max(_rounded_down(self._rows_in_time(_FROZEN)), self._few)
+        part = max(
+            _rounded_down(self._rows_in_time(_FROZEN / _work_share(self.settings))), self._few
+        )
         if self.fewest_epochs is not None or part >= self.rows:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"
         return RecipeChoice("frozen", reason, {"most_rows": part})
+
+
+def _work_share(settings: TrainingSettings) -> float:
+    """The work of a step, as a share of one in which all layers learn."""
+    return 1.0 - _BACKWARD * settings.frozen_share
 
 
 def product_speed() -> float:

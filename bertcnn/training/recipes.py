@@ -1,4 +1,4 @@
-"""The recipes: `full` trains everything, `frozen` the head, `few-shot` for few rows."""
+"""The recipes: `full` trains encoder and head, `frozen` the head, `few-shot` for few rows."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def train(
     if run.head_weights is not None:
         assign(cnn_head.weights, run.head_weights, error=TrainingError)
     if recipe == "full":
-        result = fit_everything(encoder, cnn_head, data, settings, run)
+        result = fit_with_encoder(encoder, cnn_head, data, settings, run)
     elif recipe == "frozen":
         result = train_head(run.embed_with(encoder), cnn_head, data, settings, run)
     else:
@@ -82,12 +82,13 @@ def train(
     return BertCnn(encoder, cnn_head, name="classifier"), result
 
 
-def fit_everything(
+def fit_with_encoder(
     encoder: Bert, head: CnnHead, data: TrainingData, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
     """Train encoder and head, on the pieces that occur, as the recipe `full` does.
 
-    Both end with the trained weights; see `Trainer`.
+    The lowest layers stay as they are if `settings` say so. Both end with the trained weights; see
+    `Trainer`.
     """
     train, valid = data.train, data.valid
     small, used = on_used_pieces(
@@ -96,6 +97,7 @@ def fit_everything(
         settings.attention_dropout,
         packed=settings.packed,
     )
+    freeze(small, settings.frozen_layers(encoder.settings.layers))
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
 
     def examples(rows: TokenizedRows) -> Examples:
@@ -126,3 +128,14 @@ def fit_everything(
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)
     return result
+
+
+def freeze(encoder: Bert, layers: int) -> None:
+    """Leave the lowest layers out of training, and with one or more of them the embeddings.
+
+    They get no gradient, so a step takes less time. Dropout stays as it is.
+    """
+    if layers:
+        encoder.get_layer("embeddings").trainable = False
+    for place in range(layers):
+        encoder.get_layer(f"layer_{place}").trainable = False

@@ -171,6 +171,7 @@ def _as_parts(
         "kept_epoch": result.kept_epoch,
         "padded_lengths": list(result.padded_lengths),
         "trainings": result.trainings,
+        "averaged": result.averaged,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
     arrays = {
@@ -196,6 +197,7 @@ def _of_parts(
         tensors["float32_logits"],
         tuple(details["padded_lengths"]),
         trainings=details["trainings"],
+        averaged=details["averaged"],
     )
     record = None if details["record"] is None else EngineRecord(**details["record"])
     answered = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,14 @@ class Start:
     encoder: Bert
     tokenizer: WordPieceTokenizer
     sentence_encoder: bool
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is changed in the settings for this encoder.
+
+        No layer of an encoder that has yet to learn what texts mean stays as it is.
+        """
+        return {} if self.sentence_encoder else {"frozen_share": 0.0}
 
 
 def load_start(

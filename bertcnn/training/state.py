@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_WEIGHTS = ("kept", "mean")
+_WEIGHTS = ("kept", "mean", "late")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class FitResult:
             rows were added to the training rows in the end; all the rest is from before that.
         pseudo_labelled: rows without a label that were learned from with pseudo-labels.
         trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
+        averaged: whether they are the mean of those in the last steps, and not one epoch's;
+            `kept_epoch` is then the last one.
     """
 
     epochs: tuple[EpochFigures, ...]
@@ -48,6 +50,7 @@ class FitResult:
     refit_logits: np.ndarray | None = None
     pseudo_labelled: int = 0
     trainings: int = 1
+    averaged: bool = False
 
     @property
     def model_logits(self) -> np.ndarray:
@@ -70,12 +73,25 @@ class TrainingState:
     training: int = 1
     # of the trainings that have ended
     mean_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    # of the last steps of the training under way
+    late_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    late_steps: int = 0
+    averaged: bool = False
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """As a savepoint keeps it."""
         details = {
             name: getattr(self, name)
-            for name in ("epoch", "losses", "best_epoch", "best_macro_f1", "kept_epoch", "training")
+            for name in (
+                "epoch",
+                "losses",
+                "best_epoch",
+                "best_macro_f1",
+                "kept_epoch",
+                "training",
+                "late_steps",
+                "averaged",
+            )
         }
         weights = {
             f"{kind}/{name}": value
@@ -91,7 +107,7 @@ class TrainingState:
     def of_parts(cls, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
         """What `parts` gave."""
         history = [EpochFigures(**figures) for figures in details.pop("history")]
-        kept, mean = (
+        kept, mean, late = (
             {
                 name.removeprefix(f"{kind}/"): value
                 for name, value in tensors.items()
@@ -105,6 +121,7 @@ class TrainingState:
             kept_logits=tensors["kept_logits"],
             kept_weights=kept,
             mean_weights=mean,
+            late_weights=late,
         )
 
     def is_over(self, patience: int | None) -> bool:
@@ -117,11 +134,14 @@ class TrainingState:
 
     def ends_training(self, weights: dict[str, np.ndarray]) -> None:
         """Takes the weights of a training into the mean, and begins another one."""
-        mean, share = self.mean_weights or weights, np.float32(1 / self.training)
-        self.mean_weights = {
-            name: mean[name] + share * (value - mean[name]) for name, value in weights.items()
-        }
+        self.mean_weights = _mean(self.mean_weights, weights, self.training)
         self.training, self.epoch, self.losses = self.training + 1, 1, []
+        self.late_weights, self.late_steps = {}, 0
+
+    def ends_late_step(self, weights: dict[str, np.ndarray]) -> None:
+        """Takes the weights after one of the last steps into their mean."""
+        self.late_steps += 1
+        self.late_weights = _mean(self.late_weights, weights, self.late_steps)
 
     def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
         """Whether to keep this epoch's weights.
@@ -144,3 +164,14 @@ class TrainingState:
         """
         share = min(self.best_macro_f1, (rows + 2) / (rows + 4))
         return macro_f1 >= self.best_macro_f1 - math.sqrt(share * (1.0 - share) / rows)
+
+
+def _mean(
+    mean: dict[str, np.ndarray], weights: dict[str, np.ndarray], number: int
+) -> dict[str, np.ndarray]:
+    """The mean of so many weights, from that of all but the last, which are `weights`."""
+    share = np.float32(1 / number)
+    return {
+        name: mean[name] + share * (value - mean[name]) if mean else value
+        for name, value in weights.items()
+    }

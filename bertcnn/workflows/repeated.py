@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -93,15 +94,19 @@ class HeadTrials:
 class FullTrials:
     """Trials at the recipe `full`; each starts from the weights that `encoder` has now.
 
-    A trial is one training: what is best for one is taken to be best for two, in half the time.
+    A trial is one training: what is best for one is taken to be best for several.
 
     Args:
         encoder: stays as it is.
         rows: of which trials take parts.
+        changes: to the settings of each trial; by default none.
     """
 
-    def __init__(self, encoder: Bert, rows: TokenizedRows) -> None:
+    def __init__(
+        self, encoder: Bert, rows: TokenizedRows, changes: Mapping[str, Any] | None = None
+    ) -> None:
         self._settings, self._seed, self._rows = encoder.settings, encoder.seed, rows
+        self._changes = {"trainings": 1, **(changes or {})}
         self._weights = extract(encoder.weights)
 
     def __call__(self, trial: Trial, progress: Progress) -> FitResult:
@@ -109,7 +114,7 @@ class FullTrials:
         encoder = Bert(self._settings, seed=self._seed)
         assign(encoder.weights, self._weights, error=TrainingError)
         parts = self._rows.of(trial.train), self._rows.of(trial.valid)
-        once = trial.settings.model_copy(update={"trainings": 1})
+        once = trial.settings.model_copy(update=self._changes)
         run = RunOptions(trial.seed, progress)
         _, result = train(encoder, TrainingData(*parts), trial.head, "full", once, run)
         return result

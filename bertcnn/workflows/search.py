@@ -24,6 +24,7 @@ from bertcnn.settings import FULL, Recipe
 from bertcnn.storage.files import check_file_target
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipe_choice import choose_recipe
+from bertcnn.training.recipes import recipe_settings
 from bertcnn.training.savepoints import digest
 from bertcnn.training.start import Start, check_seed, load_start
 from bertcnn.workflows.clock import Clock
@@ -191,6 +192,7 @@ def _recipe(
             tokens,
             len(train),
             classes,
+            recipe_settings("full", start.changes),
             fewest_epochs=FULL.epochs,
             sentence_encoder=known,
         )
@@ -211,7 +213,7 @@ def _attempts(
 ) -> AbstractContextManager[Trials]:
     attempts: Trials
     if recipe == "full":
-        attempts = FullTrials(start.encoder, rows)
+        attempts = FullTrials(start.encoder, rows, start.changes)
     else:
         attempts = HeadTrials(
             start.encoder, rows, embed_on_cpu(start.encoder, start.tokenizer.pad_id), path, clock

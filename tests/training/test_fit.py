@@ -273,6 +273,92 @@ def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_row
     assert np.abs(outcomes[0] - outcomes[1]).max() > 1e-3
 
 
+# === The mean of the last steps ===
+
+
+@pytest.fixture(scope="module")
+def late(make_rows, vector_examples):
+    """Rows, the settings of a training that averages, and what it gives."""
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    settings = SETTINGS.model_copy(
+        update={"epochs": 4, "learning_rate": 0.005, "averaged_share": 0.3}
+    )
+    return parts, settings, run(*parts, settings)
+
+
+def test_the_weights_are_the_mean_of_those_after_the_last_steps(late):
+    parts, settings, (model, result) = late
+    seen = []
+
+    class Watching(Trainer):
+        def __post_init__(self):
+            super().__post_init__()
+            step = self.step
+
+            def watched(*batch):
+                loss = step(*batch)
+                seen.append(extract(self.model.trainable_variables))
+                return loss
+
+            self.step = watched
+
+    unaveraged = settings.model_copy(update={"averaged_share": 0.0})
+    Watching(head(), *parts, unaveraged, layers=0, seed=0, progress=Silent()).run()
+    assert len(seen) == 8 * 4
+    last = seen[23:]  # 30 % of 32 steps are 9.6
+    for name, value in extract(model.trainable_variables).items():
+        mean = np.mean([weights[name] for weights in last], axis=0, dtype=np.float64)
+        np.testing.assert_allclose(value, mean, rtol=0, atol=1e-6)
+    assert (result.averaged, result.kept_epoch) == (True, 4)
+    logits = Forward(model, result.padded_lengths).rows(parts[1].collate, parts[1].lengths)
+    np.testing.assert_allclose(result.valid_logits, logits, rtol=0, atol=1e-6)
+
+
+def test_a_long_training_averages_every_hundredth_of_its_steps(make_rows, vector_examples):
+    rows = vector_examples(make_rows(60, 0))
+    settings = SETTINGS.model_copy(update={"epochs": 50, "averaged_share": 0.6})
+    trainer = Trainer(head(), rows, rows, settings, layers=0, seed=0, progress=Silent())
+    assert (list(trainer.late)[:2], len(trainer.late)) == ([400, 396], 60)
+
+
+def test_a_mean_that_is_clearly_worse_than_the_best_epoch_is_not_kept(late, monkeypatch):
+    parts, settings, _ = late
+    once, expected = run(*parts, settings.model_copy(update={"averaged_share": 0.0}))
+    takes = TrainingState.ends_late_step
+    monkeypatch.setattr(
+        TrainingState,
+        "ends_late_step",
+        lambda story, weights: takes(story, {name: -value for name, value in weights.items()}),
+    )
+    for trainings in (1, 2):
+        model, result = run(*parts, settings.model_copy(update={"trainings": trainings}))
+        assert not result.averaged
+        if trainings == 1:
+            np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
+            for name, value in extract(once.weights).items():
+                np.testing.assert_array_equal(extract(model.weights)[name], value)
+
+
+def test_several_trainings_are_averaged_by_their_means(late):
+    parts, settings, (one, _) = late
+    two, result = run(*parts, settings.model_copy(update={"trainings": 2}))
+    assert (result.averaged, result.trainings) == (True, 2)
+    plain, _ = run(*parts, settings.model_copy(update={"trainings": 2, "averaged_share": 0.0}))
+    ends, means, both = extract(plain.weights), extract(one.weights), extract(two.weights)
+    for name, value in both.items():
+        assert (value != means[name]).any()
+        assert (value != ends[name]).any()
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_a_result_is_repeated_with_its_mean_or_without(late, averaged):
+    parts, settings, (_, expected) = late
+    like = replace(expected, averaged=averaged)
+    again = Trainer(head(), *parts, settings, layers=0, seed=0, progress=Silent(), like=like).run()
+    assert again.averaged == averaged
+    assert (again.valid_logits == expected.valid_logits).all() == averaged
+
+
 def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):
     rows = vector_examples(make_rows(16, 0))
     message = (

@@ -8,6 +8,9 @@ from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
 from bertcnn.training.recipe_choice import CostEstimate, choose_recipe
 
+# the arithmetic below is of two trainings of five epochs in which all layers learn
+SETTINGS = FULL.model_copy(update={"epochs": 5, "trainings": 2, "frozen_share": 0.0})
+
 
 @pytest.fixture(scope="module")
 def shape():
@@ -97,7 +100,7 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
         tokens=20_000,
         rows=1000,
         classes=2,
-        settings=FULL.model_copy(update={"time_budget": minutes}),
+        settings=SETTINGS.model_copy(update={"time_budget": minutes}),
     )
     assert choice.recipe == recipe
     assert re.search(
@@ -194,8 +197,8 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
         200,
         2,
         seconds,
-        FULL.model_copy(update={"trainings": 1, **changes}),
-        fewest_epochs=FULL.epochs,
+        SETTINGS.model_copy(update={"trainings": 1, **changes}),
+        fewest_epochs=SETTINGS.epochs,
         sentence_encoder=False,
     ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
@@ -255,14 +258,19 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
 )
 def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
     choice = CostEstimate(
-        200, 2, seconds, FULL.model_copy(update=changes), fewest_epochs=2, sentence_encoder=False
+        200,
+        2,
+        seconds,
+        SETTINGS.model_copy(update=changes),
+        fewest_epochs=2,
+        sentence_encoder=False,
     ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
 def test_compiling_takes_as_long_for_few_epochs():
-    limited = FULL.model_copy(update={"trainings": 1, "time_budget": 1})
+    limited = SETTINGS.model_copy(update={"trainings": 1, "time_budget": 1})
     assert CostEstimate(
         200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False
     ).choice().changes == {"epochs": 2}
@@ -278,14 +286,14 @@ def test_compiling_takes_as_long_for_few_epochs():
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
-    assert choose_recipe(shape, tokens, 10**5, 2).changes == {"trainings": 1, "epochs": 2}
-    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=2).changes == {
+    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=2).changes == {
         "trainings": 1,
         "epochs": 2,
     }
-    assert choose_recipe(shape, tokens, 10**5, 2, fewest_epochs=3).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=3).recipe == "frozen"
     many = 2000  # labels; 10,000 steps are wanted, an epoch has 3,125
-    assert choose_recipe(shape, tokens, 10**5, many).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**5, many, SETTINGS).recipe == "frozen"
 
 
 MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
@@ -367,7 +375,7 @@ def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(
     seconds, classes, changes, recipe, without, ending
 ):
     choice = CostEstimate(
-        10**6, classes, seconds, FULL.model_copy(update=changes), sentence_encoder=False
+        10**6, classes, seconds, SETTINGS.model_copy(update=changes), sentence_encoder=False
     ).choice()
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending + MORE_TIME)
@@ -378,10 +386,10 @@ def test_all_rows_are_learned_from_where_frozen_is_in_time():
         5 * 16 * 60.0,
         5 * 60 * 60.0,
     ):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
-        choice = CostEstimate(10**6, 2, seconds, FULL).choice()
+        choice = CostEstimate(10**6, 2, seconds, SETTINGS).choice()
         assert (choice.recipe, choice.changes) == ("frozen", {})
         assert choice.reason.endswith("--recipe full does it all the same")
-    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, FULL).choice().changes == {
+    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, SETTINGS).choice().changes == {
         "trainings": 1,
         "epochs": 1,
         "most_rows": 240_000,
@@ -390,21 +398,36 @@ def test_all_rows_are_learned_from_where_frozen_is_in_time():
 
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
-    assert CostEstimate(16_000, 2, 5 * an_epoch, FULL).choice().changes == {
+    assert CostEstimate(16_000, 2, 5 * an_epoch, SETTINGS).choice().changes == {
         "trainings": 1,
         "epochs": 1,
     }
-    assert CostEstimate(15_999, 2, 5 * an_epoch, FULL).choice().recipe == "frozen"
-    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, FULL).choice().changes == {
+    assert CostEstimate(15_999, 2, 5 * an_epoch, SETTINGS).choice().recipe == "frozen"
+    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, SETTINGS).choice().changes == {
         "trainings": 1,
         "epochs": 2,
     }
 
 
+def test_layers_that_stay_as_they_are_cost_a_third_of_the_others(shape):
+    half = SETTINGS.model_copy(update={"frozen_share": 0.75})
+    for tokens in (10**6, 10**7, 10**8, 10**9):
+        whole = choose_recipe(shape, tokens, 10**6, 2, SETTINGS)
+        assert choose_recipe(shape, 2 * tokens, 10**6, 2, half).reason == whole.reason
+
+
+def test_frozen_takes_as_long_whatever_full_leaves_out():
+    changed = SETTINGS.model_copy(update={"frozen_share": 0.75})
+    # an epoch takes an hour, or half of one; `frozen` takes a quarter of an hour
+    for seconds, settings in ((5 * 3600.0, SETTINGS), (5 * 1800.0, changed)):
+        assert CostEstimate(10**6, 9000, seconds, settings).choice().changes == {}
+        assert CostEstimate(10**6, 9000, 1.1 * seconds, settings).choice().changes != {}
+
+
 def test_fewer_epochs_take_less_time(shape):
     tokens = 3 * 10**7
-    assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=FULL.epochs).recipe == "frozen"
+    assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=SETTINGS.epochs).recipe == "frozen"
     assert (
-        choose_recipe(shape, tokens, 10**6, 2, FULL.model_copy(update={"epochs": 1})).recipe
+        choose_recipe(shape, tokens, 10**6, 2, SETTINGS.model_copy(update={"epochs": 1})).recipe
         == "full"
     )

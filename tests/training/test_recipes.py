@@ -77,6 +77,21 @@ def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(
     )
 
 
+@pytest.mark.on_jax
+@pytest.mark.parametrize(("share", "still"), [(0.5, 1), (0.99, 2)])
+def test_the_lowest_layers_and_the_embeddings_stay_as_they_are(rows, share, still):
+    settings = SETTINGS.model_copy(update={"frozen_share": share})
+    encoder = new_encoder(layers=3)
+    train(encoder, TrainingData(*rows), HEAD, "full", settings, RunOptions(0, Silent()))
+    untrained = extract(new_encoder(layers=3).weights)
+    moved = {
+        name.partition("/")[0]
+        for name, value in extract(encoder.weights).items()
+        if (value != untrained[name]).any()
+    }
+    assert moved == {f"layer_{place}" for place in range(still, 3)}
+
+
 def test_rows_are_padded_on_request(rows):
     _, _, result = run(rows, settings=SETTINGS.model_copy(update={"packed": False}))
     assert result.padded_lengths == (24,)

@@ -30,8 +30,8 @@ class Listener(Silent):
 
     @property
     def begun(self):
-        """Trainings, each of which is two, of which the mean is taken."""
-        return self.stages.count("training 1 of 2")
+        """Trainings."""
+        return self.stages.count("training")
 
     def stage(self, name, total, unit="rows"):  # noqa: ARG002
         self.stages.append(name)

@@ -123,6 +123,22 @@ def test_the_second_and_third_of_several_trainings_go_on_too(train, tmp_path, ba
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("batches", [BATCHES * 2 + 1, BATCHES * 4 - 1])
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_the_mean_of_the_last_steps_goes_on_too(train, tmp_path, batches, trainings):
+    settings = FEW.model_copy(
+        update={"trainings": trainings, "learning_rate": 0.005, "averaged_share": 0.7}
+    )
+    expected = train(tmp_path / "whole", seconds=3600.0, settings=settings)
+    assert expected[1].averaged
+    train(
+        tmp_path / "broken", min(batches, trainings * BATCHES * FEW.epochs - 2), settings=settings
+    )
+    found = train(tmp_path / "broken", settings=settings)
+    assert [note.partition(" at")[0] for note in found[2]] == ["resuming an interrupted training"]
+    assert_same(found, expected)
+
+
 def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
     folder = shutil.copytree(broken, tmp_path / "broken")
     newest = folder / "step-000000011" / "state.safetensors"
