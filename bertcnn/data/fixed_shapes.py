@@ -18,6 +18,7 @@ _ROWS = {
 _PLACES = 4  # texts of a row that several share
 _ALONE = (16, 32, 48, 64, 96, 128)  # tokens of a row with one text
 _STEP = 64  # between longer ones
+_BATCH_TOKENS = 512  # of several rows with one long text each
 
 Shape = tuple[int, int, int]  # rows B, tokens T, texts of a row K
 
@@ -36,7 +37,8 @@ def fixed_shapes(longest: int) -> list[Shape]:
         if length // 2 < longest or length == min(_ROWS)
         for rows in counts
     ]
-    return alone + shared
+    together = [(rows, length, 1) for _, length, _ in alone if (rows := _rows_of_long(length)) > 1]
+    return alone + together + shared
 
 
 def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
@@ -46,17 +48,32 @@ def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
         lengths: int [texts], tokens of each text.
         longest: tokens that a text has at most.
     """
-    plans = []
+    plans: list[PackedPlan] = []
+    long: dict[int, list[int]] = {}  # texts with a row of their own, by the tokens of the row
     for plan in plan_packed(lengths, longest, _PLACES):
         rows, places = plan.slots.shape
         if places == 1:  # long texts, or one alone
             length = next(step for step in _lengths(longest) if step >= plan.length)
-            plans += [PackedPlan(row[None], length) for row in plan.slots if row[0] >= 0]
+            long.setdefault(length, []).extend(plan.slots[plan.slots >= 0].tolist())
             continue
         filled = next(count for count in _ROWS[plan.length] if count >= rows)
         empty = np.full((filled - rows, places), -1, np.int64)
         plans.append(PackedPlan(np.concatenate([plan.slots, empty]), plan.length))
+    for length, texts in long.items():
+        rows = _rows_of_long(length)
+        full = len(texts) // rows * rows
+        starts = [*range(0, full, rows), *range(full, len(texts))]
+        parts = np.split(np.array(texts)[:, None], starts[1:])
+        plans += [PackedPlan(part, length) for part in parts]
     return plans
+
+
+def _rows_of_long(length: int) -> int:
+    """The rows of a full batch of texts that are too long to share a row; 1 for those that are not.
+
+    A last batch that is not full is computed row by row, in the shape of a text alone.
+    """
+    return max(1, _BATCH_TOKENS // length) if length > _ALONE[-1] else 1
 
 
 def _lengths(longest: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -32,6 +32,10 @@ _ROWS, _BATCH_TOKENS = (
     ),
     512,
 )  # of a compiled engine: tokens of a row that several texts share, and of a batch
+# with so many batches, empty rows in the last one cost less than kernels for fewer rows; else it
+# has a multiple of so many tokens: last batches of all lengths then have kernels in common
+_VERY_MANY, _LEAST_TOKENS = 4 * MANY, 128
+_SOME, _FEW_TOKENS = 2, 1 / 4  # batches in all, and a share of their tokens
 # tokens of an average text, below which 8 share a row instead of 4: each place costs, filled or not
 _VERY_SHORT = 11
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
@@ -132,6 +136,11 @@ class PackedPlan:
     slots: np.ndarray
     length: int
 
+    def trimmed(self, step: int) -> PackedPlan:
+        """The same without empty rows behind the first multiple of `step` that holds all texts."""
+        held = int((self.slots >= 0).any(axis=1).sum())
+        return PackedPlan(self.slots[: -(-held // step) * step], self.length)
+
 
 def places(
     plan: PackedPlan, lengths: Mapping[int, int] | np.ndarray
@@ -185,7 +194,8 @@ def plan_packed(
     A compiled engine makes new kernels for every shape that it has not met yet, and going over to
     another one costs it time as well. So rows have 32, 64 or 128 tokens, each as many as its
     longest text needs, and shorter texts fill it up. Longer texts have rows of their own, as
-    `plan_compiled` says, since attention would cost them more than padding does.
+    `plan_compiled` says, since attention would cost them more than padding does. With few batches
+    the last one of each length is smaller.
 
     Args:
         lengths: int [texts], tokens of each text.
@@ -196,16 +206,16 @@ def plan_packed(
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
     long, left = np.flatnonzero(alone), np.flatnonzero(~alone)
     numbers = np.append(long, -1)  # by their places, of which -1 is the last
-    plans = [
+    long_plans = [
         PackedPlan(numbers[plan.slots][:, None], plan.length)
         for plan in plan_compiled(lengths[long], longest)
     ]
+    plans: list[PackedPlan] = []
     shortest = lengths[lengths <= _ROWS[0]]
     if most is None:
         most = _MANY_TEXTS if len(shortest) and shortest.mean() < _VERY_SHORT else _FEW_TEXTS
     many = lengths[left].sum() >= MANY * _BATCH_TOKENS
-    for place in range(len(_ROWS) - 1, -1, -1):
-        below, capacity = (0, *_ROWS)[place : place + 2]
+    for below, capacity in reversed(list(pairwise((0, *_row_lengths(lengths, most))))):
         if not (lengths[left] > below).any():
             continue
         packed = _Rows(pack(lengths[left], capacity, most), lengths[left])
@@ -226,11 +236,23 @@ def plan_packed(
         taken = needed[packed.row_of]
         plans += _batches(_in_rows(packed.row_of[taken], left[taken], most), size, capacity)
         left = left[~taken]
-    return (
-        plans
-        if len(plans) >= MANY
-        else [PackedPlan(plan.slots[(plan.slots >= 0).any(axis=1)], plan.length) for plan in plans]
-    )
+    batches = len(long_plans) + len(plans)
+    if batches < MANY:
+        return [plan.trimmed(1) for plan in (*long_plans, *plans)]
+    if batches < _VERY_MANY:
+        plans = [plan.trimmed(_LEAST_TOKENS // plan.length) for plan in plans]
+    return long_plans + plans
+
+
+def _row_lengths(lengths: np.ndarray, most: int) -> tuple[int, ...]:
+    """The tokens of rows that up to `most` texts share.
+
+    Where few tokens are in texts for the shortest rows, there is hardly a full batch of these rows.
+    Such texts then fill what is left of longer rows, and some of these alone.
+    """
+    total, shortest = lengths.sum(), lengths[lengths <= _ROWS[0]]
+    few = total >= _SOME * _BATCH_TOKENS and shortest.sum() < _FEW_TOKENS * total
+    return _ROWS[1:] if few and most * shortest.sum() >= _ROWS[1] * len(shortest) else _ROWS
 
 
 class _Rows:

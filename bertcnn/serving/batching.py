@@ -178,13 +178,14 @@ class Batcher:
     def _parts(self) -> list[Part]:
         """A thread's share of the texts that wait, at least a batch, of those that came first.
 
-        A request with more texts goes behind the others with the rest of them.
+        A request with more texts is next with the rest of them, or behind the others if that is
+        more than a thread takes at a time.
         """
         parts: list[Part] = []
         skipped: list[Work] = []
-        behind: list[Work] = []
         batches = self._waiting_tokens // BATCH_TOKENS // max(1, len(self._threads))
         room = BATCH_TOKENS * min(max(batches, 1), _MOST_BATCHES)
+        rest: Work | None = None
         while self._works and room > 0:
             work = self._works.popleft()
             start = work.taken
@@ -199,10 +200,11 @@ class Batcher:
                     end += 1
                 self._leave(work, end)
                 parts.append(Part(work, start, work.texts[start:end]))
-                if end < len(work.texts):
-                    behind.append(work)
+                rest = work if end < len(work.texts) else None
         self._works.extendleft(reversed(skipped))
-        self._works.extend(behind)
+        if rest is not None:
+            is_next = sum(rest.sizes[rest.taken :]) <= _MOST_BATCHES * BATCH_TOKENS
+            (self._works.appendleft if is_next else self._works.append)(rest)
         return parts
 
     def _leave(self, work: Work, end: int) -> None:

@@ -18,6 +18,7 @@ import uvicorn
 from bertcnn.errors import BertCNNError
 from bertcnn.serving.access import Access
 from bertcnn.serving.api import create_app
+from bertcnn.serving.loader import spare_collector
 from bertcnn.serving.logs import log
 from bertcnn.serving.models import ServedModel
 from bertcnn.serving.options import ServeOptions
@@ -109,6 +110,7 @@ async def _serve(
         )
         server = _Server(config)
         _heed_signals(_Control(server, service, listener), options.drain, parent)
+        spare_collector()
         log("ready", address=options.address)
         parent.sendall(READY)
         await server.serve(sockets=[listener])

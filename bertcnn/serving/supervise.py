@@ -32,6 +32,8 @@ _FIRST_PAUSE: Final = 0.1
 # glibc keeps what large arrays had, for the next ones of that size or less, and raises the size
 # with each that is given back; fixed, all memory of a model that was exchanged goes back
 _ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+# NumPy's products are small; threads of theirs would wait busily on cores that the engine needs
+_PRODUCTS: Final = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def check_platform() -> None:
@@ -149,7 +151,7 @@ class Supervisor:
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=handles,
-                env=_ALLOCATOR | os.environ,
+                env=_ALLOCATOR | _PRODUCTS | os.environ,
             )
             theirs.close()
             listening = threading.Thread(target=self._listen, args=(ours,), daemon=True)

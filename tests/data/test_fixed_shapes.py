@@ -29,3 +29,12 @@ def test_every_text_is_in_a_batch_of_a_known_shape(longest):
 def test_the_shapes_are_few(longest):
     shapes = fixed_shapes(longest)
     assert len(set(shapes)) == len(shapes) <= 35
+
+
+def test_long_texts_share_batches():
+    plans = plan_fixed(np.array([150, 160, 155, 140, 150]), 160)
+    assert sorted((*plan.slots.shape, plan.length) for plan in plans) == [
+        (1, 1, 160),
+        (1, 1, 160),
+        (3, 1, 160),
+    ]

@@ -195,6 +195,25 @@ def test_a_few_texts_are_not_filled_up_with_empty_rows():
     assert [(plan.slots.shape[0], plan.length) for plan in plans] == [(1, 208), (1, 64), (2, 32)]
 
 
+def test_the_last_batches_of_few_have_hardly_an_empty_row():
+    lengths = np.array([100] * 9 + [50] * 18 + [15] * 150)
+    plans = plan_packed(lengths, 512)
+    assert len(plans) >= 8
+    for plan in plans:
+        empty = int((plan.slots < 0).all(axis=1).sum())
+        assert len(plan.slots) * plan.length % 128 == 0
+        assert empty * plan.length < 128
+
+
+def test_a_few_short_texts_among_longer_ones_fill_longer_rows():
+    few = plan_packed(np.array([100] * 20 + [50] * 20 + [20] * 20), 512)
+    assert {plan.length for plan in few} == {64, 128}
+    many = plan_packed(np.array([100] * 20 + [50] * 20 + [20] * 200), 512)
+    assert {plan.length for plan in many} == {32, 64, 128}
+    shorter = plan_packed(np.array([100] * 20 + [50] * 20 + [14] * 70), 512)
+    assert {plan.length for plan in shorter} == {32, 64, 128}
+
+
 def test_the_inputs_of_an_engine_number_a_rows_texts():
     token_ids = [np.array([5, 6, 7], np.int32), np.array([8, 9], np.int32)]
     found = packed_inputs(token_ids, PackedPlan(np.array([[1, 0, -1]]), 6), pad_id=4)

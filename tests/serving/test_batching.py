@@ -104,6 +104,24 @@ def test_large_requests_are_answered_in_order_by_all_threads(served, predictor):
     assert batcher.waiting == 0
 
 
+@pytest.mark.parametrize(
+    ("texts", "finished"), [(140, ["long", "short"]), (2500, ["short", "long"])]
+)
+def test_only_a_very_long_request_lets_others_pass(served, texts, finished):
+    order = []
+
+    def works(loop):
+        made = []
+        for name, number in (("long", texts), ("short", 5)):
+            work = Work(served, ["my router"] * number, None, loop.create_future())
+            work.answers.add_done_callback(lambda _, name=name: order.append(name))
+            made.append(work)
+        return made
+
+    answered(works, most_waiting=3000)
+    assert order == finished
+
+
 def test_answers_of_a_batch_are_handed_out_a_few_at_a_time(served, predictor):
     texts = [f"{'the invoice' if row % 3 else 'my router'} {row}" for row in range(40)]
     answered_by_then = []
