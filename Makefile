@@ -7,7 +7,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+# what users install, and what tests and documentation need beside it
 READY := $(VENV)/.ready
+DEV := $(VENV)/.ready-dev
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 export BERTCNN_CACHE ?= $(CURDIR)/.cache/bertcnn
@@ -16,19 +18,27 @@ unexport PYTHONDONTWRITEBYTECODE # importing TensorFlow takes four times as long
 
 .PHONY: demo test unit coverage packaging lint types contracts dashboard docs docs-check reference setup clean constraints
 
-setup: $(READY)
+setup: $(DEV)
+
+define install
+	@$(BIN)/uv pip install -q --no-cache --python $(BIN)/python -c constraints.txt -e '.$(1)' \
+		|| { echo "uv could not install; trying pip, which also reads pip.conf"; \
+		     $(BIN)/python -m pip install -q -c constraints.txt -e '.$(1)'; }
+	@touch $@
+endef
 
 $(READY): pyproject.toml constraints.txt
-	@echo "== setting up the environment in $(VENV) (once; about half a minute, 3 GB)"
+	@echo "== setting up the environment in $(VENV) (once; some seconds, 3 GB)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "$$($(PYTHON) --version) found; bertcnn needs Python 3.11 to 3.13. Run: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "Python's venv module is missing; on Debian and Ubuntu run: apt-get install python3-venv"; exit 2; }
 	@$(BIN)/python -m pip install -q uv -c constraints.txt
-	@$(BIN)/uv pip install -q --no-cache --python $(BIN)/python -c constraints.txt -e '.[dev]' \
-		|| { echo "uv could not install; trying pip, which also reads pip.conf"; \
-		     $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'; }
-	@touch $(READY)
+	$(call install,)
+
+$(DEV): $(READY)
+	@echo "== adding what tests and documentation need (once; some seconds, 1.2 GB)"
+	$(call install,[dev])
 
 demo: $(READY)
 	@test ! -f $(DEMO)/review.db || mv $(DEMO)/review.db $(DEMO)/review-before.db # it is about the old model
@@ -41,44 +51,44 @@ dashboard: $(READY)
 		&& $(BIN)/bertcnn review add data/isp_inbox.csv --store $(DEMO)/review.db; }
 	@$(BIN)/streamlit run apps/dashboard/app.py -- --models $(DEMO) --store $(DEMO)/review.db
 
-test: $(READY) lint types contracts docs-check unit
+test: $(DEV) lint types contracts docs-check unit
 
-unit: $(READY)
+unit: $(DEV)
 	@echo "== tests"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=15 $(MEASURE)
 
 coverage: # the tests, and which lines they reach; on Python 3.11 in 1.6 times the time
 	@COVERAGE_CORE=sysmon $(MAKE) --no-print-directory unit MEASURE="--cov=bertcnn --cov-report=term:skip-covered"
 
-packaging: $(READY) # what `make test` knows of it, and the plain install: some minutes, and 1 GB to download
+packaging: $(DEV) # what `make test` knows of it, and the plain install: some minutes, and 1 GB to download
 	@echo "== packaging"
 	@$(BIN)/pytest -n 0 tests/packaging tests/packaging/plain_install.py
 
-lint: $(READY)
+lint: $(DEV)
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/codespell
 
-types: $(READY)
+types: $(DEV)
 	@echo "== types"
 	@$(BIN)/mypy
 
-contracts: $(READY)
+contracts: $(DEV)
 	@echo "== layer contracts"
 	@$(BIN)/lint-imports --no-cache
 
-docs: $(READY)
+docs: $(DEV)
 	@$(MKDOCS) serve
 
-docs-check: $(READY)
+docs-check: $(DEV)
 	@echo "== documentation"
 	@log=$$($(MKDOCS) build 2>&1) || { printf '%s\n' "$$log"; exit 1; } # with -q, "strict" sees no warnings
 
-reference: $(READY) # after a change of commands, options or settings
+reference: $(DEV) # after a change of commands, options or settings
 	@$(BIN)/python docs/generate.py
 
-constraints: $(READY) # after a change of dependencies
+constraints: $(DEV) # after a change of dependencies
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--extra dev pyproject.toml -o constraints.txt
 

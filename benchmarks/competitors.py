@@ -107,6 +107,7 @@ COMPETITORS = {
     OURS: Competitor("bertcnn, engine auto (int8)", _ours("auto"), float32=FLOAT32),
     FLOAT32: Competitor("bertcnn, float32", _ours("auto", with_engine=False)),
     "keras": Competitor("bertcnn, engine keras", _ours("keras"), float32=FLOAT32),
+    "onnx-engine": Competitor("bertcnn, engine onnx (int8)", _ours("onnx"), float32=FLOAT32),
     "onnx-int8": Competitor(
         "ONNX Runtime, dynamic int8", _onnx_runtime("int8"), float32="onnx-float32"
     ),

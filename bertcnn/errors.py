@@ -12,6 +12,7 @@ _LONGEST_MESSAGE = 600
 _EXTRAS = {
     "jax": "jax",
     "onnx": "export",
+    "onnxruntime": "onnx",
     "optuna": "tune",
     "psycopg": "sql",
     "adbc_driver_manager": "databases",

@@ -551,7 +551,7 @@ class TrainingSettings(Settings):
         return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 
-FULL = TrainingSettings(epochs=6, averaged_share=0.6, frozen_share=0.5)
+FULL = TrainingSettings(epochs=6, averaged_share=0.6, frozen_share=0.17)
 FROZEN = TrainingSettings(
     epochs=4,
     fewest_steps=300,

@@ -1,10 +1,16 @@
-"""Lets a test read what another has compiled: equal functions of TensorFlow get equal names."""
+"""Lets a test read what another has compiled: equal functions of TensorFlow get equal names.
 
+And what NNCF has found in a graph is looked up where another test has an equal one.
+"""
+
+import functools
 import hashlib
 import sys
 
 _TENSORFLOW = "tensorflow.python.eager.polymorphic_function.atomic_function"
 _PREFIX = "__inference_"
+_SEARCHERS = ("nncf.common.graph.graph", "nncf.common.insertion_point_graph")
+_SEARCH = "find_subgraphs_matching_pattern"
 
 
 def name_functions_by_content() -> None:
@@ -34,3 +40,53 @@ def _digest(graph, attrs) -> str:
     ends = [[tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs)]
     digest.update(repr((ends, sorted((attrs or {}).items()))).encode())
     return str(int.from_bytes(digest.digest()[:7]))
+
+
+def remember_matches() -> None:
+    """Has NNCF search equal graphs for equal patterns only once, once NNCF is imported.
+
+    It searches in pure Python, at every training, and for the same: the graphs of the tiny models
+    differ in their weights, which no pattern looks at.
+    """
+    for name in _SEARCHERS:
+        module = sys.modules.get(name)
+        search = getattr(module, _SEARCH, None)
+        if search is not None and not hasattr(search, "__wrapped__"):
+            setattr(module, _SEARCH, remembered(search))
+
+
+def remembered(search):
+    """`search` of NNCF, whose answers for a graph and patterns are kept, by the nodes' places.
+
+    Their names count up.
+    """
+    answers: dict[bytes, list[list[int]]] = {}
+
+    @functools.wraps(search)
+    def look_up(graph, pattern_graph, strict=True):
+        nodes = list(graph)
+        places = {node: place for place, node in enumerate(nodes)}
+        key = _searched(graph, places, pattern_graph.graph, strict)
+        if key not in answers:
+            found = search(graph, pattern_graph, strict)
+            answers[key] = [[places[node] for node in match] for match in found]
+        return [[nodes[place] for place in match] for match in answers[key]]
+
+    return look_up
+
+
+def _searched(graph, places, patterns, strict) -> bytes:
+    """A digest of all that decides about the answer: of a graph, what patterns may look at."""
+    read = {name for _, attributes in patterns.nodes(data=True) for name in attributes}
+    read.add("metatype")  # without being named in a pattern
+    searched = (
+        [
+            [(name, attributes.get(name)) for name in sorted(read)]
+            for _, attributes in graph.nodes(data=True)
+        ],
+        sorted((places[start], places[end]) for start, end in graph.edges()),
+        list(patterns.nodes(data=True)),
+        list(patterns.edges()),
+        strict,
+    )
+    return hashlib.sha256(repr(searched).encode()).digest()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiling import name_functions_by_content
+from tests.compiling import name_functions_by_content, remember_matches
 
 # A tiny model costs nothing to compute and much to compile, here and in the programs under test,
 # which inherit this.
@@ -41,6 +41,7 @@ def pytest_unconfigure(config):
 
 def pytest_runtest_setup(item):
     name_functions_by_content()
+    remember_matches()
 
 
 # Tracing makes many objects and few cycles: collecting less often saves a tenth of the time.

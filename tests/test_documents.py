@@ -303,7 +303,6 @@ def kernel():
     """One for all notebooks, since importing TensorFlow takes longer than most of their cells."""
     manager = AsyncKernelManager(kernel_name="python3")
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("XLA_FLAGS", raising=False)  # as people run it
         for name, value in (("EPOCHS", "1"), ("STEPS", "20")):  # what is stored ran for longer
             patch.setenv(name, value)
         yield manager

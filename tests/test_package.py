@@ -57,6 +57,16 @@ def test_the_way_to_a_prediction_imports_no_heavy_library():
     assert python(code) == []
 
 
+def test_keras_is_loaded_without_jax_which_can_be_imported_afterwards(monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    code = (
+        "import json, sys; import bertcnn; bertcnn.load_keras(); import keras;"
+        " before = 'jax' in sys.modules; import jax;"
+        " print(json.dumps([keras.backend.backend(), before, jax.__name__]))"
+    )
+    assert python(code) == ["tensorflow", False, "jax"]
+
+
 def test_help_imports_no_heavy_library():
     code = (
         "import json, sys; sys.argv = ['bertcnn', '--help']\n"

@@ -24,7 +24,9 @@ Label = Annotated[str | None, typer.Option("--label", help="Label column.", show
 Engine = Annotated[
     str,
     typer.Option(
-        "--engine", help="openvino: compiled, fast. keras: reference.", show_default="openvino"
+        "--engine",
+        help="openvino or onnx: compiled. keras: reference.",
+        show_default="the fastest compiled one",
     ),
 ]
 AutoPrecision = Annotated[

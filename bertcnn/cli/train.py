@@ -126,7 +126,7 @@ def train(
         int | None,
         typer.Option(
             help="Trainings from the same start, whose weights are averaged.",
-            show_default="2 with full, else 1",
+            show_default="1",
         ),
     ] = None,
     refit: Annotated[

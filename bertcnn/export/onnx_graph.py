@@ -7,13 +7,14 @@ ONNX Runtime knows how to fuse.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from bertcnn.errors import ExportError
+from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 _OPSET: Final = 17
@@ -78,7 +79,7 @@ def classifier_onnx(
                 helper.make_tensor_value_info(name, types[name], ["B", width])
                 for name, width in features.items()
             ],
-            graph.initializers,
+            graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
@@ -88,43 +89,20 @@ def classifier_onnx(
     return model
 
 
-class _Graph:
-    """Nodes and constants as they are added.
+class _Graph(OnnxNodes):
+    """A graph of these weights.
 
     Args:
         tensors: the weights, by name.
     """
 
     def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
         self.tensors = tensors
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
-        self._known: set[str] = set()
-
-    def constant(self, values: np.ndarray, name: str) -> str:
-        """A constant of this name; given once."""
-        if name not in self._known:
-            self._known.add(name)
-            self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
-        return name
 
     def weight(self, name: str) -> str:
         """A weight as it is."""
         return self.constant(self.tensors[name], name)
-
-    def scalar(self, value: float) -> str:
-        """A float32 constant."""
-        return self.constant(np.array(value, np.float32), f"scalar_{value:.9g}")
-
-    def integers(self, *values: int) -> str:
-        """An int64 constant, [len(values)]."""
-        return self.constant(np.array(values, np.int64), f"integers_{'_'.join(map(str, values))}")
-
-    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:  # noqa: ANN401
-        """A node; gives the name of its output."""
-        output = name or f"{operator.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
-        return output
 
 
 def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:

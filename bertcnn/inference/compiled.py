@@ -27,6 +27,9 @@ _KEPT = 8  # compiled engines in the cache
 _LAYOUT = 1  # of what is kept; with another one, engines are compiled again
 _ABOUT_CPU = Path("/proc/cpuinfo")  # of Linux
 _LARGEST_RECORD = 1 << 16  # bytes
+_MANIFEST = (
+    "manifest.json"  # of `bertcnn.storage.manifest`, whose import would take a third as long
+)
 _USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
 
 
@@ -46,6 +49,17 @@ def has_vnni() -> bool:
     False where that cannot be found out.
     """
     return any("vnni" in flag for flag in _flags().split())
+
+
+def cpu_description() -> tuple[object, ...]:
+    """This machine's CPU: its name, and what OpenVINO and Linux say that it can do."""
+    return *_cpu(ov.Core()), _flags()
+
+
+def _cpu(core: ov.Core) -> list[Any]:
+    return [
+        core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")
+    ]
 
 
 def _flags() -> str:
@@ -79,8 +93,13 @@ def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) ->
     Its model in float32 where int8 is slow or would saturate.
     """
     if precision == "int8" and not (has_fast_int8() and (weight_bits == 7 or has_vnni())):
-        return f"{bundle_id}-float32", "float32"
+        return in_float32(bundle_id), "float32"
     return engine_id, precision
+
+
+def in_float32(bundle_id: str) -> str:
+    """Id of the engine that is made of a model's own weights."""
+    return f"{bundle_id}-float32"
 
 
 def compiled_model(
@@ -142,20 +161,23 @@ def read_ahead(engine: Path, streams: int) -> None:
     error, which is raised then.
 
     Args:
-        engine: the folder of a saved engine.
+        engine: the folder of a saved engine, in a model's; without it the engine is that of the
+            model's own weights.
         streams: as for `compiled_model`.
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
-        record = _json_of(engine / "engine.json")
-        engine_id, bundle_id = (
-            str(_json_of(engine / "manifest.json")["bundle_id"]),
-            str(record["bundle_id"]),
-        )
-        engine_id, precision = kept_as(
-            engine_id, bundle_id, record["precision"], record["weight_bits"]
-        )
+        engine_id, precision = _runs(engine)
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, engine_id, options), options)
+
+
+def _runs(engine: Path) -> tuple[str, str]:
+    """Id and precision of what this machine runs of the engine in a folder, as `kept_as` says."""
+    if not os.path.lexists(engine):
+        return in_float32(str(_json_of(engine.parent / _MANIFEST)["bundle_id"])), "float32"
+    record = _json_of(engine / "engine.json")
+    engine_id = str(_json_of(engine / _MANIFEST)["bundle_id"])
+    return kept_as(engine_id, str(record["bundle_id"]), record["precision"], record["weight_bits"])
 
 
 class _ReadAhead:
@@ -234,9 +256,7 @@ def _options(streams: int | None, precision: str) -> dict[str, Any]:
 
 def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
     """Where an engine is kept that was compiled for this machine and with these options."""
-    cpu = [
-        core.get_property("CPU", name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")
-    ]
+    cpu = _cpu(core)
     made_for = engine_id, _LAYOUT, ov.__version__, cpu, sorted(options.items())
     key = hashlib.sha256(repr(made_for).encode()).hexdigest()
     return cache_folder() / "engines" / f"{key[:32]}.blob"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from bertcnn.errors import SettingsError, one_line
 # what no honest logit or feature comes near; the products of smaller ones stay finite
 _LARGEST = np.float32(1e12)
 
-EngineName = Literal["auto", "openvino", "keras"]
+EngineName = Literal["auto", "openvino", "onnx", "keras"]
 
 
 def check_engine(name: str) -> None:
@@ -118,3 +118,27 @@ class Engine(Protocol):
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""
+
+
+class BatchStream(Protocol):
+    """Computes batches, each while the caller waits; for one thread at a time."""
+
+    def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
+        """Compute a batch of `packed_inputs`; `slots` says where its texts belong in `output`."""
+
+
+@runtime_checkable
+class StreamingEngine(Engine, Protocol):
+    """An engine whose batches a caller can make itself.
+
+    Attributes:
+        streams: batches computed at the same time.
+    """
+
+    streams: int
+
+    def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
+        """An output of so many rows, to be filled."""
+
+    def new_stream(self) -> BatchStream:
+        """A stream for a thread that keeps it."""

@@ -14,7 +14,7 @@ from bertcnn.bundle.bundle import Bundle, with_weights
 from bertcnn.bundle.engine import Precision, SavedEngine
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.errors import BundleError
-from bertcnn.inference.compiled import compiled_model, kept_as
+from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
 from bertcnn.inference.forks import FORKS, never_destroy
@@ -119,26 +119,33 @@ class OpenVINOEngine:
 
     @classmethod
     def from_bundle(
-        cls, bundle: Bundle, pad_id: int, *, streams: int | None = None
+        cls, bundle: Bundle, pad_id: int, *, streams: int | None = None, keep: bool = False
     ) -> OpenVINOEngine:
         """The model's own tensors in float32, for a model that was saved without an engine.
 
-        `streams` as for `from_saved`.
+        Args:
+            bundle: the model.
+            pad_id: the id of [PAD].
+            streams: as for `from_saved`.
+            keep: keep it compiled in the cache, by the id of the bundle, whose tensors must be
+                those that were saved.
 
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
         """
-        from bertcnn.inference.openvino_graph import classifier_graph
+        encoder, engine_id = bundle.config.encoder, in_float32(bundle.bundle_id) if keep else None
 
-        encoder = bundle.config.encoder
+        def graph() -> ov.Model:
+            from bertcnn.inference.openvino_graph import classifier_graph
 
-        def compiled() -> ov.CompiledModel:
-            return compiled_model(
-                lambda: classifier_graph(bundle.tensors, encoder, bundle.config.head),
-                streams=streams,
-            )
+            return classifier_graph(bundle.tensors, encoder, bundle.config.head)
 
-        return cls(compiled, pad_id, "openvino-float32", encoder.max_positions)
+        return cls(
+            lambda: compiled_model(graph, engine_id, streams),
+            pad_id,
+            "openvino-float32",
+            encoder.max_positions,
+        )
 
     @classmethod
     def of_graph(

@@ -332,16 +332,19 @@ def load(
         folder: as given to `save`, or a URL; see `bertcnn.local_folder`.
         engine: "openvino" is the compiled engine that was saved with the model; where there is
             none, or a damaged one, or one in int8 on a CPU that is no faster at that, it is the
-            model's own weights compiled in float32. "keras" is the reference that it is compared
-            with; "auto" is "openvino".
-        streams: batches that OpenVINO computes at the same time: by default one a core, best for
+            model's own weights compiled in float32. "onnx" computes the saved engine in int8 by
+            ONNX Runtime. "keras" is the reference that they are compared with. "auto" is "onnx"
+            where int8 is not fast in OpenVINO, ONNX Runtime is installed, and a trial on this
+            machine found it faster; else "openvino".
+        streams: batches computed at the same time: by default one a core, best for
             many texts; 1 is best for single ones.
         auto_precision: how often automatic answers have to be right, such as 0.95 or
             "0.95,billing=0.99"; by default as asked at training.
 
     Raises:
-        BundleError: the folder is not a model, or is not what was saved.
-        MissingPackageError: the engine "keras" without Keras.
+        BundleError: the folder is not a model, or is not what was saved; or the engine "onnx" for
+            a model without int8.
+        MissingPackageError: the engine "keras" without Keras, or "onnx" without ONNX Runtime.
         SettingsError: an unknown engine, a precision that is none, or a model that was saved
             without what another precision needs.
     """
@@ -358,31 +361,38 @@ def load(
             KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")),
             decisions=_decided(bundle, targets),
         )
-    from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
+    from bertcnn.inference.engine_choice import running_engine
+    from bertcnn.inference.openvino_engine import OpenVINOEngine
 
     bundle = read_bundle(folder, weights=False)
     decisions = _decided(bundle, targets)
-    pad_id = bundle.vocabulary.index("[PAD]")
+    compiled = None
     try:
         saved = read_engine(folder, bundle.bundle_id)
-        compiled = (
-            None
-            if saved is None
-            else OpenVINOEngine.from_saved(
-                suited(saved, folder, bundle),
-                pad_id,
-                longest=bundle.config.encoder.max_positions,
-                streams=streams,
-            )
-        )
+        if saved is not None:
+            compiled = running_engine(saved, folder, bundle, engine=engine, streams=streams)
+        elif engine == "onnx":
+            raise _without_int8(bundle)
     except BundleError as error:
+        if engine == "onnx":
+            raise
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
-        compiled = None
     if compiled is not None:
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
+    pad_id = bundle.vocabulary.index("[PAD]")
     return Predictor(
-        bundle, OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams), decisions=decisions
+        bundle,
+        OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams, keep=True),
+        decisions=decisions,
+    )
+
+
+def _without_int8(bundle: Bundle) -> BundleError:
+    return BundleError(
+        f"engine 'onnx' for the model {bundle.bundle_id[:12]}, which was saved without an engine",
+        expected="a model that was saved with an engine in int8",
+        fix="use the engine 'openvino', or save the model again",
     )
 
 

@@ -10,9 +10,7 @@ import numpy as np
 
 from bertcnn.data.fixed_shapes import Shape, fixed_shapes, plan_fixed
 from bertcnn.data.packing import PackedPlan, packed_batches
-from bertcnn.inference.engines import EngineOutput
-from bertcnn.inference.openvino_engine import OpenVINOEngine
-from bertcnn.inference.streams import Stream
+from bertcnn.inference.engines import BatchStream, EngineOutput, StreamingEngine
 
 
 class ServedEngine:
@@ -26,10 +24,10 @@ class ServedEngine:
         longest: tokens that a text has at most.
     """
 
-    def __init__(self, engine: OpenVINOEngine, pad_id: int, longest: int) -> None:
+    def __init__(self, engine: StreamingEngine, pad_id: int, longest: int) -> None:
         self.name, self.streams = engine.name, engine.streams
         self._engine, self._pad_id, self._longest = engine, pad_id, longest
-        self._idle: SimpleQueue[Stream] = SimpleQueue()
+        self._idle: SimpleQueue[BatchStream] = SimpleQueue()
         for _ in range(self.streams):
             self._idle.put(engine.new_stream())
 
@@ -46,11 +44,13 @@ class ServedEngine:
         The first batch of a shape takes a stream several times as long as the next ones.
 
         Raises:
-            RuntimeError: OpenVINO cannot compute one.
+            RuntimeError: the engine cannot compute one.
         """
         shapes = fixed_shapes(self._longest)
         all_there, failures = threading.Barrier(self.streams), []
-        self._compute_shapes(shapes[:1])  # what OpenVINO sets up at its first batch, by one thread
+        self._compute_shapes(
+            shapes[:1]
+        )  # what the engine sets up at its first batch, by one thread
 
         def compute() -> None:
             try:
@@ -75,7 +75,7 @@ class ServedEngine:
         """Compute one shape on one stream.
 
         Raises:
-            RuntimeError: OpenVINO cannot compute it.
+            RuntimeError: the engine cannot compute it.
         """
         self._compute_shapes(fixed_shapes(self._longest)[:1])
 
@@ -85,7 +85,7 @@ class ServedEngine:
         A shape is computed as often as there are streams, and streams take turns.
 
         Raises:
-            RuntimeError: OpenVINO cannot compute one.
+            RuntimeError: the engine cannot compute one.
         """
         for shape in fixed_shapes(self._longest):
             self._compute_shapes([shape] * self.streams)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -59,11 +60,16 @@ def store_texts(request: ov.InferRequest, slots: np.ndarray, output: EngineOutpu
 
     `slots` has their positions, -1 where there is none.
     """
+    put_texts(lambda name: request.get_tensor(name).data, slots, output)
+
+
+def put_texts(values: Callable[[str], np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
+    """Put a batch's texts where they belong; `values` gives what it put out, by name."""
     texts = slots.ravel()
     there = texts >= 0
 
     def put(name: str, place: np.ndarray) -> None:
-        place[texts[there]] = request.get_tensor(name).data[there]
+        place[texts[there]] = values(name)[there]
 
     put("logits", output.logits)
     if output.evidence is not None:

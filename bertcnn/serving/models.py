@@ -12,8 +12,7 @@ from bertcnn.bundle.schemas import Decisions
 from bertcnn.errors import BundleError, one_line
 from bertcnn.inference.answers import Prediction
 from bertcnn.inference.cores import usable_cores
-from bertcnn.inference.engines import reason
-from bertcnn.inference.openvino_engine import OpenVINOEngine
+from bertcnn.inference.engines import StreamingEngine, reason
 from bertcnn.inference.predictor import Predictor, load
 from bertcnn.inference.served_engine import ServedEngine
 from bertcnn.serving.problems import RequestError
@@ -118,7 +117,9 @@ def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
             expected="a model that stays as it is while it is loaded",
             fix="load it again",
         )
-    if not isinstance(predictor.engine, OpenVINOEngine):  # pragma: no cover - `load` gives no other
+    if not isinstance(
+        predictor.engine, StreamingEngine
+    ):  # pragma: no cover - `load` gives no other
         raise TypeError(type(predictor.engine).__name__)
     engine = ServedEngine(
         predictor.engine,

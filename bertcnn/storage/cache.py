@@ -41,11 +41,10 @@ def read_kept(path: Path) -> bytes | None:
     """What `keep` put there; None if there is nothing, or if it was changed since."""
     try:
         with open_regular(path) as file:
-            data = memoryview(file.read())
+            digest, content = file.read(_DIGEST_BYTES), file.read()
     except OSError:
         return None
-    digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    return bytes(content) if _digest(content) == digest else None
+    return content if _digest(content) == digest else None
 
 
 def keep(path: Path, content: bytes, most: int) -> None:
@@ -76,5 +75,5 @@ def keep(path: Path, content: bytes, most: int) -> None:
                 half.unlink()
 
 
-def _digest(content: bytes | memoryview) -> bytes:
+def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_BYTES).digest()

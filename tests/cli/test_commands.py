@@ -554,9 +554,8 @@ def test_an_unknown_engine_is_told_in_one_line(run, model, tmp_path):
     code, _, err = run("classify", model, "--engine", "gpu", "the router")
     assert code == 2
     assert (
-        err
-        == "bertcnn: engine 'gpu'; expected one of 'auto', 'openvino', 'keras'. What to do: choose"
-        " one of them, or leave it out.\n"
+        err == "bertcnn: engine 'gpu'; expected one of 'auto', 'openvino', 'onnx', 'keras'."
+        " What to do: choose one of them, or leave it out.\n"
     )
 
 

@@ -62,6 +62,26 @@ def test_a_mistake_is_still_told_in_one_line(model):
     assert done.stderr.startswith("bertcnn: engine 'gpu'; expected one of")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["classify"],  # a mistake
+        ["classify", "--help"],
+        ["review", "--help"],
+        ["review", "nexxt"],
+        ["fill-mask", "--help"],
+        ["scorre", "MODEL"],
+        ["--help"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_one_command_alone_says_what_it_says_among_all(arguments, run, monkeypatch):
+    alone = run(*arguments)
+    monkeypatch.setattr("bertcnn.cli.main._app_for", lambda _: app)
+    assert alone == run(*arguments)
+
+
 def test_no_other_command_waits_for_openvino():
     code = (
         "import sys; sys.argv = ['bertcnn', '--help']\nfrom bertcnn.cli.start import main\ntry:"

@@ -166,7 +166,7 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     )
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
-    first = bertcnn.load(folder, streams=1)
+    first = bertcnn.load(folder, engine="openvino", streams=1)
     assert first.engine.name == "openvino-float32"
     expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
     np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
@@ -174,9 +174,31 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     # what is kept needs no weights
     monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)
     read_ahead(folder / "engine", streams=1)
-    again = bertcnn.load(folder, streams=1)
+    again = bertcnn.load(folder, engine="openvino", streams=1)
     assert found == ["bertcnn-read-ahead"]
     np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+
+
+def test_without_an_engine_the_weights_are_kept_compiled_and_still_compared_with_what_was_saved(
+    encoder_folder, tmp_path, monkeypatch
+):
+    folder = tmp_path / "model"
+    shutil.copytree(saved(encoder_folder), folder, ignore=shutil.ignore_patterns("engine"))
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
+    first = bertcnn.load(folder, streams=1)
+    found = loads_of_the_cache(monkeypatch)
+    monkeypatch.setattr("bertcnn.inference.openvino_graph.classifier_graph", refuse)
+    read_ahead(folder / "engine", streams=1)
+    again = bertcnn.load(folder, streams=1)
+    assert found == ["bertcnn-read-ahead"]
+    assert again.engine.name == "openvino-float32"
+    texts = ["refund the router", "an invoice"]
+    np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(weights)
+    with pytest.raises(BundleError, match=r"model\.safetensors was changed after the model"):
+        bertcnn.load(folder, streams=1)
 
 
 def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(

@@ -107,7 +107,9 @@ def test_the_compiled_engine_answers_nearly_so(predictor, encoder_folder):
 
 
 def test_an_unknown_engine_is_told(encoder_folder):
-    with pytest.raises(SettingsError, match=r"engine 'gpu'.*one of 'auto', 'openvino', 'keras'"):
+    with pytest.raises(
+        SettingsError, match=r"engine 'gpu'.*one of 'auto', 'openvino', 'onnx', 'keras'"
+    ):
         bertcnn.load(saved(encoder_folder), engine="gpu")
 
 

@@ -1,0 +1,367 @@
+"""ONNX Runtime's engine: answers of int8, a copy in the cache, chosen where it is faster."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import sys
+import threading
+from importlib.metadata import PackageNotFoundError
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime import InferenceSession
+
+from bertcnn import load
+from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import read_engine
+from bertcnn.errors import BundleError, MissingPackageError
+from bertcnn.inference import compiled, engine_choice
+from bertcnn.inference.engine_choice import check_distance, onnx_engine, trial_seconds
+from bertcnn.inference.engines import StreamingEngine
+from bertcnn.inference.int8_products import TAPS, int8_products
+from bertcnn.inference.onnx_engine import OnnxEngine
+from bertcnn.inference.onnx_graph import Quantized, attention_weights, classifier_onnx_int8
+from bertcnn.inference.onnx_nodes import OnnxNodes
+from bertcnn.inference.openvino_engine import OpenVINOEngine, read_graph
+from bertcnn.inference.openvino_graph import classifier_graph
+from bertcnn.inference.served_engine import ServedEngine
+from tests.inference.test_openvino_engine import INT8_ROUNDING
+from tests.inference.test_openvino_graph import rows
+from tests.tiny import saved, trained
+
+WITHOUT_INT8 = "flags : sse2 avx2 fma"
+HANGS = 60  # seconds, after which a forked child is taken to wait for ever
+
+
+@pytest.fixture(scope="module")
+def folder(encoder_folder):
+    return saved(encoder_folder)
+
+
+@pytest.fixture(scope="module")
+def bundle(folder):
+    return read_bundle(folder)
+
+
+@pytest.fixture(scope="module")
+def stored(folder, bundle):
+    stored = read_engine(folder, bundle.bundle_id)
+    assert stored.record.precision == "int8"
+    return stored
+
+
+@pytest.fixture(scope="module")
+def quantized(stored, bundle):
+    products = int8_products(read_graph(stored), bundle.config.encoder.layers)
+    return Quantized(bundle.tensors, products, 7)
+
+
+def engine_of(quantized, bundle, **options):
+    model = classifier_onnx_int8(quantized, bundle.config.encoder, bundle.config.head)
+    return OnnxEngine(model, 0, bundle.config.encoder.max_positions, **options)
+
+
+@pytest.fixture(scope="module")
+def engine(quantized, bundle):
+    return engine_of(quantized, bundle, streams=2)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    return tmp_path / "engines"
+
+
+@pytest.fixture
+def slow_at_int8(cache, monkeypatch):
+    """A CPU with neither VNNI nor AVX-512, and an empty cache; no model is too small."""
+    monkeypatch.setattr(compiled, "_flags", lambda: WITHOUT_INT8)
+    monkeypatch.setattr(engine_choice, "_LEAST_MULTIPLICATIONS", 0)
+    return cache
+
+
+def refuse(*_, **__):
+    raise AssertionError("was called")
+
+
+def test_every_product_of_the_graph_is_found_by_its_place(quantized, bundle):
+    for name, product in quantized.products.items():
+        if name != TAPS:
+            layer, _, part = name.partition("/")
+            kernel = bundle.tensors[f"{layer}/{part}/kernel"]
+            assert product.weights.shape == kernel.shape
+            factors = product.rounding.factors
+            scaled = product.weights * product.scales
+            likeness = np.corrcoef(
+                (scaled if factors is None else scaled * factors[:, None]).ravel(), kernel.ravel()
+            )[0, 1]
+            assert likeness > 0.99, name
+
+
+def test_it_answers_as_the_engine_in_int8_does(engine, stored):
+    token_ids = rows(count=150)
+    by_openvino = OpenVINOEngine.of_graph(read_graph(stored), 0, "int8")
+    reference = by_openvino.run(token_ids, evidence=True)
+    output = engine.run(token_ids, evidence=True)
+    np.testing.assert_allclose(output.logits, reference.logits, atol=INT8_ROUNDING)
+    for part in ("activations", "means"):
+        np.testing.assert_allclose(
+            getattr(output.found, part), getattr(reference.found, part), atol=INT8_ROUNDING
+        )
+    clear = reference.found.activations > INT8_ROUNDING
+    same = output.found.windows == reference.found.windows
+    assert same[clear].mean() > 0.9
+
+
+def test_a_logit_is_the_sum_of_what_the_evidence_says(engine, bundle):
+    output = engine.run(rows(count=40), evidence=True)
+    features = np.concatenate([output.found.activations, output.found.means], axis=1)
+    logits = features @ bundle.tensors["logits/kernel"] + bundle.tensors["logits/bias"]
+    np.testing.assert_allclose(output.logits, logits, atol=1e-4)
+
+
+def test_an_answer_depends_neither_on_its_neighbours_nor_on_its_place_in_a_row(engine):
+    token_ids = rows(count=200, longest=30)
+    together = engine.run(token_ids, evidence=True)
+    backwards = engine.run(token_ids[::-1], evidence=True)
+    np.testing.assert_array_equal(together.logits, backwards.logits[::-1])
+    np.testing.assert_array_equal(together.found.means, backwards.found.means[::-1])
+    np.testing.assert_array_equal(together.found.windows, backwards.found.windows[::-1])
+    alone = np.concatenate([engine.run([row]).logits for row in token_ids[::20]])
+    np.testing.assert_allclose(together.logits[::20], alone, atol=1e-5)
+
+
+def sums_of_weights(scores):
+    """Attention weights of scores [1, 1, n, T], and their sums as products of ones see them."""
+    nodes = OnnxNodes()
+    weights = attention_weights(nodes, "scores")
+    total = nodes.add("ReduceSum", weights, nodes.integers(-1), keepdims=1)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes.nodes,
+        "weights",
+        [value("scores", TensorProto.FLOAT, scores.shape)],
+        [value(name, TensorProto.FLOAT, None) for name in (weights, total)],
+        nodes.constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"scores": scores})
+
+
+def test_attention_weights_have_the_same_sum_wherever_they_stand():
+    scores = np.random.default_rng(0).normal(0, 3, (1, 1, 2000, 64)).astype(np.float32)
+    scores[..., 40:] = -1e9
+    weights, total = sums_of_weights(scores)
+    assert not weights[..., 40:].any()
+    assert not (weights * 2**14 % 1).any()
+    expected = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(weights, expected, atol=1e-4)
+    moved, again = sums_of_weights(np.roll(scores, 5, axis=-1))
+    np.testing.assert_array_equal(np.roll(moved, -5, axis=-1), weights)
+    np.testing.assert_array_equal(again, total)
+
+
+def test_no_rows_are_no_answers(engine):
+    output = engine.run([], evidence=True)
+    assert output.logits.shape == (0, 3)
+    assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
+    assert output.evidence.means.shape == (0, 16)
+
+
+def test_several_threads_may_share_it(engine):
+    token_ids = rows(count=150)
+    expected, found = engine.run(token_ids).logits, {}
+
+    def ask(name):
+        found[name] = [engine.run(token_ids).logits for _ in range(3)]
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for answers in (answer for several in found.values() for answer in several):
+        np.testing.assert_allclose(answers, expected, atol=1e-5)
+
+
+def test_weights_of_8_bits_are_computed_without_a_sign_and_answer_alike(quantized, bundle, engine):
+    of_8_bits = engine_of(dataclasses.replace(quantized, weight_bits=8), bundle)
+    token_ids = rows(count=60)
+    np.testing.assert_allclose(
+        of_8_bits.run(token_ids).logits, engine.run(token_ids).logits, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("activation", ["gelu_tanh", "relu"])
+def test_every_activation_of_the_encoder_is_known(quantized, bundle, activation):
+    encoder = bundle.config.encoder.model_copy(update={"activation": activation})
+    model = classifier_onnx_int8(quantized, encoder, bundle.config.head)
+    graph = classifier_graph(bundle.tensors, encoder, bundle.config.head)
+    token_ids = rows(count=30)
+    found, reference = OnnxEngine(model, 0, 64), OpenVINOEngine.of_graph(graph, 0)
+    logits = reference.run(token_ids).logits
+    # the ranges are those of another activation
+    np.testing.assert_allclose(found.run(token_ids).logits, logits, atol=3 * INT8_ROUNDING)
+
+
+@pytest.mark.parametrize("texts", [1, 200])
+def test_a_token_that_the_model_does_not_know_is_an_error_that_says_so(engine, texts):
+    with pytest.raises(RuntimeError, match="idx=999 must be within"):
+        engine.run([*rows(count=texts - 1), np.full(3, 999, np.int32)])
+
+
+def test_a_service_computes_on_its_streams(engine):
+    assert isinstance(engine, StreamingEngine)  # what the service asks of an engine
+    served, token_ids = ServedEngine(engine, 0, 64), rows(count=34)
+    served.warm()
+    np.testing.assert_allclose(
+        served.run(token_ids).logits, engine.run(token_ids).logits, atol=1e-4
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_answers_as_its_parent(engine):
+    token_ids = rows(count=150)
+    expected = engine.run(token_ids).logits
+    child = os.fork()
+    if not child:
+        signal.alarm(HANGS)
+        same = np.allclose(engine.run(token_ids).logits, expected, atol=1e-5)
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_no_graph_in_float32_is_taken_for_int8(bundle):
+    plain = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
+    with pytest.raises(BundleError, match=r"is not int8 as bertcnn makes it \(0 products in int8"):
+        int8_products(plain, bundle.config.encoder.layers)
+
+
+def test_an_engine_far_from_float32_is_refused(quantized, bundle):
+    wrong = dataclasses.replace(
+        quantized.products[TAPS], scales=4 * quantized.products[TAPS].scales
+    )
+    products = {**quantized.products, TAPS: wrong}
+    reference = OpenVINOEngine.from_bundle(bundle, 0)
+    size = bundle.config.encoder.vocabulary_size
+    check_distance(engine_of(quantized, bundle), reference, size)
+    with pytest.raises(BundleError, match="of their spread away from float32's; expected at most"):
+        check_distance(
+            engine_of(dataclasses.replace(quantized, products=products), bundle), reference, size
+        )
+
+
+# === Loading ===
+
+
+def test_it_is_made_once_and_a_damaged_copy_is_made_again(folder, cache, monkeypatch):
+    texts = ["the router is broken", "a bill"]
+    expected = load(folder, engine="onnx").predict_proba(texts)
+    (path,) = cache.glob("*.onnx")
+    whole = path.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_choice, "with_weights", refuse)
+        again = load(folder, engine="onnx")
+    assert again.engine.name == "onnx-int8"
+    np.testing.assert_array_equal(again.predict_proba(texts), expected)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    np.testing.assert_array_equal(load(folder, engine="onnx").predict_proba(texts), expected)
+    assert path.read_bytes() == whole
+
+
+def test_predictions_have_their_phrases(folder, cache):
+    text = "the router is broken and I want my money back"
+    (by_onnx,), (by_openvino,) = (
+        load(folder, engine=name).classify([text]) for name in ("onnx", "openvino")
+    )
+    assert by_onnx.label == by_openvino.label
+    assert by_onnx.because
+
+
+def test_a_model_without_int8_is_refused(encoder_folder, tmp_path, stored, bundle, folder, cache):
+    trained(encoder_folder).save(tmp_path / "model", engine="keras")
+    with pytest.raises(BundleError, match="which was saved without an engine; expected a model"):
+        load(tmp_path / "model", engine="onnx")
+    record = stored.record.model_copy(update={"precision": "bfloat16"})
+    with pytest.raises(BundleError, match="for a model whose engine is bfloat16; expected a model"):
+        onnx_engine(dataclasses.replace(stored, record=record), folder, bundle)
+
+
+def test_an_engine_that_was_changed_is_refused(folder, tmp_path, cache):
+    changed = shutil.copytree(folder, tmp_path / "model")
+    path = changed / "engine" / "model.bin"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(BundleError, match=r"engine/|model\.bin"):
+        load(changed, engine="onnx")
+    assert not list(cache.glob("*.onnx"))
+
+
+def test_without_its_package_the_error_has_the_command_that_installs_it(folder, cache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'bertcnn\[onnx\]'"):
+        load(folder, engine="onnx")
+
+
+# === The choice ===
+
+
+def test_a_trial_takes_turns_and_gives_seconds(engine, bundle):
+    seconds = trial_seconds({"one": engine, "other": engine}, bundle.config.encoder.vocabulary_size)
+    assert list(seconds) == ["one", "other"]
+    assert all(0 < value < 10 for value in seconds.values())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name"),
+    [
+        ({"onnx": 0.1, "openvino": 0.2}, "onnx-int8"),
+        ({"onnx": 0.19, "openvino": 0.2}, "openvino-float32"),
+    ],
+)
+def test_the_faster_one_is_remembered(folder, slow_at_int8, monkeypatch, seconds, name):
+    monkeypatch.setattr(engine_choice, "trial_seconds", lambda *_: seconds)
+    assert load(folder).engine.name == name
+    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
+    assert load(folder).engine.name == name
+    assert len(list(slow_at_int8.glob("*.json"))) == 1
+    assert load(folder, engine="openvino").engine.name == "openvino-float32"
+
+
+def test_a_real_trial_decides_for_one_of_them(folder, slow_at_int8):
+    assert load(folder).engine.name in ("onnx-int8", "openvino-float32")
+
+
+def test_a_cpu_with_fast_int8_needs_no_trial(folder, cache, monkeypatch):
+    monkeypatch.setattr(compiled, "_flags", lambda: f"{WITHOUT_INT8} avx512f avx512_vnni")
+    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
+    assert load(folder).engine.name == "openvino-int8"
+
+
+def test_a_small_network_needs_no_trial(folder, cache, monkeypatch):
+    monkeypatch.setattr(compiled, "_flags", lambda: WITHOUT_INT8)
+    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
+    assert load(folder).engine.name == "openvino-float32"
+
+
+def test_without_onnx_runtime_all_stays_as_it_was(folder, slow_at_int8, monkeypatch, caplog):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(engine_choice, "version", missing)
+    with caplog.at_level("INFO"):
+        assert load(folder).engine.name == "openvino-float32"
+    (line,) = [record.getMessage() for record in caplog.records if "onnx" in record.getMessage()]
+    assert "pip install 'bertcnn[onnx]'" in line
+
+
+def test_a_damaged_choice_is_made_again(folder, slow_at_int8):
+    load(folder)
+    (path,) = slow_at_int8.glob("*.json")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    load(folder)
+    assert len(path.read_bytes()) > 20
