@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 
 
 def load_keras() -> None:
@@ -37,7 +38,8 @@ def _load_tensorflow() -> None:
         return
     sys.modules["jax"] = None  # type: ignore[assignment]
     try:
-        import tensorflow  # noqa: F401
+        with suppress(ModuleNotFoundError):  # Keras says so, if it is there itself
+            import tensorflow  # noqa: F401
     finally:
         del sys.modules["jax"]
 

@@ -44,6 +44,7 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
         "export",
         "jax",
         "login",
+        "onnx",
         "ray",
         "serve",
         "sql",

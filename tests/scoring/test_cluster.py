@@ -204,12 +204,22 @@ def test_ray_data_takes_a_batch_scorer(joined):
 
 
 def test_the_texts_of_a_process_that_ends_go_to_others(joined, inbox, whole, tmp_path):
-    def kill():
-        for actor in actors():  # one of them has the third chunk
-            os.kill(actor, signal.SIGKILL)
+    class Killing(Told):
+        """Ends all processes as soon as the run waits for their answers."""
 
-    load = partial(stub_predictor, 0.001)
-    told = on_nodes(joined, inbox, tmp_path / "out.csv", load, Told(kill))
+        scoring = False
+
+        def stage(self, name, total, unit="rows"):  # noqa: ARG002
+            self.scoring = name.startswith("scoring")
+
+        def advance(self, done, **figures):
+            if self.scoring and not done and not figures:
+                self.scoring = False
+                for actor in actors():
+                    os.kill(actor, signal.SIGKILL)
+
+    load = partial(stub_predictor, 0.0005)
+    told = on_nodes(joined, inbox, tmp_path / "out.csv", load, Killing())
     assert told.has(r"^a process on \S+ \(\w{6}\) has ended; its texts are sent again$")
     assert (tmp_path / "out.csv").read_bytes() == whole
 
