@@ -4,7 +4,9 @@ No image is built here, since that takes a Docker daemon: what the Dockerfile co
 copied and installed into a folder and an environment, and its commands run there.
 """
 
+import base64
 import http.client
+import http.server
 import os
 import re
 import shlex
@@ -15,6 +17,7 @@ import sys
 import time
 import zipfile
 from contextlib import contextmanager
+from threading import Thread
 
 import pytest
 import typer
@@ -370,6 +373,94 @@ def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_pa
     with dashboard(here) as port:
         assert answer(port, "/")[0] == 403
         assert answer(port, "/", **{given["BERTCNN_BEHIND_PROXY"]: "ann"})[0] == 200
+
+
+@contextmanager
+def proxy(folder, dashboard_port):
+    """The port of Caddy with deploy/Caddyfile before a dashboard; `folder` has the passwords."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    here = {"dashboard:8501": f"127.0.0.1:{dashboard_port}", "/run/secrets": str(folder)}
+    here["\n:8501 {"] = f"\n:{port} {{"
+    major, minor = re.match(r"v?(\d+)\.(\d+)", run(["caddy", "version"])).groups()
+    if (int(major), int(minor)) < (2, 8):
+        here["basic_auth"] = "basicauth"  # its older name
+    for there, found in here.items():
+        assert there in text
+        text = text.replace(there, found)
+    (folder / "Caddyfile").write_text(text, encoding="utf-8")
+    process = subprocess.Popen(
+        ["caddy", "run", "--adapter", "caddyfile", "--config", folder / "Caddyfile"],
+        env={**os.environ, "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                answer(port, "/")
+                break
+            except ConnectionRefusedError:
+                assert process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+class Named(http.server.BaseHTTPRequestHandler):
+    """Answers with the names that the dashboard's header has."""
+
+    def do_GET(self):
+        names = self.headers.get_all(SERVICES["dashboard"]["environment"]["BERTCNN_BEHIND_PROXY"])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(" ".join(names).encode())
+
+    def log_message(self, *_):
+        """Nothing."""
+
+
+def login(name, password="secret"):
+    """The header of who gives a name and a password."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+@pytest.mark.skipif(not shutil.which("caddy"), reason="no caddy: apt-get install caddy")
+def test_the_proxy_asks_for_a_password_and_believes_no_header(tmp_path):
+    hashed = run(["caddy", "hash-password", "--plaintext", "secret"]).strip()
+    (tmp_path / "passwords").write_text(f"ann {hashed}\neve {hashed}\n", encoding="utf-8")
+    header = SERVICES["dashboard"]["environment"]["BERTCNN_BEHIND_PROXY"]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Named) as behind:
+        Thread(target=behind.serve_forever, daemon=True).start()
+        with proxy(tmp_path, behind.server_port) as port:
+            assert answer(port, "/")[0] == 401  # what the health check of compose.yaml looks for
+            assert answer(port, "/", **{header: "ann"})[0] == 401
+            assert answer(port, "/", **login("ann", "guess"))[0] == 401
+            assert answer(port, "/", **login("ann")) == (200, "ann")
+            assert answer(port, "/", **login("eve"), **{header: "ann"}) == (200, "eve")
+        behind.shutdown()
+    (tmp_path / "people.csv").write_text("person,role\nann,viewer\n", encoding="utf-8")
+    variables = {
+        "BERTCNN_MODELS": str(tmp_path),
+        "BERTCNN_PEOPLE": str(tmp_path / "people.csv"),
+        "BERTCNN_BEHIND_PROXY": header,
+    }
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+    }
+    with dashboard(variables) as behind, proxy(tmp_path, behind) as port:
+        assert answer(port, "/", **login("ann"))[0] == 200
+        stream = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        stream.request("GET", "/_stcore/stream", headers={**login("ann"), **upgrade})
+        assert stream.getresponse().status == 101
+        stream.close()
 
 
 def test_the_proxy_says_who_somebody_is_in_the_header_that_the_dashboard_believes():
