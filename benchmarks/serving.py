@@ -36,7 +36,6 @@ from bertcnn.inference.predictor import Predictor, load
 
 MANY, FEW_CONNECTIONS = 64, 8
 CONNECTIONS = 64
-SWAPS = 100
 REST = 3  # seconds, after which nothing uses a model that was exchanged
 
 
@@ -240,17 +239,19 @@ def overload(model: Path, texts: Sequence[str], seconds: float) -> None:
     )
 
 
-def swaps(model: Path, texts: Sequence[str], number: int) -> None:
-    """Models exchanged while clients ask."""
+def swaps(model: Path, texts: Sequence[str], number: int, requests: int) -> None:
+    """Models exchanged while clients ask, at equal distances in at least so many requests."""
 
     async def run(served: Service) -> Answers:
         measurement = Measurement(served.place, [served.request(texts[:1])], 16, 3600)
         clients = asyncio.create_task(measurement.run())
         await asyncio.sleep(REST)  # the first answers
         memory.append(_memory(served.worker))
-        for _ in range(number):
+        for swap in range(number):
             await asyncio.to_thread(served.ask, "/v2/repository/models/model/load", b"{}")
             memory.append(_memory(served.worker))
+            while measurement.answers.statuses.total() < requests * (swap + 1) / number:
+                await asyncio.sleep(0.1)
         await asyncio.sleep(REST)
         memory.append(_memory(served.worker))
         measurement.stop()
@@ -317,6 +318,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=20_000, help="whose answers are compared")
+    parser.add_argument("--swaps", type=int, default=100)
+    parser.add_argument("--requests", type=int, default=0, help="at least, during the swaps")
     parser.add_argument(
         "--only", choices=("answers", "compare", "overload", "swaps", "stop", "kill")
     )
@@ -327,7 +330,7 @@ def main() -> None:
         "answers": lambda: answers(options.model, rows.repeated(options.rows).texts),
         "compare": lambda: compare(options.model, texts, options.seconds, options.rounds),
         "overload": lambda: overload(options.model, texts, options.seconds),
-        "swaps": lambda: swaps(options.model, texts, SWAPS),
+        "swaps": lambda: swaps(options.model, texts, options.swaps, options.requests),
         "stop": lambda: stop_under_load(options.model, texts),
         "kill": lambda: kill(options.model, options.rounds),
     }
