@@ -29,7 +29,8 @@ def figures(predictor: Predictor, rows: Rows) -> np.ndarray:
     right = np.array(predictor.labels)[answers.labels] == np.array(rows.labels)
     automatic = answers.decisions == DECISIONS.index("auto")
     error = calibration_error(answers.confidence, right)
-    return 100 * np.array([right.mean(), error, automatic.mean(), right[automatic].mean()])
+    of_automatic = right[automatic].mean() if automatic.any() else np.nan
+    return 100 * np.array([right.mean(), error, automatic.mean(), of_automatic])
 
 
 def rows_per_second(predictor: Predictor, rows: Rows) -> tuple[float, float]:
@@ -75,7 +76,7 @@ def main() -> None:
     }
     lost = found["teacher"][:, 0] - found["student"][:, 0]
     for side, values in found.items():
-        means = values.mean(axis=0)
+        means = np.nanmean(values, axis=0)
         each = ", ".join(f"{value:.2f}" for value in values[:, 0])
         print(
             f"{side}: accuracy {means[0]:.2f} % ({each}), calibration error {means[1]:.1f} %,"
