@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ray_scoring import nodes, parent
+from benchmarks.ray_scoring import actors, lose_node, nodes, parent
 from benchmarks.stub_engine import stub_predictor
 from bertcnn.inference.predictor import Predictor
 
@@ -96,15 +96,13 @@ PROGRAMS: dict[str, Callable[[Path, Path, str], None]] = {
 
 def workers(peer: str, program: int) -> list[int]:
     """Process ids of those that answer rows."""
+    if peer == "Ray Data":
+        return actors(b"ray::MapWorker")
     found = []
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            line, above = (place / "cmdline").read_bytes(), parent(int(place.name))
-            if peer == "Dask":
-                is_worker = above == program and b"spawn_main" in line
-            else:
-                is_worker = line.startswith(b"ray::MapWorker") and parent(above) == os.getpid()
-            if is_worker:
+        with suppress(OSError):
+            line = (place / "cmdline").read_bytes()
+            if b"spawn_main" in line and parent(int(place.name)) == program:
                 found.append(int(place.name))
     return found
 
@@ -118,8 +116,7 @@ def kill(
     if kind == "program":
         program.kill()
     elif kind == "node" and peer == "Ray Data":
-        raylets.remove_node(chance.choice([*raylets.worker_nodes]), allow_graceful=False)
-        raylets.add_node(num_cpus=1)
+        lose_node(raylets, chance)
     elif found:
         kind = "worker"
         with suppress(ProcessLookupError):

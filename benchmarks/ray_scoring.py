@@ -103,15 +103,21 @@ def nodes(number: int) -> Iterator[Raylets]:
         raylets.shutdown()
 
 
-def actors() -> list[int]:
-    """Process ids of all actors that score on this process's nodes."""
+def actors(kind: bytes = b"ray::NodeScorer") -> list[int]:
+    """Process ids of all actors of a kind, ours by default, on this process's nodes."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            named = (place / "cmdline").read_bytes().startswith(b"ray::NodeScorer")
+            named = (place / "cmdline").read_bytes().startswith(kind)
             if named and parent(parent(int(place.name))) == os.getpid():
                 found.append(int(place.name))
     return found
+
+
+def lose_node(raylets: Raylets, chance: random.Random) -> None:
+    """End one node at random; another one joins."""
+    raylets.remove_node(chance.choice([*raylets.worker_nodes]), allow_graceful=False)
+    raylets.add_node(num_cpus=1)
 
 
 def parent(process: int) -> int:
@@ -165,9 +171,7 @@ class Killer:
             driver.kill()
             driver.wait()
         elif kind == "raylet":
-            node = self._chance.choice([*self._raylets.worker_nodes])
-            self._raylets.remove_node(node, allow_graceful=False)
-            self._raylets.add_node(num_cpus=1)
+            lose_node(self._raylets, self._chance)
         elif found := actors():
             with suppress(ProcessLookupError):
                 os.kill(self._chance.choice(found), signal.SIGKILL)

@@ -324,36 +324,43 @@ def test_nobody_but_the_proxy_reaches_the_dashboard_and_nobody_but_the_dashboard
     assert not {"ports", "network_mode"} & {*SERVICES["dashboard"], *SERVICES["database"]}
 
 
-@contextmanager
-def dashboard(variables):
-    """The port of the dashboard as its image starts it, with further variables."""
+def free_port():
+    """One that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    kept = {name: value for name, value in os.environ.items() if "BERTCNN" not in name}
-    image = dict(part.split("=") for part in only("dashboard", "ENV").split())
-    process = subprocess.Popen(
-        [sys.executable, "-m", *yaml.safe_load(only("dashboard", "CMD"))],
-        env={
-            **kept,
-            "PYTHONPATH": str(ROOT),
-            **image,
-            **variables,
-            "STREAMLIT_SERVER_PORT": f"{port}",
-        },
-        cwd=ROOT / "apps" / "dashboard",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        return free.getsockname()[1]
+
+
+@contextmanager
+def running(command, is_ready, **options):
+    """A process that is ready; it has ended afterwards."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, **silent, **options)
     try:
         until = time.monotonic() + PATIENCE
-        while attempt(health_check("dashboard", port)).returncode:
+        while not is_ready():
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.1)
-        yield port
+        yield
     finally:
         process.kill()
         process.wait(PATIENCE)
+
+
+@contextmanager
+def dashboard(variables):
+    """The port of the dashboard as its image starts it, with further variables."""
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if "BERTCNN" not in name}
+    image = dict(part.split("=") for part in only("dashboard", "ENV").split())
+    here = {"PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_PORT": f"{port}"}
+    with running(
+        [sys.executable, "-m", *yaml.safe_load(only("dashboard", "CMD"))],
+        lambda: attempt(health_check("dashboard", port)).returncode == 0,
+        env={**kept, **image, **variables, **here},
+        cwd=ROOT / "apps" / "dashboard",
+    ):
+        yield port
 
 
 def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_path):
@@ -378,8 +385,7 @@ def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_pa
 @contextmanager
 def proxy(folder, dashboard_port):
     """The port of Caddy with deploy/Caddyfile before a dashboard; `folder` has the passwords."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     here = {"dashboard:8501": f"127.0.0.1:{dashboard_port}", "/run/secrets": str(folder)}
     here["\n:8501 {"] = f"\n:{port} {{"
@@ -390,25 +396,18 @@ def proxy(folder, dashboard_port):
         assert there in text
         text = text.replace(there, found)
     (folder / "Caddyfile").write_text(text, encoding="utf-8")
-    process = subprocess.Popen(
+    with running(
         ["caddy", "run", "--adapter", "caddyfile", "--config", folder / "Caddyfile"],
+        lambda: is_open(port),
         env={**os.environ, "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)},
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                answer(port, "/")
-                break
-            except ConnectionRefusedError:
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.05)
+    ):
         yield port
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
+
+
+def is_open(port):
+    """Whether somebody listens there."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Named(http.server.BaseHTTPRequestHandler):
