@@ -19,7 +19,8 @@ from bertcnn.wording import visible
 def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
     """The texts of a command line, or without any the lines of standard input as they arrive.
 
-    Both are read as UTF-8, whatever encoding the locale names.
+    A line ends at a line feed, with or without a carriage return before it. Both are read as UTF-8,
+    whatever encoding the locale names.
     """
     if texts is not None:
         for text in texts:
@@ -27,7 +28,7 @@ def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
         return
     if sys.stdin.isatty():
         tell("Type one text per line; end with Ctrl-D.")
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")  # type: ignore[union-attr]
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")  # type: ignore[union-attr]
     for line in sys.stdin:
         yield line.rstrip("\r\n")
 

@@ -6,27 +6,15 @@ Alike for other spellings, one letter more or less, or a plural.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
+from bertcnn.tables.column_names import folded
 from bertcnn.wording import count
 
 _FEWEST_LETTERS, _MOST_LETTERS = 4, 100  # of names that may be misspellings of each other
 _SHOWN = 4
-
-
-def plain_name(name: str) -> str:
-    """A label without case, form of accents, hyphens and underscores, with single spaces.
-
-    Example:
-        >>> plain_name(" Card_Arrival ") == plain_name("card arrival")
-        True
-    """
-    return " ".join(
-        re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip(" _-\t\r\n"))
-    )
 
 
 def label_text(name: str) -> str:
@@ -47,7 +35,7 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
     counts = Counter(name for name in labels if name)
     ways: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
-        ways[plain_name(name)].append(name)
+        ways[folded(name) or name].append(name)
     return {name: names[0] for names in ways.values() for name in names[1:]}
 
 
@@ -94,13 +82,13 @@ def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
     """
     meeting: dict[str, set[str]] = defaultdict(set)
     for name in counts:
-        for form in _forms(plain_name(name)):
+        for form in _forms(folded(name)):
             meeting[form].add(name)
     pairs = {
         (one, two)
         for names in meeting.values()
         for one, two in combinations(sorted(names, key=lambda name: (-counts[name], name)), 2)
-        if plain_name(one) != plain_name(two) and not _numbered(one, two)
+        if folded(one) != folded(two) and not _numbered(one, two)
     }
     return sorted(pairs, key=lambda pair: (-counts[pair[1]], pair))
 
@@ -115,5 +103,9 @@ def _forms(plain: str) -> Iterator[str]:
 
 
 def _numbered(one: str, two: str) -> bool:
-    """Whether two names differ in their digits, as "level 1" and "level 2"."""
-    return re.findall(r"\d", one) != re.findall(r"\d", two)
+    """Whether names differ in digits or signs, as "level 1" and "level 2", "rated A+" and "A-"."""
+    return _signs(one) != _signs(two)
+
+
+def _signs(name: str) -> list[str]:
+    return [char for char in folded(name) if char.isnumeric() or char in "+-#*"]

@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bertcnn.data.label_names import plain_name
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, named, shortened
+from bertcnn.tables.column_names import folded
+from bertcnn.text.cleaning import split_lines
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 5
@@ -126,7 +127,7 @@ def _marks(text: str) -> set[tuple[str, str]]:
         ("code" if _CODE.fullmatch(word) else "word", _DIGITS.sub("0", word).casefold())
         for word in words
     }
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [" ".join(line.split()) for line in split_lines(text)]
     if len(lines) > 1:
         marks |= {
             ("line", _DIGITS.sub("0", line))
@@ -243,5 +244,5 @@ def _same_names(dataset: LabelledDataset, column: str) -> bool:
     labels = dataset.labels or []
     cells = dataset.table.column(column)
     return sum(
-        plain_name(cell) == plain_name(name) for cell, name in zip(cells, labels, strict=True)
+        folded(cell) == folded(name) for cell, name in zip(cells, labels, strict=True)
     ) > 0.9 * len(cells)

@@ -15,6 +15,7 @@ from bertcnn.tables.dialect import detect_encoding, sample_bytes
 from bertcnn.tables.formats import HEAD_BYTES, check_input, kind_of, seems_to_be
 from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.tables import column_position, open_table
+from bertcnn.text.cleaning import split_lines
 
 _TEXT = (".txt", ".text", ".md", "")
 # linear time: a run of dots is matched from its first only
@@ -33,7 +34,7 @@ def split_sentences(text: str) -> list[str]:
         ['No signal.', 'Why??', '"Since today!"', 'box 2.1 is red']
     """
     sentences = []
-    for line in text.splitlines():
+    for line in split_lines(text):
         start = 0
         for end in _SENTENCE_END.finditer(line):
             sentences.append(line[start : end.end()].strip())

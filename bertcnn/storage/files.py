@@ -100,13 +100,13 @@ def sha256_of(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The UTF-8 text of such a file, with line ends as Python has them.
+    """The UTF-8 text of such a file, with its own line ends.
 
     Raises:
         OSError: it is no file, or cannot be read.
         UnicodeDecodeError: it is not UTF-8.
     """
-    with io.TextIOWrapper(open_regular(path), encoding="utf-8") as file:
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
         return file.read()
 
 

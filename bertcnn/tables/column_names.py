@@ -1,4 +1,4 @@
-"""Compares column names without regard to case, spaces and the form of accents."""
+"""Compares names of columns and labels without regard to case, spaces and the form of accents."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import unicodedata
 from collections.abc import Sequence
 
 _UNSEEN = re.compile("[\ufeff\u200b\u200c\u200d\u2060\u00ad\0]")
-_BETWEEN = re.compile(r"[\s_\-]+")
+_HYPHEN = re.compile(r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])")  # no sign, as in "A-", "-1"
+_BETWEEN = re.compile(r"[\s_]+")
 
 
 def folded(name: str) -> str:
     r"""A name in the form in which names are compared.
+
+    Blanks, underscores and hyphens between words are the same. All other signs count.
 
     Example:
         >>> folded("\ufeff Ticket_Text ") == folded("ticket text")
         True
         >>> folded("Catégorie") == folded("CATE\u0301GORIE")
         True
+        >>> [folded(name) for name in ("A-", "score -1", "C++", "m²", "Lost-Card")]
+        ['a-', 'score -1', 'c++', 'm²', 'lost card']
     """
-    plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", name)).casefold()
-    return _BETWEEN.sub(" ", unicodedata.normalize("NFKC", plain)).strip()
+    narrow = "".join(
+        unicodedata.normalize("NFKC", char) if unicodedata.east_asian_width(char) in "FH" else char
+        for char in _UNSEEN.sub("", name)
+    )
+    plain = unicodedata.normalize("NFC", unicodedata.normalize("NFC", narrow).casefold())
+    return _BETWEEN.sub(" ", _HYPHEN.sub(" ", plain)).strip()
 
 
 def find_name(name: str, columns: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bertcnn.errors import TableError, one_line
 from bertcnn.tables.column_names import find_names
+from bertcnn.text.cleaning import split_lines
 
 _LOOKED_AT = 16 * 1024  # characters
 _MOST_LINES = 5  # of an error message that is a whole file
@@ -186,7 +187,7 @@ def recognized(text: str) -> tuple[str, str] | None:
     for pattern, kind, fix in _KINDS:
         if pattern.match(start):
             return kind, fix
-    lines = [line.strip() for line in start.splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(start) if line.strip()]
     if (
         lines
         and len(lines) <= _MOST_LINES
@@ -203,7 +204,7 @@ def _is_mail(start: str) -> bool:
     """Whether a text begins with the head lines of a mail."""
     head = [
         line
-        for line in start.split("\n\n")[0].replace("\r", "").splitlines()
+        for line in start.replace("\r", "").split("\n\n")[0].split("\n")
         if not line.startswith((" ", "\t"))
     ]
     names = [line.partition(":")[0].lower() for line in head if _MAIL.match(line)]

@@ -57,3 +57,15 @@ def is_blank(text: str) -> bool:
         char.isspace() or char == REPLACEMENT or category(char) in _INVISIBLE
         for char in clean_text(text)
     )
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text. Only "\n" and "\r\n" end them, and "\r" in a text without "\n".
+
+    Example:
+        >>> split_lines("a\u2028b\r\nc\x0cd\n"), split_lines("a\rb")
+        (['a\u2028b', 'c\x0cd'], ['a', 'b'])
+    """
+    text = text.replace("\r\n", "\n")
+    end = "\n" if "\n" in text else "\r"
+    return text.removesuffix(end).split(end)

@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.storage.files import read_text
-from bertcnn.text.cleaning import clean_text, cleaned_positions
+from bertcnn.text.cleaning import clean_text, cleaned_positions, split_lines
 from bertcnn.text.joining import join_words
 from bertcnn.text.word_cache import tokenize_words
 
@@ -281,4 +281,4 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
             expected="a vocab.txt with one piece a line",
             fix="fetch the encoder again",
         ) from None
-    return tuple(text.removesuffix("\n").split("\n"))
+    return tuple(split_lines(text))

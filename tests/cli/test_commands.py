@@ -343,8 +343,10 @@ def test_a_files_mark_and_line_breaks_are_none_of_an_answer(run, model):
     _, out, _ = run("classify", model, "the router\nand\tthe cable")
     assert out.count("\n") == 1
     assert out.rstrip("\n").split("\t")[4] == "the router and the cable"
-    _, out, _ = run("classify", model, stdin="\ufeffrefund\n")
+    _, out, _ = run("classify", model, stdin="\ufeffrefund\r\n")
     assert out.rstrip("\n").split("\t")[4] == "refund"
+    _, out, _ = run("classify", model, "--json", stdin="the router\rand\u2028the\x0ccable\n")
+    assert out.count("\n") == 1
 
 
 def test_another_precision_can_be_asked_for_without_training_again(run, model, tmp_path):

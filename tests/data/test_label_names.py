@@ -4,7 +4,8 @@ import tracemalloc
 
 import pytest
 
-from bertcnn.data.label_names import label_text, look_alikes, plain_name, similar_names, spellings
+from bertcnn.data.label_names import label_text, look_alikes, similar_names, spellings
+from bertcnn.tables.column_names import folded
 
 
 @pytest.mark.parametrize(
@@ -12,11 +13,29 @@ from bertcnn.data.label_names import label_text, look_alikes, plain_name, simila
     ["Card_Arrival", "card-arrival", " CARD  ARRIVAL ", "ｃａｒｄ arrival", "card__arrival_"],
 )
 def test_case_blanks_and_hyphens_do_not_count(name):
-    assert plain_name(name) == "card arrival"
+    assert folded(name) == "card arrival"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("1", "-1", "+1"),
+        ("score 1", "score -1", "score_+1"),
+        ("A", "A+", "A-"),
+        ("C", "C++", "C#"),
+        ("m2", "m²"),
+        ("1/2", "½"),
+        ("v1", "v2", "v1.0"),
+    ],
+)
+def test_signs_in_a_name_count(names):
+    assert len(set(map(folded, names))) == len(names)
+    assert not spellings(names)
+    assert not similar_names(dict.fromkeys((f"rated {name}" for name in names), 1))
 
 
 def test_a_letter_that_differs_counts():
-    assert plain_name("card") != plain_name("cards")
+    assert folded("card") != folded("cards")
 
 
 @pytest.mark.parametrize(

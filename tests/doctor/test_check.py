@@ -317,6 +317,14 @@ def test_one_label_in_two_spellings_is_no_conflict(look):
     assert report.suggestions[0] == "billing"
 
 
+def test_labels_that_differ_in_a_sign_are_not_suggested_for_each_other(look):
+    rows = healthy()
+    for row in rows:
+        row[2] = {"billing": "-1"}.get(row[2], "1")
+    report = look(rows)
+    assert report.finding("label_spellings") is None
+
+
 def test_a_file_without_labels_gets_the_checks_of_texts_only(look):
     rows = [row[:2] for row in healthy()]
     rows[1][1] = rows[0][1]

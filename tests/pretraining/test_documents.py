@@ -30,6 +30,11 @@ def test_blank_lines_part_the_documents_of_a_text_file(tmp_path):
     assert read(path) == [["No signal.", "Since Monday!", "please help"], ["second one"]]
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c"])
+def test_signs_that_end_no_line_stay_in_their_sentence(sign):
+    assert split_sentences(f"no{sign}signal\r\nsince monday") == [f"no{sign}signal", "since monday"]
+
+
 def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes(

@@ -15,6 +15,13 @@ def test_a_file_of_pairs_is_read(tmp_path):
     assert read_pairs(path) == Pairs(sources, targets)
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_signs_that_end_no_line_stay_in_their_text(tmp_path, sign):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(f"one{sign}two\tthree{sign}four\r\n".encode() * 20)
+    assert read_pairs(path) == Pairs([f"one{sign}two"] * 20, [f"three{sign}four"] * 20)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

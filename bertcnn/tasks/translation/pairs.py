@@ -11,7 +11,7 @@ import numpy as np
 
 from bertcnn.errors import TableError, one_line
 from bertcnn.storage.files import read_text
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text.cleaning import is_blank, split_lines
 
 FEWEST_PAIRS = 20
 
@@ -81,7 +81,7 @@ def read_pairs(path: str | PathLike[str]) -> Pairs:
     """
     place = Path(path)
     try:
-        lines = read_text(place).removeprefix("\ufeff").splitlines()
+        lines = split_lines(read_text(place).removeprefix("\ufeff"))
     except (OSError, UnicodeDecodeError) as error:
         raise TableError(
             f"{place} cannot be read ({error.strerror if isinstance(error, OSError) else error})",
