@@ -21,7 +21,7 @@ def without_telemetry() -> Iterator[None]:
     """A block in which `openvino_telemetry` cannot be imported; `sys.modules` is then as before."""
     before = {
         name: module
-        for name, module in sys.modules.items()
+        for name, module in [*sys.modules.items()]  # others may import
         if name == _TELEMETRY or name.startswith(f"{_TELEMETRY}.")
     }
     for name in before:
