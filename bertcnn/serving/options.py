@@ -12,6 +12,8 @@ from pydantic import Field
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import Count, Settings
 
+Seconds = Annotated[float, Field(gt=0)]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -24,6 +26,13 @@ class Limits(Settings):
     waiting_texts: Count = Field(
         2048, description="most texts that wait to be answered; what comes then is refused"
     )
+    head_bytes: Count = Field(64 << 10, description="most bytes of a request's headers")
+    head_fields: Count = Field(100, description="most headers of a request")
+    head_seconds: Seconds = Field(20.0, description="until a connection's next headers are whole")
+    body_seconds: Seconds = Field(
+        60.0, description="until a body is whole, or an answer is taken by its client"
+    )
+    connections: Count = Field(1024, description="most at a time, if there are descriptors")
 
 
 class ServeOptions(Settings):

@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -18,6 +19,7 @@ import uvicorn
 from bertcnn.errors import BertCNNError
 from bertcnn.serving.access import Access
 from bertcnn.serving.api import create_app
+from bertcnn.serving.connections import KEEP_ALIVE, Connections, LimitedProtocol
 from bertcnn.serving.loader import spare_collector
 from bertcnn.serving.logs import log
 from bertcnn.serving.models import ServedModel
@@ -28,13 +30,26 @@ from bertcnn.serving.token import read_token
 READY: Final = b"ready\n"  # sent to the parent
 _BACKLOG: Final = 2048  # connections that are not yet accepted
 _REST: Final = 0.5  # seconds after the last connection was accepted, to read its request
-_KEEP_ALIVE: Final = 75  # seconds; longer than proxies keep connections, or one is closed in use
 _PATIENCE: Final = 30  # seconds for the last answers
 _SWITCH: Final = 0.0005  # seconds after which threads take turns, or a refusal would wait for them
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its handlers of signals, which close connections at once."""
+    """uvicorn without its handlers of signals, which close connections at once.
+
+    Args:
+        config: how it listens.
+        connections: looked through several times a second.
+    """
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it should end."""
+        self._connections.sweep(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,20 +77,24 @@ def work(
         The exit code of the process.
     """
     sys.setswitchinterval(_SWITCH)
+    connections = Connections(options.limits)
     config = uvicorn.Config(
         _not_there,
+        http=partial(LimitedProtocol, connections),  # type: ignore[arg-type]
         lifespan="off",
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_keep_alive=KEEP_ALIVE,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_PATIENCE,
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         try:
-            runner.run(_serve(options, models(), loader, config, listener, parent))
+            runner.run(
+                _serve(options, models(), loader, _Server(config, connections), listener, parent)
+            )
         except BertCNNError as error:
             parts = {"given": error.given, "expected": error.expected, "fix": error.fix}
             parent.sendall(json.dumps(parts).encode() + b"\n")
@@ -91,7 +110,7 @@ async def _serve(
     options: ServeOptions,
     models: list[ServedModel],
     loader: ThreadPoolExecutor,
-    config: uvicorn.Config,
+    server: _Server,
     listener: socket.socket,
     parent: socket.socket,
 ) -> None:
@@ -100,7 +119,7 @@ async def _serve(
     service = Service(models, options, loop, loader, _reporter(parent))
     models.clear()  # the list, which others have too, would keep models that are exchanged
     try:
-        config.app = Access(
+        server.config.app = Access(
             create_app(service),
             token,
             service.batcher.metrics,
@@ -108,7 +127,6 @@ async def _serve(
             lambda: service.draining,
             log_requests=options.log_requests,
         )
-        server = _Server(config)
         _heed_signals(_Control(server, service, listener), options.drain, parent)
         spare_collector()
         log("ready", address=options.address)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -62,8 +63,12 @@ def environment(**changes):
 
 
 @contextmanager
-def serving(folder, *arguments, **variables):
-    """A server that is ready."""
+def serving(folder, *arguments, files=None, **variables):
+    """A server that is ready; `files` that its processes may have open."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
     log = folder / f"log-{time.monotonic_ns()}.jsonl"
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -72,6 +77,7 @@ def serving(folder, *arguments, **variables):
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            preexec_fn=files and limit,
         )
     try:
         line = process.stdout.readline()

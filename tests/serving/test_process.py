@@ -196,6 +196,24 @@ def test_too_many_waiting_texts_are_refused_and_vanished_clients_forgotten(model
         assert server.ask("/classify", {"texts": ["my router"]})[0] == 200
 
 
+def test_a_client_that_floods_the_service_does_not_keep_others_out(model, tmp_path):
+    with serving(tmp_path, model, "--drain", 0, files=200) as server:
+        known = server.connection()
+        server.ask("/v2", connection=known)
+        silent = [socket.create_connection(server.place, 10) for _ in range(250)]
+        for connection in (None, known):
+            texts = {"texts": ["my router"]}
+            assert server.ask("/classify", texts, connection=connection)[0] == 200
+        with socket.create_connection(server.place, 10) as flood:
+            flood.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000)
+            assert flood.recv(1000).startswith(b"HTTP/1.1 431 ")
+        assert server.event("limit met", 2)["limit"] == "head_bytes"
+        first = next(event for event in server.events() if event["event"] == "limit met")
+        assert (first["limit"], first["most"]) == ("connections", 72)
+        for each in silent:
+            each.close()
+
+
 # === Refusals to start ===
 
 
