@@ -66,8 +66,10 @@ def commands_page() -> Iterator[str]:
         "| 1 | done, and found something: an alarm, or a change in the tickets |",
         "| 2 | wrong input: one line says what was given, what was expected and what to do |",
         "| 75 | run the same command again, which goes on: SIGTERM, a full disk, another run |",
+        "| 130 | interrupted with Ctrl-C; the same command resumes or starts again |",
+        "| 141 | nobody reads the output any more, as after `\\| head`; this is no error |",
+        "",
     )
-    yield from ("| 130 | interrupted with Ctrl-C; the same command resumes or starts again |", "")
     for path, command in _commands(typer.main.get_command(app), "bertcnn"):
         yield from (
             f"## {path}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import io
 import os
 import sys
 from pathlib import Path
@@ -26,6 +25,7 @@ from bertcnn.cli.interrupts import (
     WRONG_INPUT,
     AlreadyReported,
     interrupted,
+    tell_interrupted,
 )
 from bertcnn.cli.jobs import jobs_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
@@ -119,14 +119,6 @@ def _app_for(arguments: list[str]) -> typer.Typer:
     return smaller
 
 
-def _replace_closed_streams() -> None:
-    """Open the null device for each standard stream that is closed, so that none is None."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            # left open until the process ends
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-
-
 def main() -> None:
     """Run a command.
 
@@ -134,14 +126,13 @@ def main() -> None:
     for wrong input; 75 where the same command can be run again and goes on, as after a full disk or
     SIGTERM; 130 after Ctrl-C.
     """
-    _replace_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # do not stop at a character that the terminal or pipe cannot show
-        sys.stdout.reconfigure(errors="replace")
     try:
         with explain_missing_packages():
-            # also if the script has another file name
-            _app_for(sys.argv[1:])(prog_name="bertcnn")
+            try:
+                # also if the script has another file name
+                _app_for(sys.argv[1:])(prog_name="bertcnn")
+            finally:
+                sys.stdout.flush()
     except BertCNNError as error:
         lacks_memory = isinstance(
             error.__context__, RuntimeError | MemoryError
@@ -153,10 +144,7 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
-        tell(
-            "\nbertcnn: interrupted; nothing was half-written. Run the same command to start again."
-        )
-        sys.exit(interrupted())
+        sys.exit(tell_interrupted())
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
         message = _lack_of_room(error)
         if message is None:

@@ -15,7 +15,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import Stream, tell
+from bertcnn.cli.interrupts import TERMINATING
 from bertcnn.errors import BertCNNError, one_line
 from bertcnn.wording import memory_size
 
@@ -34,7 +35,7 @@ _WORDS = (
     "OOM when",
     "Resource temporarily",
 )
-_FORWARDED = (signal.SIGINT, signal.SIGTERM)
+_FORWARDED = (signal.SIGINT, *TERMINATING)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -156,9 +157,7 @@ def _hide_complaints() -> None:
     if sys.stderr is not None:
         kept = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        sys.stderr = open(  # noqa: PTH123, SIM115 - a descriptor, open until the process ends
-            kept, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
-        )
+        sys.stderr = Stream(kept, sys.stderr, is_output=False)
     if (_limit() or _SMALL) < _TINY:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _tell_error

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from bertcnn.cli.console import guard_streams
+from bertcnn.cli.interrupts import handle_termination, tell_interrupted
 from bertcnn.cli.memory import supervise
 from bertcnn.cli.startup import skip_converter
 
@@ -21,6 +23,15 @@ def main() -> None:
     For `classify` the engine is read from disk while Python imports the rest, which saves a fifth
     of the time to its answer.
     """
+    guard_streams()
+    handle_termination()
+    try:
+        _run()
+    except KeyboardInterrupt:  # while Python was still importing
+        sys.exit(tell_interrupted())
+
+
+def _run() -> None:
     supervise()
     if is_fast_classify(sys.argv[1:]):
         _hurry()

@@ -224,7 +224,9 @@ def _computed(process: int) -> str:
 def serve() -> None:
     """Read the file that the command line names, and write its rows to standard output."""
     path, format_name, memory, seconds, *known = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads from this one decides
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the process that reads from this one decides
+        if hasattr(signal, name):  # Windows lacks the last one
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # for what libraries print
     try:

@@ -196,7 +196,9 @@ def serve() -> None:
 
     News and results go to standard output.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other process
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the process that reads from this one decides
+        if hasattr(signal, name):  # Windows lacks the last one
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     wanted, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints would be taken for news
     run: Trials = pickle.load(wanted)  # noqa: S301 - of our own process

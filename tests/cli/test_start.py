@@ -1,6 +1,8 @@
 """The command's first steps: the same answers, whatever is begun early."""
 
 import inspect
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ import pytest
 from bertcnn.cli.main import app, encoder_app
 from bertcnn.cli.start import is_fast_classify, main
 from bertcnn.inference import compiled
+from tests.cli.test_commands import refused
 
 
 def command(*arguments, **options):
@@ -127,3 +130,71 @@ def test_the_help_breaks_no_line_within_a_sentence_at_80_columns(command):
     for line in "\n".join(paragraphs).splitlines():
         assert line.endswith(".")
         assert len(line) <= 78
+
+
+def test_sigterm_ends_a_command_without_progress_in_one_line(model):
+    with subprocess.Popen(
+        [sys.executable, "-m", "bertcnn", "classify", str(model)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        running.stdin.write("the router\n")
+        running.stdin.flush()
+        running.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        told = running.stderr.read()
+    assert running.returncode == 75
+    assert told.split("\n")[1:] == [
+        "bertcnn: interrupted; nothing was half-written. Run the same command to start again.",
+        "",
+    ]
+
+
+PRINTING = (["--help"], ["--version"], ["encoder", "list"], ["classify", "MODEL", "the router"])
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_output_that_nobody_reads_is_no_alarm(model, words):
+    nobody, output = os.pipe()
+    os.close(nobody)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bertcnn"),
+            *(str(model) if word == "MODEL" else word for word in words),
+        ],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(output)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")  # noqa: PTH110
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_output_that_a_full_disk_loses_is_told_in_one_line(model, words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "bertcnn"),
+                *(str(model) if word == "MODEL" else word for word in words),
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    refused((done.returncode, "", done.stderr), "standard output cannot be written (No space left")
+
+
+def test_a_wrong_command_without_standard_error_is_still_wrong_input():
+    nobody, log = os.pipe()
+    os.close(nobody)
+    done = subprocess.run(
+        [sys.executable, "-m", "bertcnn", "no-such-command"], stderr=log, check=False
+    )
+    os.close(log)
+    assert done.returncode == 2

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import bertcnn
@@ -567,6 +568,27 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path, sen
     )
     assert "interrupted run" not in again.stderr
     assert names(tmp_path) == ["out.csv", "out.csv.rejects.csv"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_is_resumable_where_a_shell_script_ignores_ctrl_c(model, tmp_path, sent):
+    source, target = tmp_path / "in.parquet", tmp_path / "out.csv"
+    texts = [f"my router and the red light {row}" for row in range(30_000)]
+    pyarrow.parquet.write_table(pyarrow.table({"text": texts}), source)
+    with subprocess.Popen(
+        command(model, source, target),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    ) as running:
+        wait_for_answers(running, target, 1)
+        os.killpg(running.pid, sent)  # as `timeout` does: the process that reads gets it too
+        told = running.stderr.read()
+    assert running.returncode == 75
+    assert told.splitlines()[-1].endswith("The same command continues from there.")
+    assert names(tmp_path) == [".out.csv.journal", "in.parquet"]
 
 
 def test_a_model_replaced_meanwhile_changes_nothing(model, inbox, tmp_path):
