@@ -1,23 +1,24 @@
 """Decisions: the confidence from which an answer needs no person to check it.
 
-The user names a precision, not a threshold. The threshold comes from held-out rows, sorted by
-confidence: the most confident quarter is tested first, then that and the next fiftieth, and so on,
-each time against the hypothesis that fewer than the wanted share of such answers are right (exact
-binomial test, the bound of Clopper and Pearson 1934). The walk ends at the first set that does not
-pass, and the set before gives the threshold. Since the order is fixed beforehand, the many tests
-need no correction: a threshold whose precision is below the target comes out with a probability of
-at most `ERROR_PROBABILITY` (fixed-sequence testing, Angelopoulos et al. 2021, "Learn then Test"),
-provided that precision does not fall where confidence rises, and that the rows are like those to
-come.
+The user names a precision, not a threshold. Held-out rows, sorted by confidence, give nested sets:
+the most confident 45 rows (for 95 %), and so on, up to all rows. A set is too wrong if fewer than
+the wanted share of such answers are right. If precision does not fall where confidence rises, the
+sets that are too wrong are all sets from some size on. So closed testing (Marcus, Peritz and
+Gabriel 1976) needs one test for each size, of "all sets from this size on are too wrong". It is a
+group-sequential test (Pocock 1977): it looks at the set among these that is best beside its size,
+and rejects if answers of exactly the wanted precision would have one as good in at most a tenth of
+all draws. The largest set up to which every test rejects gives the threshold.
 
-For models that are right often enough on less than a quarter of the rows, another walk leads from
-the most confident tenth to the quarter, with half of that probability. If it arrives, the walk from
-the quarter has the whole of it, else the other half (Wiens 2003).
+The precision above the threshold is below the target with a probability of at most
+`ERROR_PROBABILITY`, provided that the rows are like those to come. Bad luck among the most
+confident rows does not end the search, since a larger set may reject for them.
+`benchmarks/thresholds.py` compares this with other procedures.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -32,7 +33,8 @@ from bertcnn.evaluation.probabilities import exact_match_probability
 from bertcnn.settings import PrecisionTargets
 
 ERROR_PROBABILITY = 0.1
-_TENTH, _QUARTER, _STEP = 10, 4, 50  # of the rows
+_SETS = 50  # nested sets of rows that are tested
+_ROUNDING = 1 + 1e-9  # of probabilities
 _PERCENT = 0.01
 _KEPT = 5000  # held-out rows
 _NAMED = 3  # labels in a sentence
@@ -68,47 +70,86 @@ def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) 
         >>> 0.4 < find_threshold(confidence, confidence > 0.45, 0.9) < 0.45
         True
     """
-    rows, half = len(confidence), ERROR_PROBABILITY / 2
-    main = max(rows // _QUARTER, fewest_rows(precision))
-    if rows < main:
+    rows, fewest = len(confidence), fewest_rows(precision)
+    if rows < fewest:
         return None
-    step = max(1, rows // _STEP)
-    early = np.arange(max(rows // _TENTH, fewest_rows(precision, half)), main, step)
+    sizes = np.unique(np.linspace(max(fewest, rows // _SETS), rows, _SETS).astype(int))
     ascending = np.sort(confidence)
-    thresholds = ascending[rows - np.concatenate([early, np.arange(main, rows, step), [rows]])]
+    thresholds = np.unique(ascending[rows - sizes])[::-1]
     # with all rows that are as confident as the last one
-    counts = rows - np.searchsorted(ascending, thresholds)
-    correct = np.cumsum(right[np.argsort(-confidence, kind="stable")])[counts - 1]
-    chance = _chance_of_at_most(counts - correct, counts, precision)
-    arrived = _passed(chance[: len(early)], half)
-    went_on = _passed(chance[len(early) :], ERROR_PROBABILITY if arrived == len(early) else half)
-    passed = len(early) + went_on if went_on else arrived
+    sizes = rows - np.searchsorted(ascending, thresholds)
+    wrong = np.cumsum(~right[np.argsort(-confidence, kind="stable")])[sizes - 1]
+    passed = _NestedTests(sizes, precision).passed(wrong)
     return float(thresholds[passed - 1]) if passed else None
 
 
-def _chance_of_at_most(wrong: np.ndarray, rows: np.ndarray, precision: float) -> np.ndarray:
-    """The binomial probability of so many wrong answers or fewer among so many rows, float [tests].
+class _NestedTests:
+    """Tests of nested sets of answers.
+
+    Args:
+        sizes: int [sets], answers in each set, ascending.
+        precision: the wanted share of right answers.
+    """
+
+    def __init__(self, sizes: np.ndarray, precision: float) -> None:
+        mean = sizes[-1] * (1 - precision)
+        # more wrong answers have a probability of less than 1e-15 (Bernstein's inequality)
+        most = min(int(sizes[-1]), math.ceil(mean + 9 * math.sqrt(mean) + 36))
+        self._probability = _binomial(sizes, most, precision)  # [sets, W]
+        self._added = _binomial(np.diff(sizes), most, precision)  # [sets - 1, W]
+        chance = self._probability.cumsum(axis=1)
+        # larger sets need a smaller chance, else small sets pay most for all larger ones
+        self._statistic = np.minimum(chance, 1) * np.sqrt(sizes)[:, np.newaxis]
+
+    def passed(self, wrong: np.ndarray) -> int:
+        """How many sets are precise enough.
+
+        Args:
+            wrong: int [sets], wrong answers in each.
+        """
+        last = self._statistic.shape[1] - 1
+        found = self._statistic[np.arange(len(wrong)), np.minimum(wrong, last)]
+        best = np.minimum.accumulate(found[::-1])[::-1]  # of a set and all larger ones
+        passed = 0
+        while passed < len(best):
+            same = np.searchsorted(best, best[passed], side="right")
+            rejects = self._as_good(best[passed])[passed:same] <= ERROR_PROBABILITY * _ROUNDING
+            passed += int(np.logical_and.accumulate(rejects).sum())
+            if passed < same:
+                break
+        return passed
+
+    def _as_good(self, best: float) -> np.ndarray:
+        """The probability that a set, or a larger one, is as good as `best`, float [sets].
+
+        Of answers that have exactly the wanted precision.
+        """
+        reached = np.zeros(len(self._statistic))
+        later = np.zeros(self._statistic.shape[1])  # by the wrong answers so far
+        for place in reversed(range(len(reached))):
+            if place < len(self._added):
+                later = np.convolve(later[::-1], self._added[place])[: len(later)][::-1]
+            later[self._statistic[place] <= best * _ROUNDING] = 1
+            reached[place] = self._probability[place] @ later
+        return reached
+
+
+def _binomial(rows: np.ndarray, most: int, precision: float) -> np.ndarray:
+    """The probability of 0 to `most` wrong answers among so many rows, float [..., most + 1].
 
     SciPy has it too, and is 125 MB that a server would need for nothing else.
     """
-    # fewer wrong ones than these add less than exp(-36) (Hoeffding 1963)
-    terms = 1 + wrong - rows * (1 - precision) + np.sqrt(18 * rows)
-    places = wrong[:, np.newaxis] - np.arange(max(1, math.ceil(terms.max(initial=0))))
     log_factorials = np.cumsum(np.log(np.maximum(np.arange(rows.max(initial=0) + 1), 1)))
-    wrong, rows = np.maximum(places, 0), rows[:, np.newaxis]
+    rows, wrong = rows[:, np.newaxis], np.arange(most + 1)
+    right = rows - wrong
     logs = (
         log_factorials[rows]
-        - log_factorials[wrong]
-        - log_factorials[rows - wrong]
+        - log_factorials[np.minimum(wrong, len(log_factorials) - 1)]
+        - log_factorials[np.maximum(right, 0)]
         + wrong * math.log1p(-precision)
-        + (rows - wrong) * math.log(precision)
-    )  # [tests, W]
-    return np.exp(np.where(places >= 0, logs, -np.inf)).sum(axis=1)
-
-
-def _passed(chance: np.ndarray, level: float) -> int:
-    """How many tests passed before the first that did not."""
-    return int(np.logical_and.accumulate(chance <= level).sum())
+        + right * math.log(precision)
+    )
+    return np.exp(np.where(right >= 0, logs, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,10 +379,11 @@ def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
 
 def _reachable(confidence: np.ndarray, right: np.ndarray, below: float) -> float | None:
     """The highest whole percentage under a target for which there is a threshold."""
-    for percent in range(math.ceil(below / _PERCENT) - 1, 0, -1):
-        if find_threshold(confidence, right, percent * _PERCENT) is not None:
-            return percent * _PERCENT
-    return None
+    percents = range(1, math.ceil(below / _PERCENT))  # what is shown for one is for all below it
+    shown = bisect_left(
+        percents, True, key=lambda one: find_threshold(confidence, right, one * _PERCENT) is None
+    )
+    return percents[shown - 1] * _PERCENT if shown else None
 
 
 @dataclass(frozen=True)

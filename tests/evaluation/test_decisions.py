@@ -50,7 +50,7 @@ def draw(generator, rows):
 
 @pytest.mark.parametrize(("rows", "target"), [(150, 0.9), (400, 0.95), (1000, 0.9), (1000, 0.95)])
 def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_draws(rows, target):
-    generator, draws = np.random.default_rng(7), 4000
+    generator, draws = np.random.default_rng(7), 600
     missed = 0
     for _ in range(draws):
         threshold = find_threshold(*draw(generator, rows), target)
@@ -60,19 +60,26 @@ def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_dr
     assert missed / draws <= ERROR_PROBABILITY + noise
 
 
-def test_both_walks_share_one_error_probability():
-    generator, draws, confidence = np.random.default_rng(7), 2000, np.linspace(1, 0, 5000)
+@pytest.mark.parametrize(("rows", "target"), [(60, 0.9), (286, 0.95), (600, 0.8)])
+def test_all_sets_together_share_one_error_probability(rows, target):
+    generator, draws, confidence = np.random.default_rng(7), 1000, np.linspace(1, 0, rows)
     passed = sum(
-        find_threshold(confidence, generator.random(5000) < 0.49999, 0.5) is not None
+        find_threshold(confidence, generator.random(rows) < target - 1e-5, target) is not None
         for _ in range(draws)
     )
-    assert passed / draws < 0.09  # a second walk with all of it would make 0.11
+    assert 0.07 < passed / draws < 0.12  # and nearly all of it is used
+
+
+def test_bad_luck_among_the_most_confident_rows_does_not_end_the_search():
+    right = np.ones(1000, bool)
+    right[:60:10] = False  # 6 of the first 60, then none: 99.4 % in all
+    assert find_threshold(np.linspace(1, 0, 1000), right, 0.95) == 0
 
 
 def test_many_rows_give_nearly_all_that_a_known_precision_allows():
     generator = np.random.default_rng(3)
-    found = [find_threshold(*draw(generator, 20_000), 0.95) for _ in range(50)]
-    assert np.median(found) == pytest.approx(0.9, abs=0.015)  # from 0.9 to 1, the mean is 0.95
+    found = [find_threshold(*draw(generator, 5000), 0.95) for _ in range(20)]
+    assert np.median(found) == pytest.approx(0.9, abs=0.03)  # from 0.9 to 1, the mean is 0.95
 
 
 @settings(deadline=None)
@@ -94,7 +101,7 @@ def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(
     automatic = confidence >= threshold
     count, correct = automatic.sum(), right[automatic].sum()
     assert threshold in confidence
-    assert count >= max(fewest_rows(target), rows // 10)
+    assert count >= fewest_rows(target)
     assert beta.ppf(ERROR_PROBABILITY, correct, count - correct + 1) >= target - 1e-9
 
 
@@ -218,10 +225,10 @@ def test_the_decisions_in_numbers_and_words():
     confidence = np.linspace(1, 0.5, 200)
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
-    assert (found.rows, found.automatic, found.right) == (200, 150, 150)
+    assert (found.rows, found.automatic, found.right) == (200, 152, 150)
     told = {
         "rows": 200,
-        "automatic": 150,
+        "automatic": 152,
         "parents": 0,
         "right": 150,
         "out_of_scope": 0,
@@ -233,7 +240,7 @@ def test_the_decisions_in_numbers_and_words():
     assert json.loads(json.dumps(found.to_json())) == told
     assert (
         in_words(decisions, LABELS)
-        == "at 95% precision 75% of tickets are handled automatically, 25% go to review"
+        == "at 95% precision 76% of tickets are handled automatically, 24% go to review"
     )
 
 
