@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
-_EXTRAS = {
-    "jax": "jax",
-    "onnx": "export",
-    "onnxruntime": "onnx",
-    "optuna": "tune",
-    "psycopg": "sql",
-    "adbc_driver_manager": "databases",
-    "adbc_driver_postgresql": "databases",
-    "authlib": "login",
-    "fastapi": "serve",
-    "fastapi_offline": "serve",
-    "uvicorn": "serve",
-    "httptools": "serve",
-    "uvloop": "serve",
-    "prometheus_client": "serve",
-    "ray": "ray",
-}
-# what is expected of an install, and the command for it; the plain install has all other packages
-_INSTALLS = {
-    package: (f'bertcnn with its extra "{extra}"', f"pip install 'bertcnn[{extra}]'")
-    for package, extra in _EXTRAS.items()
-} | {
+# what is expected, and what to do, where a package of no list is missing
+_OTHERS = {
     "tensorflow_text": ("it, which Windows does not have", "pip install tensorflow-text"),
     "torch": ("a Keras backend that bertcnn supports", "set KERAS_BACKEND=tensorflow"),
 }
@@ -129,14 +110,36 @@ class MissingPackageError(BertCNNError, ImportError):
 def missing_package(package: str) -> MissingPackageError:
     """The error for a package, by its name in Python, with the command that installs it.
 
+    The command names the packages themselves, so it works however bertcnn was installed.
+
     Example:
         >>> missing_package("optuna").fix
-        "pip install 'bertcnn[tune]'"
+        "pip install 'optuna>=5'"
     """
-    expected, fix = _INSTALLS.get(package, ("the full install of bertcnn", "pip install bertcnn"))
+    from importlib import metadata  # takes longer to import than all else here
+
+    lists: dict[str, dict[str, str]] = {"": {}}  # of each extra, "" is the plain install
+    with suppress(metadata.PackageNotFoundError):  # a folder of sources
+        for line in metadata.requires("bertcnn") or []:
+            requirement, _, marker = line.partition(";")
+            extra = (re.findall(r'extra == "(.*?)"', marker) or [""])[0]
+            lists.setdefault(extra, {})[_name(requirement)] = f"'{requirement.strip()}'"
+    own = _name((metadata.packages_distributions().get(package) or [package])[0])
+    extra = next((extra for extra, wanted in lists.items() if own in wanted), "")
+    installed = {_name(one.name) for one in metadata.distributions()}
+    missing = [text for name, text in lists[extra].items() if name not in installed]
+    expected, fix = _OTHERS.get(package) or (
+        f'bertcnn with its extra "{extra}"' if extra else "the full install of bertcnn",
+        f"pip install {' '.join(missing or [lists[extra].get(own, own)])}",
+    )
     return MissingPackageError(
         f"the package {package} is not installed", expected=expected, fix=fix
     )
+
+
+def _name(requirement: str) -> str:
+    """The normalised name of a package: `psycopg[binary]>=3` is psycopg."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
 @contextmanager

@@ -82,14 +82,14 @@ _ABOUT: Final[dict[str, str]] = {
     ),
     "keras": (
         """\
-A Keras file, for `pip install bertcnn`, whose layers it names; use it to go on in Keras.
+A Keras file. It names layers of bertcnn, which has to be installed; use it to go on in Keras.
 
 **Never open a `.keras` file of somebody you do not trust**: such a file can make Keras run what its author wants, and loaders have been
 tricked again and again. This one is yours. To pass a model on, give the folder that `bertcnn train` saved: JSON and tensors, no code."""
     ),
     "mlflow": (
         """\
-A model for MLflow, for `pip install mlflow-skinny pandas bertcnn`. It is not pickled: `model` is the folder that bertcnn saved, {precision},
+A model for MLflow, for `pip install mlflow-skinny pandas` beside bertcnn. It is not pickled: `model` is the folder that bertcnn saved, {precision},
 and `MLmodel` names the module of bertcnn that loads it. `requirements.txt` asks for that version of bertcnn.
 
 The input is a table with the text columns of the training file. The output has `predicted_label`, `confidence`, `decision` and `because`;

@@ -306,7 +306,7 @@ def _not_loaded(node: Node, error: Exception) -> BertCNNError:
     return ClusterError(
         f"the node {node.name} cannot load the model ({one_line([*modules, *lines][0], 160)})",
         expected=f"bertcnn {version('bertcnn')} on each node",
-        fix=f"run there: pip install bertcnn=={version('bertcnn')}",
+        fix="install it there, from the same checkout or wheel as here",
     )
 
 

@@ -294,7 +294,7 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("form", "package", "install"),
     [
-        ("onnx", "onnx", r"pip install 'bertcnn\[export\]'"),
+        ("onnx", "onnx", "pip install 'onnx>="),
         ("savedmodel", "tensorflow_text", "pip install tensorflow-text"),
     ],
 )

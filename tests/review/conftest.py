@@ -71,7 +71,7 @@ class Server:
 @pytest.fixture(scope="session")
 def postgres():
     """A PostgreSQL server for these tests alone."""
-    psycopg = pytest.importorskip("psycopg", reason="no psycopg: pip install 'bertcnn[sql]'")
+    psycopg = pytest.importorskip("psycopg", reason="no psycopg: it is in the extra sql")
     programs = _programs()
     if programs is None or os.name == "nt":
         pytest.skip(_NONE)

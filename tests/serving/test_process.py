@@ -257,9 +257,9 @@ def test_a_missing_extra_is_told_with_its_command(model, tmp_path):
     )
     (tmp_path / "sitecustomize.py").write_text(code)
     path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
-    assert refused(model, PYTHONPATH=path) == (
+    assert refused(model, PYTHONPATH=path).startswith(
         'bertcnn: the package fastapi is not installed; expected bertcnn with its extra "serve".'
-        " What to do: pip install 'bertcnn[serve]'."
+        " What to do: pip install 'fastapi>="
     )
 
 
