@@ -1,0 +1,138 @@
+"""The lowest confidence at which a promised precision holds.
+
+The user names a precision, not a threshold. Held-out rows, sorted by confidence, give nested sets:
+the most confident 45 rows (for 95 %), and so on, up to all rows. A set is too wrong if fewer than
+the wanted share of such answers are right. If precision does not fall where confidence rises, the
+sets that are too wrong are all sets from some size on. So closed testing (Marcus, Peritz and
+Gabriel 1976) needs one test for each size, of "all sets from this size on are too wrong". It is a
+group-sequential test (Pocock 1977): it looks at the set among these that is best beside its size,
+and rejects if answers of exactly the wanted precision would have one as good in at most a tenth of
+all draws. The largest set up to which every test rejects gives the threshold.
+
+The precision above the threshold is below the target with a probability of at most
+`ERROR_PROBABILITY`, provided that the rows are like those to come. Bad luck among the most
+confident rows does not end the search, since a larger set may reject for them.
+`benchmarks/thresholds.py` compares this with other procedures.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+ERROR_PROBABILITY = 0.1
+_SETS = 50  # nested sets of rows that are tested
+_ROUNDING = 1 + 1e-9  # of probabilities
+
+
+def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
+    """The fewest held-out rows with which this precision can be shown.
+
+    With fewer it cannot, even if the model is right on every one.
+
+    Example:
+        >>> fewest_rows(0.95), fewest_rows(0.99)
+        (45, 230)
+    """
+    return math.ceil(math.log(error_probability) / math.log(precision))
+
+
+def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
+    """The lowest confidence from which on answers are right often enough.
+
+    As far as these rows can show it.
+
+    Args:
+        confidence: float [rows], of rows not trained on.
+        right: bool [rows], whether the answer was right.
+        precision: the share of right answers that is needed, between 0 and 1.
+
+    Returns:
+        A threshold, one of the confidences; None if there is none.
+
+    Example:
+        >>> confidence = np.linspace(1, 0, 200)
+        >>> 0.4 < find_threshold(confidence, confidence > 0.45, 0.9) < 0.45
+        True
+    """
+    rows, fewest = len(confidence), fewest_rows(precision)
+    if rows < fewest:
+        return None
+    sizes = np.unique(np.linspace(max(fewest, rows // _SETS), rows, _SETS).astype(int))
+    ascending = np.sort(confidence)
+    thresholds = np.unique(ascending[rows - sizes])[::-1]
+    # with all rows that are as confident as the last one
+    sizes = rows - np.searchsorted(ascending, thresholds)
+    wrong = np.cumsum(~right[np.argsort(-confidence, kind="stable")])[sizes - 1]
+    passed = _NestedTests(sizes, precision).passed(wrong)
+    return float(thresholds[passed - 1]) if passed else None
+
+
+class _NestedTests:
+    """Tests of nested sets of answers.
+
+    Args:
+        sizes: int [sets], answers in each set, ascending.
+        precision: the wanted share of right answers.
+    """
+
+    def __init__(self, sizes: np.ndarray, precision: float) -> None:
+        mean = sizes[-1] * (1 - precision)
+        # more wrong answers have a probability of less than 1e-15 (Bernstein's inequality)
+        most = min(int(sizes[-1]), math.ceil(mean + 9 * math.sqrt(mean) + 36))
+        self._probability = _binomial(sizes, most, precision)  # [sets, W]
+        self._added = _binomial(np.diff(sizes), most, precision)  # [sets - 1, W]
+        chance = self._probability.cumsum(axis=1)
+        # larger sets need a smaller chance, else small sets pay most for all larger ones
+        self._statistic = np.minimum(chance, 1) * np.sqrt(sizes)[:, np.newaxis]
+
+    def passed(self, wrong: np.ndarray) -> int:
+        """How many sets are precise enough.
+
+        Args:
+            wrong: int [sets], wrong answers in each.
+        """
+        last = self._statistic.shape[1] - 1
+        found = self._statistic[np.arange(len(wrong)), np.minimum(wrong, last)]
+        best = np.minimum.accumulate(found[::-1])[::-1]  # of a set and all larger ones
+        passed = 0
+        while passed < len(best):
+            same = np.searchsorted(best, best[passed], side="right")
+            rejects = self._as_good(best[passed])[passed:same] <= ERROR_PROBABILITY * _ROUNDING
+            passed += int(np.logical_and.accumulate(rejects).sum())
+            if passed < same:
+                break
+        return passed
+
+    def _as_good(self, best: float) -> np.ndarray:
+        """The probability that a set, or a larger one, is as good as `best`, float [sets].
+
+        Of answers that have exactly the wanted precision.
+        """
+        reached = np.zeros(len(self._statistic))
+        later = np.zeros(self._statistic.shape[1])  # by the wrong answers so far
+        for place in reversed(range(len(reached))):
+            if place < len(self._added):
+                later = np.convolve(later[::-1], self._added[place])[: len(later)][::-1]
+            later[self._statistic[place] <= best * _ROUNDING] = 1
+            reached[place] = self._probability[place] @ later
+        return reached
+
+
+def _binomial(rows: np.ndarray, most: int, precision: float) -> np.ndarray:
+    """The probability of 0 to `most` wrong answers among so many rows, float [..., most + 1].
+
+    SciPy has it too, and is 125 MB that a server would need for nothing else.
+    """
+    log_factorials = np.cumsum(np.log(np.maximum(np.arange(rows.max(initial=0) + 1), 1)))
+    rows, wrong = rows[:, np.newaxis], np.arange(most + 1)
+    right = rows - wrong
+    logs = (
+        log_factorials[rows]
+        - log_factorials[np.minimum(wrong, len(log_factorials) - 1)]
+        - log_factorials[np.maximum(right, 0)]
+        + wrong * math.log1p(-precision)
+        + right * math.log(precision)
+    )
+    return np.exp(np.where(right >= 0, logs, -np.inf))
