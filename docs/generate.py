@@ -18,12 +18,20 @@ from pydantic.fields import FieldInfo
 
 from bertcnn import settings
 from bertcnn.cli.main import app
+from bertcnn.tables.times import DateOrder
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by `make reference`; do not edit -->"
 RECIPES = {"full": settings.FULL, "frozen": settings.FROZEN, "few-shot": settings.FEW_SHOT}
 STARTS = {"from scratch": settings.FROM_NOTHING, "continued": settings.CONTINUED}
-VALUES = {Path: "path", str: "text", list[str]: "text", int: "integer", float: "number"}
+VALUES: dict[Any, str] = {
+    Path: "path",
+    str: "text",
+    list[str]: "text",
+    int: "integer",
+    float: "number",
+    DateOrder: "text",
+}
 SIGNS = {
     annotated_types.Ge: {"≥": "ge"},
     annotated_types.Gt: {">": "gt"},

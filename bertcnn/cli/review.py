@@ -13,6 +13,7 @@ import typer
 
 from bertcnn.cli.console import answer, command_line, show, summary, tell
 from bertcnn.cli.options import Force, Raw, Summary, Text
+from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ Identity = Annotated[
     typer.Option("--id", help="Column of the tickets' ids.", show_default="guessed"),
 ]
 
+Dates = Annotated[
+    DateOrder | None,
+    typer.Option(
+        "--dates",
+        help="Order in dates such as 01/02/2025: day-first, month-first or year-first.",
+        show_default="guessed from the whole column",
+    ),
+]
+
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Also write the figures to this file.", show_default=False),
@@ -80,6 +90,7 @@ def add(
     store: Store,
     text: Text = None,
     identity: Identity = None,
+    dates: Dates = None,
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
@@ -96,7 +107,13 @@ def add(
     opened_store = opened(store)
     with show_progress() as progress:
         added = add_file(
-            opened_store, source, text=text, identity=identity, audited=audit, progress=progress
+            opened_store,
+            source,
+            text=text,
+            identity=identity,
+            dates=dates,
+            audited=audit,
+            progress=progress,
         )
     if as_json:
         summary(added)
@@ -133,6 +150,7 @@ def start(
     store: Store,
     text: Text = None,
     identity: Identity = None,
+    dates: Dates = None,
     encoder: Annotated[
         str, typer.Option(help="Published encoder that reads the tickets, or a folder.")
     ] = "minilm-l6",
@@ -157,6 +175,7 @@ def start(
             person(name),
             text=text,
             identity=identity,
+            dates=dates,
             encoder=encoder,
             progress=progress,
         )

@@ -1,6 +1,6 @@
 """What came in on each day and what a model made of it, counted by the database.
 
-Days are those of UTC, by the time at which tickets were received.
+Days are those of UTC, by the time at which tickets were received, or added if that is unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 
 from bertcnn.monitoring.drift import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
 from bertcnn.review.rows import whole_number
-from bertcnn.review.schema import prediction, ticket
+from bertcnn.review.schema import arrived_at, prediction, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 
@@ -44,9 +44,7 @@ def newest_day(store: ReviewStore) -> date | None:
     with store.reading() as connection:
         for before in (today, today + timedelta(days=1)):
             found = connection.scalar(
-                select(func.max(ticket.c.received_at)).where(
-                    ticket.c.received_at < start_of(before)
-                )
+                select(func.max(arrived_at)).where(arrived_at < start_of(before))
             )
             if found is not None:
                 return day_of(found)
@@ -66,9 +64,7 @@ def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[D
         last: the last day.
     """
     counted: dict[date, _Day] = defaultdict(_Day)
-    within = (ticket.c.received_at >= start_of(first)) & (
-        ticket.c.received_at < start_of(last) + DAY
-    )
+    within = (arrived_at >= start_of(first)) & (arrived_at < start_of(last) + DAY)
     for connection, run in _runs(store):
         for row in connection.execute(_decisions(connection, model).where(within, run)):
             counted[_day(row)].add_decision(row.decision, row.label, row.number)
@@ -86,8 +82,8 @@ def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list
     cut after 5,000 characters; erased ones are left out.
     """
     within = and_(
-        ticket.c.received_at >= start_of(first),
-        ticket.c.received_at < start_of(last) + DAY,
+        arrived_at >= start_of(first),
+        arrived_at < start_of(last) + DAY,
         ticket.c.erased_at.is_(None),
     )
     with store.reading() as connection:
@@ -98,11 +94,14 @@ def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list
     for place in range(0, len(ids), _TEXTS_AT_ONCE):
         with store.reading() as connection:
             rows = connection.execute(
-                select(ticket.c.received_at, func.substr(ticket.c.text, 1, _LONGEST).label("text"))
+                select(
+                    arrived_at.label("arrived_at"),
+                    func.substr(ticket.c.text, 1, _LONGEST).label("text"),
+                )
                 .where(ticket.c.id.in_(ids[place : place + _TEXTS_AT_ONCE]))
                 .order_by(ticket.c.id)
             )
-            found += [(day_of(row.received_at), row.text) for row in rows]
+            found += [(day_of(row.arrived_at), row.text) for row in rows]
     return found
 
 
@@ -182,7 +181,7 @@ def _answered(statement: Select[Any], model: str) -> Select[Any]:
 
 def _day_number(connection: Connection) -> ColumnElement[int]:
     """Days since 1970."""
-    return whole_number(connection, ticket.c.received_at / DAY).label("day")
+    return whole_number(connection, arrived_at / DAY).label("day")
 
 
 def _day(row: Any) -> date:  # noqa: ANN401 - a row with this column

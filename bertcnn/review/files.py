@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 from bertcnn.errors import LabelError, TableError, one_line
@@ -18,9 +18,11 @@ from bertcnn.review.models import require_serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import ReviewStore
+from bertcnn.review.ticket_times import TicketTimes
 from bertcnn.review.tickets import AUDITED, Added, NewTicket, add_tickets, find_ticket, text_hash
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
 from bertcnn.tables.tables import Chunk, open_table, read_table, rejects_of
+from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
 
 _AT_ONCE = 512  # rows
@@ -37,13 +39,14 @@ def serving_predictor(store: ReviewStore) -> Predictor:
     return load(require_serving_model(store).folder)
 
 
-def add_file(
+def add_file(  # noqa: PLR0913 - options that callers name
     store: ReviewStore,
     path: str | os.PathLike[str],
     *,
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
     source: str | None = None,
+    dates: DateOrder | None = None,
     audited: float = AUDITED,
     predictor: Predictor | None = None,
     progress: Progress | None = None,
@@ -61,6 +64,7 @@ def add_file(
         identity: the column of the tickets' ids; guessed by default. Without one, equal texts are
             numbered in the order of the file.
         source: where the tickets come from; by default the file's name.
+        dates: order of day and month in times such as 01/02/2025; by default that of the column.
         audited: share of automatic answers drawn to be checked.
         predictor: the serving model, if it is loaded already.
         progress: progress callback.
@@ -72,14 +76,20 @@ def add_file(
     """
     progress, path = progress or Silent(), Path(path)
     predictor = predictor or serving_predictor(store)
-    trained_on, total = predictor.bundle.config.text_columns, Added()
+    times, total = TicketTimes(dates), Added()
     for tickets in ticket_chunks(
-        store, path, text=text, identity=identity, trained_on=trained_on, progress=progress
+        store,
+        path,
+        text=text,
+        identity=identity,
+        trained_on=predictor.bundle.config.text_columns,
+        times=times,
+        progress=progress,
     ):
         total += add_tickets(store, predictor, tickets, source=source or path.name, audited=audited)
         progress.advance(len(tickets))
     answer_in_shadow(store, progress=progress)
-    return total
+    return replace(total, unread_times=times.unread, unread_time=times.example)
 
 
 def ticket_chunks(
@@ -89,6 +99,7 @@ def ticket_chunks(
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
     trained_on: tuple[str, ...] = (),
+    times: TicketTimes,
     progress: Progress,
 ) -> Iterator[list[NewTicket]]:
     """A file's tickets, some hundreds at a time; see `add_file`."""
@@ -106,9 +117,16 @@ def ticket_chunks(
             if chosen is None
             else f"ids: {choice.reasons.get('id', repr(chosen))}"
         )
+        if choice.time is not None:
+            with open_table(path) as whole:
+                for chunk in whole.chunks(_AT_ONCE):
+                    times.update(chunk.column(choice.time))
+        progress.note(times.settle(choice.time))
         progress.stage("reading", 0, "tickets")
         for chunk in reader.chunks(_AT_ONCE):
-            yield list(_tickets(store, chunk, choice, chosen, seen))
+            yield list(_tickets(store, chunk, choice, chosen, seen, times))
+    if times.unread:
+        progress.note(times.remark())
 
 
 def label_file(
@@ -172,6 +190,7 @@ def _tickets(
     choice: ColumnChoice,
     identity: str | None,
     seen: Counter[str],
+    times: TicketTimes,
 ) -> Iterator[NewTicket]:
     """The rows of a chunk."""
     columns = {name: chunk.column(name) for name in chunk.columns}
@@ -188,14 +207,5 @@ def _tickets(
             external,
             text,
             {name: columns[name][row] for name in others},
-            None if choice.time is None else _seconds(columns[choice.time][row]),
+            None if choice.time is None else times.seconds(columns[choice.time][row]),
         )
-
-
-def _seconds(cell: str) -> float | None:
-    """A date and time in ISO form as seconds; None for another form."""
-    try:
-        moment = datetime.fromisoformat(cell.strip())
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -12,7 +12,7 @@ from sqlalchemy import Row, func, select
 from bertcnn.monitoring.topics import find_topics
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import require_serving_model
-from bertcnn.review.schema import decision, prediction, ticket
+from bertcnn.review.schema import arrived_at, decision, prediction, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.wording import count
@@ -104,7 +104,7 @@ def store_topics(
     found = find_topics(
         vectors.reshape(len(rows), -1).astype(np.float32),
         [texts[row.ticket] for row in rows],
-        [day_of(row.received_at) for row in rows],
+        [day_of(row.arrived_at) for row in rows],
     )
     topics = []
     for one in found:
@@ -122,17 +122,17 @@ def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> l
         .exists()
     )
     statement = (
-        select(prediction.c.ticket, prediction.c.embedding, ticket.c.received_at)
+        select(prediction.c.ticket, prediction.c.embedding, arrived_at.label("arrived_at"))
         .join(ticket, ticket.c.id == prediction.c.ticket)
         .where(
             prediction.c.model == model,
             prediction.c.decision.in_((_AMBIGUOUS, _OUT_OF_SCOPE)),
             prediction.c.embedding.is_not(None),
-            ticket.c.received_at > since,
-            ticket.c.received_at <= until,
+            arrived_at > since,
+            arrived_at <= until,
             ~labelled,
         )
-        .order_by(ticket.c.received_at.desc(), ticket.c.id.desc())
+        .order_by(arrived_at.desc(), ticket.c.id.desc())
         .limit(_MOST)
     )
     with store.reading() as connection:

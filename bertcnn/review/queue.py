@@ -31,7 +31,7 @@ class LeasedTicket:
         id: in the store.
         text: what the customer wrote.
         columns: what else is known.
-        received_at: seconds since 1970, UTC.
+        received_at: seconds since 1970, UTC; None if it is unknown.
         model: id of the model that waits for the answer to be checked.
         blind: whether the model's answer is held back; the fields below are empty then.
         label: the model's answer.
@@ -45,7 +45,7 @@ class LeasedTicket:
     id: int
     text: str
     columns: dict[str, str]
-    received_at: float
+    received_at: float | None
     model: str
     blind: bool
     label: str | None = None

@@ -6,6 +6,8 @@ hashes, so that a ticket's text can be erased and its decisions stay.
 
 from __future__ import annotations
 
+import time
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -21,9 +23,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
 )
 
-VERSION = 1
+VERSION = 2
 
 tables = MetaData()
 
@@ -54,11 +57,14 @@ ticket = Table(
     Column("text", Text, nullable=False),
     Column("text_hash", String(32), nullable=False),  # keyed; of the words, without case
     Column("columns", JSON, nullable=False),  # the other cells of its row, by column
-    Column("received_at", Double, nullable=False),
+    Column("received_at", Double),  # null where it is unknown
+    Column("added_at", Double, nullable=False, default=time.time),
     Column("erased_at", Double),
     UniqueConstraint("source", "external_id"),
     Index("ticket_by_hash", "text_hash"),
 )
+# by which tickets are ordered and counted
+arrived_at = func.coalesce(ticket.c.received_at, ticket.c.added_at)
 
 model = Table(
     "model",

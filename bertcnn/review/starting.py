@@ -30,6 +30,7 @@ from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.ticket_times import TicketTimes
 from bertcnn.review.tickets import (
     NewTicket,
     insert_tickets,
@@ -38,6 +39,7 @@ from bertcnn.review.tickets import (
     storable,
 )
 from bertcnn.settings import DECISIONS
+from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
 
 FIRST_OF_GROUP = 10  # tickets that come first
@@ -70,6 +72,7 @@ def start_review(
     *,
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
+    dates: DateOrder | None = None,
     encoder: str | Path = "minilm-l6",
     progress: Progress | None = None,
 ) -> list[TicketGroup]:
@@ -84,6 +87,7 @@ def start_review(
         person: an admin.
         text: the text column or columns; guessed by default.
         identity: the column of the tickets' ids; guessed by default.
+        dates: order of day and month in times such as 01/02/2025; by default that of the column.
         encoder: a published encoder or a folder, whose mean token embeddings are grouped.
         progress: progress callback.
 
@@ -97,7 +101,7 @@ def start_review(
     person.needs("admin", "start a review")
     progress, path = progress or Silent(), Path(path)
     _check_empty(store)
-    tickets, seen = _sample(store, path, text, identity, progress)
+    tickets, seen = _sample(store, path, text, identity, TicketTimes(dates), progress)
     if seen > len(tickets):
         progress.note(f"{len(tickets):,} of {count(seen, 'ticket')}, chosen at random")
     if len(tickets) < _FEWEST_TICKETS:
@@ -203,13 +207,16 @@ def _sample(
     path: Path,
     text: str | Sequence[str] | None,
     identity: str | None,
+    times: TicketTimes,
     progress: Progress,
 ) -> tuple[list[NewTicket], int]:
     """The file's tickets with a text, at most 20,000 of them by a keyed hash; and how many."""
     seen = Counter[str]()
 
     def with_a_text() -> Iterator[NewTicket]:
-        for tickets in ticket_chunks(store, path, text=text, identity=identity, progress=progress):
+        for tickets in ticket_chunks(
+            store, path, text=text, identity=identity, times=times, progress=progress
+        ):
             found = [one for one in tickets if one.text.strip()]
             seen["tickets"] += len(found)
             progress.advance(len(tickets))

@@ -110,7 +110,8 @@ def open_review(
         version: of the tables that is wanted; for tests.
 
     Raises:
-        StoreError: there is none, it is from a newer version of this program, or no such database.
+        StoreError: there is none, it is from another version of this program that this one cannot
+            read, or no such database.
         OutputError: it is on a disk that cannot be written.
         MissingPackageError: PostgreSQL is wanted and its driver not installed.
     """
@@ -129,6 +130,12 @@ def open_review(
                     f"{name} has tables of version {found}",
                     expected=f"at most version {version}, which this program knows",
                     fix="install a newer bertcnn",
+                )
+            if any(step not in migrations for step in range(found, version)):
+                raise StoreError(
+                    f"{name} has tables of version {found}, from an earlier bertcnn",
+                    expected=f"version {version}",
+                    fix="start a new store, and add the model and the tickets again",
                 )
             for step in range(found, version):
                 _migrate(engine, file, step, migrations[step])

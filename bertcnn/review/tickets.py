@@ -17,7 +17,7 @@ from bertcnn.monitoring.selection import review_order
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
-from bertcnn.review.schema import draw, lease, model, prediction, queue, ticket
+from bertcnn.review.schema import arrived_at, draw, lease, model, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.text.cleaning import clean_text
@@ -42,7 +42,7 @@ class NewTicket:
         external_id: its id where it comes from, which keeps it from being added twice.
         text: what the customer wrote.
         columns: other things that are known about it, by name.
-        received_at: seconds since 1970, UTC; None for now.
+        received_at: seconds since 1970, UTC; None if it is unknown.
     """
 
     external_id: str
@@ -60,12 +60,16 @@ class Added:
         known: tickets that were there already.
         for_people: of the new ones, those that wait for a person.
         audits: of these, automatic answers drawn to be checked.
+        unread_times: cells of the file's times that were not understood.
+        unread_time: the first of them.
     """
 
     added: int = 0
     known: int = 0
     for_people: int = 0
     audits: int = 0
+    unread_times: int = 0
+    unread_time: str = ""
 
     def __add__(self, other: Added) -> Added:
         return Added(
@@ -190,7 +194,7 @@ def answer_waiting(
     while True:
         with store.reading() as connection:
             rows = connection.execute(
-                select(ticket.c.id, ticket.c.text, ticket.c.received_at)
+                select(ticket.c.id, ticket.c.text, arrived_at.label("arrived_at"))
                 .join(queue, queue.c.ticket == ticket.c.id)
                 .where(others, ticket.c.id > last)
                 .order_by(ticket.c.id)
@@ -204,7 +208,7 @@ def answer_waiting(
             taken = delete(queue).where(others, queue.c.ticket.in_([row.id for row in rows]))
             waited = set(connection.scalars(taken.returning(queue.c.ticket)))
             again = [
-                (row.id, row.text, row.received_at, answer)
+                (row.id, row.text, row.arrived_at, answer)
                 for row, answer in zip(rows, answers, strict=True)
                 if row.id in waited  # else somebody has decided it meanwhile
             ]
@@ -252,7 +256,7 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
     found = connection.execute(
         select(
             ticket.c.text,
-            ticket.c.received_at,
+            arrived_at,
             ticket.c.erased_at,
             prediction.c.label,
             prediction.c.decision,
@@ -350,7 +354,6 @@ def insert_tickets(
     store: ReviewStore, connection: Connection, tickets: Sequence[NewTicket], source: str
 ) -> dict[str, int]:
     """Store tickets as `storable` returns them; gives the numbers of new ones by external id."""
-    moment = now()
     rows: list[dict[str, Any]] = [
         {
             "source": source,
@@ -358,7 +361,7 @@ def insert_tickets(
             "text": one.text,
             "text_hash": text_hash(store, one.text),
             "columns": dict(one.columns),
-            "received_at": moment if one.received_at is None else one.received_at,
+            "received_at": one.received_at,
         }
         for one in tickets
     ]
@@ -386,7 +389,7 @@ def _keep_answers(
         How many tickets wait, and how many of them are audits.
     """
     predictions, draws, waiting, vectors, moment = [], [], [], [], now()
-    for identity, text, received_at, answer in answered:
+    for identity, text, arrived, answer in answered:
         drawn = False
         if answer.decision == DECISIONS[0]:
             drawn = is_audited(store.secret, f"audit/{identity}/{model_id}", audited)
@@ -401,7 +404,7 @@ def _keep_answers(
             )
         stored = {"ticket": identity, "model": model_id, "predicted_at": moment, **answer.stored()}
         if drawn or answer.decision != DECISIONS[0]:
-            item = _Waiting(text, received_at, None, answer.label, answer.decision, answer.probable)
+            item = _Waiting(text, arrived, None, answer.label, answer.decision, answer.probable)
             waiting.append(_waiting(store, identity, model_id, item))
             vectors.append(answer.embedding)
         else:
@@ -420,7 +423,7 @@ class _Waiting:
     """What the place in the queue depends on."""
 
     text: str
-    received_at: float
+    arrived_at: float
     erased_at: float | None
     label: str | None
     decision: str
@@ -436,7 +439,7 @@ def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) ->
     return {
         "ticket": identity,
         "model": model_id,
-        "place": _AUDIT_PLACE if audit else max(1, int(one.received_at // _HOUR)),
+        "place": _AUDIT_PLACE if audit else max(1, int(one.arrived_at // _HOUR)),
         "certainty": margin,
         "label": one.label,
         "similar": near_duplicates(store, one.text),

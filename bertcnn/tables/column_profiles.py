@@ -12,9 +12,11 @@ from bertcnn.tables.column_words import (
     NEVER_LABEL_WORDS,
     NEVER_TEXT_WORDS,
     TEXT_WORDS,
+    TIME_WORDS,
     words_of,
 )
 from bertcnn.tables.tables import Chunk
+from bertcnn.tables.times import looks_like_time
 
 _SAMPLED_ROWS = 20_000
 _FILLED = 0.02  # share of a column that has to be filled to be read at all
@@ -29,9 +31,6 @@ _OF_LABELS = ("name", "id")  # as in label_name
 _ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))
 _ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
 
-_DATE = re.compile(
-    r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}/\d{1,2}/\d{1,2})([T ,]|\s*$)"
-)
 # possessive quantifiers keep the time linear
 _NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)
 
@@ -194,18 +193,19 @@ def _answers(columns: Sequence[str]) -> set[str]:
 
 def _profile(name: str, place: int, cells: list[str]) -> Profile:
     filled = [cell.strip() for cell in cells if cell.strip()]
-    number, values = len(filled) or 1, set(filled)
+    number, values, words = len(filled) or 1, set(filled), words_of(name)
+    is_time = not set(words).isdisjoint(TIME_WORDS)
     return Profile(
         name=name,
         place=place,
-        words=words_of(name),
+        words=words,
         cells=len(filled),
         filled=len(filled) / (len(cells) or 1),
         length=sum(map(len, filled)) / number,
         spaces=sum(len(cell.split()) - 1 for cell in filled) / number,
         distinct=len(values),
         numbers=sum(_NUMBER.fullmatch(cell) is not None for cell in filled) / number,
-        dates=sum(_DATE.match(cell) is not None for cell in filled) / number,
+        dates=sum(looks_like_time(cell, numbers=is_time) for cell in filled) / number,
         links=sum(
             cell.startswith(("http://", "https://", "www.")) and " " not in cell for cell in filled
         )

@@ -381,7 +381,8 @@ def _with_id_and_time(
         ),
         None,
     )
-    time = next((one for one in rest if one is not identifier and one.dates > 0.9), None)
+    times = [one for one in rest if one is not identifier and one.dates > 0.9]
+    time = min(times, key=lambda one: one.rank(TIME_WORDS) is None, default=None)
     if identifier is not None:
         reasons["id"] = f"{identifier.name!r} (by its name; every value is different)"
     if time is not None:

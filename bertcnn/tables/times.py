@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
-from bertcnn.errors import one_line
+from bertcnn.errors import SettingsError, one_line
 
 DateOrder = Literal["day-first", "month-first", "year-first"]
 
@@ -104,6 +104,9 @@ class TimeSurvey:
         dates: the order of day, month and year in dates such as 01/02/2025; guessed by default.
         now: the time of the import, in seconds since 1970.
 
+    Raises:
+        SettingsError: there is no such order.
+
     Example:
         >>> survey = TimeSurvey()
         >>> survey.update(["12/31/2024 11:05 PM", "02/01/2025 8:15 AM"])
@@ -114,6 +117,12 @@ class TimeSurvey:
     """
 
     def __init__(self, dates: DateOrder | None = None, now: float | None = None) -> None:
+        if dates is not None and dates not in get_args(DateOrder):
+            raise SettingsError(
+                f"an order of dates {one_line(dates)}",
+                expected=", ".join(get_args(DateOrder)),
+                fix="give one of these, or none to have it guessed from the column",
+            )
         self._order = None if dates is None else dates.replace("-", " ")
         self._latest = (time.time() if now is None else now) + _DAY
         self._counts = Counter[tuple[str, ...]]()  # cells by the forms that can read them

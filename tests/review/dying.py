@@ -21,7 +21,7 @@ from sqlalchemy import Connection, event, insert
 from sqlalchemy.engine import Engine
 
 from bertcnn.review import databases
-from bertcnn.review.schema import tables, ticket
+from bertcnn.review.schema import VERSION, tables, ticket
 from bertcnn.review.store import open_review
 
 ROWS = 400
@@ -59,7 +59,7 @@ FOUND = {  # what a version has, of `ROWS` tickets
 
 def fill(place: str, rows: int = ROWS) -> None:
     """A store of version 1 with tickets."""
-    store = open_review(place)
+    store = open_review(place, version=1)
     others = {"source": "s", "columns": {}, "text_hash": "0", "received_at": 1.0}
     with store.writing() as connection:
         connection.execute(
@@ -214,7 +214,7 @@ def make(place: str) -> list[str | None]:
         open_review(place).close()
         for table in tables.tables:
             ask(place, f"SELECT count(*) FROM {table}")
-        outcomes.append(None if version_of(place) == 1 else "no version")
+        outcomes.append(None if version_of(place) == VERSION else "no version")
         clear(place)
     return outcomes
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bertcnn.errors import OutputError, StoreError
 from bertcnn.review.databases import _WAL_FROM
-from bertcnn.review.schema import setting
+from bertcnn.review.schema import VERSION, setting
 from bertcnn.review.store import open_review
 from tests.review.conftest import execute, lift, new_row, refused, rows
 
@@ -33,11 +33,13 @@ _WAL = sqlite3.sqlite_version_info >= _WAL_FROM
 def test_a_file_may_have_any_name(tmp_path, name):
     with open_review(tmp_path / name).writing() as connection:
         connection.execute(new_row())
-    again = open_review(str(tmp_path / name), create=False, version=2, migrations={1: lift})
+    again = open_review(
+        str(tmp_path / name), create=False, version=VERSION + 1, migrations={VERSION: lift}
+    )
     assert rows(again) == 1
     assert sorted(path.name for path in tmp_path.iterdir() if "-journal" not in path.name) == [
         name,
-        f"{name}.version-1",
+        f"{name}.version-{VERSION}",
     ]
 
 

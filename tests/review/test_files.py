@@ -1,6 +1,7 @@
 """Tickets and decisions from files."""
 
 from datetime import UTC, datetime
+from time import time
 
 import pytest
 from sqlalchemy import select
@@ -8,7 +9,8 @@ from sqlalchemy import select
 from bertcnn.errors import ColumnError, StoreError, TableError
 from bertcnn.review.files import add_file, label_file, serving_predictor
 from bertcnn.review.models import add_model
-from bertcnn.review.schema import decision, ticket
+from bertcnn.review.schema import arrived_at, decision, ticket
+from tests.resuming import Notes
 from tests.review.desk import ADMIN, ANN, texts
 from tests.tiny import saved_with_scope
 
@@ -50,6 +52,66 @@ def test_ids_times_and_other_columns_are_kept(with_model, tmp_path):
         assert one.received_at == datetime(2026, 5, row + 1, 10, tzinfo=UTC).timestamp()
         assert one.columns["channel"] == "mail"
         assert "text" not in one.columns
+
+
+FORMS = {
+    "day first": lambda day: f"{day}/03/2025 10:00",
+    "month first": lambda day: f"03/{day}/2025 10:00 AM",
+    "month by name": lambda day: f"{day}. März 2025, 10:00 Uhr",
+    "year first": lambda day: f"2025-03-{day} 10:00:00 UTC",
+    "seconds since 1970": lambda day: str(int(datetime(2025, 3, day, 10, tzinfo=UTC).timestamp())),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_times_are_read_in_the_form_of_their_column_which_is_reported(with_model, tmp_path, form):
+    path, notes = tmp_path / "inbox.csv", Notes()
+    rows = [f'"{FORMS[form](10 + row)}",{text}\n' for row, text in enumerate(texts(8))]
+    path.write_text("created,text\n" + "".join(rows), encoding="utf-8")
+    added = add_file(with_model, path, text="text", progress=notes)
+    assert any(note.startswith(f"times: 'created' ({form}, as in ") for note in notes.notes)
+    assert (added.unread_times, added.unread_time) == (0, "")
+    assert [one.received_at for one in tickets_of(with_model)] == [
+        datetime(2025, 3, 10 + row, 10, tzinfo=UTC).timestamp() for row in range(8)
+    ]
+
+
+def test_times_that_are_not_understood_are_counted_and_unknown(with_model, tmp_path):
+    path, notes = tmp_path / "inbox.csv", Notes()
+    cells = ["2025-03-05 10:00"] * 9 + ["0001-01-01", "2999-01-01", ""]
+    rows = [f"{cell},{text}\n" for cell, text in zip(cells, texts(12), strict=True)]
+    path.write_text("created,text\n" + "".join(rows))
+    before = time()
+    added = add_file(with_model, path, text="text", progress=notes)
+    assert (added.unread_times, added.unread_time) == (2, "'0001-01-01'")
+    assert "2 times not understood, such as '0001-01-01': " in notes.notes[-1]
+    found = tickets_of(with_model)
+    assert [one.received_at for one in found[9:]] == [None] * 3
+    assert all(before <= one.added_at <= time() for one in found)
+    with with_model.reading() as connection:
+        days = connection.scalars(select(arrived_at).order_by(ticket.c.id)).all()
+    assert days[8:] == [found[8].received_at, *(one.added_at for one in found[9:])]
+
+
+def test_dates_that_leave_their_order_open_are_not_read_before_it_is_named(with_model, tmp_path):
+    path, notes = tmp_path / "inbox.csv", Notes()
+    path.write_text("created,text\n" + "".join(f"05/03/2025,{text}\n" for text in texts(6)))
+    assert add_file(with_model, path, text="text", progress=notes).unread_times == 6
+    assert "times: not read; 'created' is day first or month first: '05/03/2025'" in notes.notes[2]
+    assert "--dates day-first" in notes.notes[2]
+    other = tmp_path / "other.csv"
+    other.write_bytes(path.read_bytes())
+    assert add_file(with_model, other, text="text", dates="month-first").unread_times == 0
+    read = {one.received_at for one in tickets_of(with_model)}
+    assert read == {None, datetime(2025, 5, 3, tzinfo=UTC).timestamp()}
+
+
+def test_a_file_without_times_says_so(with_model, tmp_path):
+    path, notes = tmp_path / "inbox.csv", Notes()
+    path.write_text("text\n" + "".join(f"{text}\n" for text in texts(6)))
+    assert add_file(with_model, path, text="text", progress=notes).unread_times == 0
+    assert "times: unknown, since no column seems to hold them" in notes.notes
+    assert {one.received_at for one in tickets_of(with_model)} == {None}
 
 
 def test_decisions_of_a_file_are_all_recorded_or_none(with_model, tmp_path):

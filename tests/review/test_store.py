@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bertcnn.errors import OutputError, StoreError
 from bertcnn.review import store as store_module
 from bertcnn.review.databases import _WAL_FROM
-from bertcnn.review.schema import event, model, model_event, prediction, test_row, ticket
+from bertcnn.review.schema import VERSION, event, model, model_event, prediction, test_row, ticket
 from bertcnn.review.store import open_review
 from tests.review.conftest import execute, lift, new_row, refused, rows
 
@@ -222,23 +222,36 @@ def settle(connection):
 
 
 def test_a_newer_version_is_refused(store, open_again):
-    with refused(StoreError, store.name, "version 1;", "at most version 0", "newer bertcnn"):
-        open_again(version=0)
+    with refused(
+        StoreError,
+        store.name,
+        f"version {VERSION};",
+        f"at most version {VERSION - 1}",
+        "newer bertcnn",
+    ):
+        open_again(version=VERSION - 1)
+
+
+def test_a_store_of_an_earlier_program_is_refused(store, open_again):
+    with refused(StoreError, store.name, f"version {VERSION}, from an earlier bertcnn"):
+        open_again(version=VERSION + 1)
 
 
 def test_steps_come_in_order_each_with_a_copy_of_what_was_before(open_again, place):
     with open_again().writing() as connection:
         connection.execute(new_row())
-    store = open_again(version=3, migrations={1: lift, 2: settle})
+    store = open_again(version=VERSION + 2, migrations={VERSION: lift, VERSION + 1: settle})
     assert value_of(store, "SELECT lifted FROM test_row") == "settled"
-    assert value_of(store, "SELECT value FROM setting WHERE name = 'version'") == "3"
+    assert value_of(store, "SELECT value FROM setting WHERE name = 'version'") == str(VERSION + 2)
     if isinstance(place, Path):
-        assert execute(copy(place, 1), "SELECT * FROM test_row") == [("a", "billing", 1.0)]
-        assert execute(copy(place, 2), "SELECT * FROM test_row") == [("a", "billing", 1.0, None)]
-        assert rows(open_review(copy(place, 1), create=False)) == 1
-    with refused(StoreError, "version 3"):
+        assert execute(copy(place, VERSION), "SELECT * FROM test_row") == [("a", "billing", 1.0)]
+        assert execute(copy(place, VERSION + 1), "SELECT * FROM test_row") == [
+            ("a", "billing", 1.0, None)
+        ]
+        assert rows(open_review(copy(place, VERSION), create=False)) == 1
+    with refused(StoreError, f"version {VERSION + 2}"):
         open_again()
-    again = open_again(version=3, migrations={})
+    again = open_again(version=VERSION + 2, migrations={})
     assert again.secret == store.secret
 
 
@@ -255,17 +268,17 @@ def test_a_step_that_fails_changes_nothing(open_again, place):
     with open_again().writing() as connection:
         connection.execute(new_row())
     with pytest.raises(ZeroDivisionError):
-        open_again(version=3, migrations={1: lift, 2: fail})
-    store = open_again(version=2)
+        open_again(version=VERSION + 2, migrations={VERSION: lift, VERSION + 1: fail})
+    store = open_again(version=VERSION + 1)
     assert rows(store) == 1
     assert value_of(store, "SELECT lifted FROM test_row") is None
-    store = open_again(version=3, migrations={2: settle})
+    store = open_again(version=VERSION + 2, migrations={VERSION + 1: settle})
     assert value_of(store, "SELECT lifted FROM test_row") == "settled"
 
 
 def test_a_program_of_before_writes_no_more(store, open_again):
-    open_again(version=2, migrations={1: lift})
-    with refused(StoreError, "brought to another version", "version 1"), store.writing():
+    open_again(version=VERSION + 1, migrations={VERSION: lift})
+    with refused(StoreError, "brought to another version", f"version {VERSION}"), store.writing():
         pass
 
 
@@ -274,19 +287,19 @@ def test_a_copy_is_for_the_same_readers(tmp_path):
     place = tmp_path / "review.db"
     open_review(place)
     place.chmod(0o640)
-    open_review(place, version=2, migrations={1: lift})
-    assert stat.S_IMODE(copy(place, 1).stat().st_mode) == 0o640
+    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
+    assert stat.S_IMODE(copy(place, VERSION).stat().st_mode) == 0o640
 
 
 def test_a_copy_that_finds_no_room_stops_the_step_before_it(tmp_path, largest_file):
     place = tmp_path / "review.db"
     open_review(place)
     with refused(OutputError, "room on the disk"), largest_file(8192):
-        open_review(place, version=2, migrations={1: lift})
-    assert execute(place, "SELECT value FROM setting WHERE name = 'version'") == [("1",)]
-    assert not copy(place, 1).exists()
+        open_review(place, version=VERSION + 1, migrations={VERSION: lift})
+    assert execute(place, "SELECT value FROM setting WHERE name = 'version'") == [(str(VERSION),)]
+    assert not copy(place, VERSION).exists()
     assert not [path for path in tmp_path.iterdir() if "unfinished" in path.name]
-    open_review(place, version=2, migrations={1: lift})
+    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
 
 
 @pytest.mark.usefixtures("impatient")
@@ -301,6 +314,6 @@ def test_nobody_writes_between_a_copy_and_its_step(tmp_path, monkeypatch):
 
     back_up = store_module._back_up
     monkeypatch.setattr(store_module, "_back_up", copy_and_write)
-    open_review(place, version=2, migrations={1: lift})
-    assert execute(copy(place, 1), "SELECT count(*) FROM test_row") == [(0,)]
+    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
+    assert execute(copy(place, VERSION), "SELECT count(*) FROM test_row") == [(0,)]
     assert execute(place, "SELECT count(*) FROM test_row") == [(0,)]

@@ -8,6 +8,7 @@ from dateutil import parser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertcnn.errors import SettingsError
 from bertcnn.tables.times import EARLIEST, TimeSurvey, looks_like_time
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
@@ -135,6 +136,13 @@ def test_an_open_order_is_not_guessed_and_one_option_settles_it():
     assert read(cell) is None
     assert read(cell, dates="day-first") == datetime(2025, 2, 1, 8, 15)
     assert read(cell, dates="month-first") == datetime(2025, 1, 2, 8, 15)
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(
+        SettingsError, match="an order of dates 'us'; expected day-first, month-first"
+    ):
+        TimeSurvey("us")
 
 
 def test_dots_mean_that_the_day_is_first_unless_the_column_says_otherwise():

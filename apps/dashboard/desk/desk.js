@@ -501,7 +501,8 @@ class Desk {
     this.chosen = new Set(this.several ? ticket.suggested : []);
     this.closeSearch();
     this.closeSimilar();
-    const received = new Date(ticket.received * 1000).toLocaleString();
+    const received =
+      ticket.received === null ? "unknown" : new Date(ticket.received * 1000).toLocaleString();
     const facts = [["received", received], ...ticket.facts];
     this.find(".facts").replaceChildren(
       ...facts.map(([name, value]) => make("div", make("dt", name), make("dd", value))),
