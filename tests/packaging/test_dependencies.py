@@ -47,7 +47,7 @@ def test_what_is_declared_is_what_is_imported():
     # imported by the text of a program, which a child process runs
     program = (ROOT / "bertcnn" / "encoders" / "keras_hub_source.py").read_text(encoding="utf-8")
     assert "\n    import kagglehub\n" in program
-    by_uvicorn = {"httptools", "uvloop"}  # which imports them where they are
+    by_uvicorn = {"uvloop"}  # which imports it where it is
     assert declared - imported == {"kagglehub"} | by_uvicorn
     assert imported - declared == set()
 
