@@ -77,8 +77,9 @@ def constant(path, name):
             pairs = [(one.arg, value) for one, value in last]
         elif isinstance(node, ast.AnnAssign):
             pairs = [(ast.unparse(node.target), node.value)]
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
-            pairs = zip(map(ast.unparse, node.targets[0].elts), node.value.elts, strict=True)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+            targets = getattr(node.targets[0], "elts", [])
+            pairs = zip(map(ast.unparse, targets), node.value.elts, strict=False)
         elif isinstance(node, ast.Assign):
             pairs = [(ast.unparse(node.targets[0]), node.value)]
         else:
