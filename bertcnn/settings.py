@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import pydantic
+import pydantic_core
 from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
 
+MOST: Final = 1 << 48  # of anything that is counted; a float holds it exactly
+
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0, le=MOST)]
 Window = Annotated[int, Field(ge=1, le=64)]
 
 DECISIONS = (
@@ -53,6 +58,27 @@ class Settings(pydantic.BaseModel):
             super().__init__(**values)
         except pydantic.ValidationError as error:
             raise _first_complaint(type(self).__name__, error) from None
+
+    # pydantic's mark of an `__init__` that validates as its own does, without which `strict` would
+    # not reach the settings inside others
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:  # noqa: ANN401 - any JSON value
+        """The settings in a file, where a text or a boolean does not stand for a number.
+
+        Args:
+            value: of JSON.
+
+        Raises:
+            SettingsError: a key is unknown, or a value is invalid.
+        """
+        try:
+            return cls.model_validate_json(
+                pydantic_core.to_json(value, inf_nan_mode="constants"), strict=True
+            )
+        except pydantic.ValidationError as error:
+            raise _first_complaint(cls.__name__, error) from None
 
 
 def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsError:
@@ -105,8 +131,8 @@ class EncoderSettings(Settings):
     activation: Literal["gelu", "gelu_tanh", "relu"] = Field(
         "gelu", description="of the feed-forward layer; gelu is the exact form, with erf"
     )
-    layer_norm_epsilon: Positive = Field(
-        1e-12, le=1.0, description="added to the variance in layer normalisation"
+    layer_norm_epsilon: float = Field(
+        1e-12, ge=1e-20, le=1.0, description="added to the variance in layer normalisation"
     )
     dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
     attention_dropout: Fraction = Field(

@@ -29,6 +29,7 @@ from bertcnn.bundle.schemas import (
     BundleConfig,
     Calibration,
     Decisions,
+    Metrics,
 )
 from bertcnn.bundle.scope import FILE as SCOPE
 from bertcnn.bundle.scope import OutOfScopeDetector
@@ -173,9 +174,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
                     mode="json"
                 )
             ),
-            "metrics.json": canonical_json(
-                object_of("metrics.json", dict(bundle.metrics), SCHEMA_VERSION)
-            ),
+            "metrics.json": canonical_json(_metrics(dict(bundle.metrics))),
             "MODEL_CARD.md": bundle.model_card.encode("utf-8"),
             "report.html": (bundle.report or _NO_REPORT).encode("utf-8"),
         }
@@ -222,9 +221,7 @@ def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
         calibration=checked_calibration(
             _settings(members, "calibration.json", Calibration), config, labels
         ),
-        metrics=object_of(
-            "metrics.json", parse_json("metrics.json", members["metrics.json"]), SCHEMA_VERSION
-        ),
+        metrics=_metrics(parse_json("metrics.json", members["metrics.json"])),
         model_card=_text("MODEL_CARD.md", members["MODEL_CARD.md"]),
         decisions=checked_decisions(
             _settings(members, "decisions.json", Decisions), config, labels
@@ -245,6 +242,14 @@ def _config(members: Mapping[str, bytes]) -> BundleConfig:
 
 def _settings(members: Mapping[str, bytes], name: str, schema: type[SettingsType]) -> SettingsType:
     return settings_of(name, schema, parse_json(name, members[name]), SCHEMA_VERSION)
+
+
+def _metrics(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """The object of `metrics.json`, if the figures that are shown are figures."""
+    found = object_of("metrics.json", value, SCHEMA_VERSION)
+    shown = {name: found[name] for name in Metrics.model_fields if name in found}
+    settings_of("metrics.json", Metrics, shown, SCHEMA_VERSION)
+    return found
 
 
 def _text(name: str, data: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bertcnn.errors import BundleError
-from bertcnn.settings import Count, Settings
+from bertcnn.settings import MOST, Settings, Share, Whole
 from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,
@@ -40,7 +40,6 @@ ENGINE_FILES: Final = tuple(
 
 Precision = Literal["int8", "bfloat16", "float32"]
 WeightBits = Literal[7, 8]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class EngineRecord(Settings):
@@ -58,10 +57,10 @@ class EngineRecord(Settings):
         ),
     )
     reason: str = Field(description="why this precision, in words")
-    calibrated_on_rows: int = Field(
-        0, ge=0, description="training rows whose activations set the ranges of int8"
+    calibrated_on_rows: Whole = Field(
+        0, description="training rows whose activations set the ranges of int8"
     )
-    compared_on_rows: Count = Field(
+    compared_on_rows: Annotated[int, Field(ge=1, le=MOST)] = Field(
         description="validation rows on which it was compared with float32"
     )
     agreement: Share = Field(
@@ -71,9 +70,11 @@ class EngineRecord(Settings):
         )
     )
     macro_f1_loss: float = Field(
+        ge=-1,
+        le=1,
         description=(
             "macro-F1 of float32 less its own, on these; where it is float32, less that of int8"
-        )
+        ),
     )
     versions: dict[str, str] = Field(description="of openvino and nncf")
 

@@ -12,12 +12,15 @@ from pydantic import Field
 from bertcnn.data.hierarchy import AUTO, LONGEST_SEPARATOR, MOST_LEVELS
 from bertcnn.errors import one_line
 from bertcnn.settings import (
+    MOST,
     EncoderSettings,
     HeadSettings,
     PrecisionTargets,
     Recipe,
     Settings,
+    Share,
     TokenizerSettings,
+    Whole,
 )
 
 SCHEMA_VERSION: Final = 1
@@ -26,7 +29,7 @@ MOST_LABELS: Final = 100_000
 _MOST_HELD_OUT = 1 << 17
 _LONGEST_NAME = 1 << 16  # characters of a path
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Temperature = Annotated[float, Field(ge=0.001, le=100)]  # fitted ones are within 0.05 and 20
 OfRows = Field((), max_length=_MOST_HELD_OUT)
 
 
@@ -84,7 +87,7 @@ class BundleConfig(Settings):
         description="labels of the training file that were too rare, and what they became part of",
     )
     recipe: Recipe
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)]
     versions: dict[str, str] = Field(
         max_length=64, description="of bertcnn, keras, its backend and python at training"
     )
@@ -112,14 +115,23 @@ class BundleConfig(Settings):
         return self
 
 
+class Metrics(Settings):
+    """The figures of `metrics.json` that are shown; it holds others beside them."""
+
+    rows: Whole | None = None
+    accuracy: Share | None = None
+    macro_f1: Share | None = None
+    weighted_f1: Share | None = None
+
+
 class LabelShiftCalibration(Settings):
     """What the shares of labels in unlabelled texts are estimated by.
 
     See `bertcnn.monitoring.label_shift.ShiftCalibration`, whose fields these are.
     """
 
-    temperature: float = Field(gt=0, le=100, description="the logits are divided by it")
-    bias: tuple[float, ...] = Field(
+    temperature: Temperature = Field(description="the logits are divided by it")
+    bias: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = Field(
         min_length=1,
         max_length=MOST_LABELS,
         description="of each label, in the model's order; added to the logits after that",
@@ -129,20 +141,14 @@ class LabelShiftCalibration(Settings):
         max_length=MOST_LABELS,
         description="the mean probability of each label on the held-out rows",
     )
-    rows: Annotated[int, Field(ge=1)] = Field(description="held-out rows it was fitted on")
+    rows: Annotated[int, Field(ge=1, le=MOST)] = Field(description="held-out rows it was fitted on")
 
 
 class Calibration(Settings):
     """`calibration.json`: from logits to probabilities (Guo et al. 2017, section 4.2)."""
 
-    temperature: float = Field(
-        ge=0.001,
-        le=100,
-        description="the logits are divided by it; one that was fitted is within 0.05 and 20",
-    )
-    fitted_on_rows: Annotated[int, Field(ge=0)] = Field(
-        description="held-out rows it was fitted on"
-    )
+    temperature: Temperature = Field(description="the logits are divided by it")
+    fitted_on_rows: Whole = Field(description="held-out rows it was fitted on")
     label_thresholds: tuple[Share, ...] = Field(
         (),
         max_length=MOST_LABELS,
@@ -178,16 +184,15 @@ class HeldOut(Settings):
         (), max_length=_MOST_HELD_OUT, description="places in the model's labels"
     )
     right: tuple[bool, ...] = OfRows
-    out_of_scope: int = Field(
+    out_of_scope: Whole = Field(
         0,
-        ge=0,
         description=(
             "further held-out rows, out of scope, in another language or without a label, and so"
             " never automatic"
         ),
     )
-    doubtful: int = Field(
-        0, ge=0, description="further ones, too near the limit of the outlier score to be automatic"
+    doubtful: Whole = Field(
+        0, description="further ones, too near the limit of the outlier score to be automatic"
     )
     strange: tuple[bool, ...] = Field(
         (),
@@ -197,8 +202,8 @@ class HeldOut(Settings):
             " empty"
         ),
     )
-    strange_held_back: int = Field(
-        0, ge=0, description="further rows that are known to be out of scope, and never automatic"
+    strange_held_back: Whole = Field(
+        0, description="further rows that are known to be out of scope, and never automatic"
     )
     parents: tuple[HeldOutParents, ...] = Field(
         (),
@@ -239,7 +244,7 @@ class Decisions(Settings):
     """
 
     auto_precision: PrecisionTargets = PrecisionTargets()
-    error_probability: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+    error_probability: Annotated[float, Field(ge=1e-9, lt=1.0)] = Field(
         0.1, description="with which a threshold misses its target"
     )
     thresholds: tuple[Share | None, ...] = Field(
@@ -260,7 +265,7 @@ class Decisions(Settings):
             " enough"
         ),
     )
-    reachable: float | None = Field(
+    reachable: Share | None = Field(
         None,
         description=(
             "the highest precision that the held-out rows can show, where that is below the target"

@@ -30,7 +30,8 @@ _ITEM_BYTES: Final = {
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
     **dict.fromkeys(("I8", "U8", "BOOL"), 1),
 }
-_Length = Annotated[int, Field(ge=0, le=1 << 40)]
+_LONGEST: Final = 1 << 40
+_Length = Annotated[int, Field(ge=0, le=_LONGEST)]
 
 
 class TensorRecord(Settings):
@@ -69,7 +70,7 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
         if not isinstance(found, dict):
             raise ValueError("a header that is not a JSON object")
         has_metadata = found.pop(_METADATA, None) is not None
-        records = {name: TensorRecord(**record) for name, record in found.items()}
+        records = {name: TensorRecord.of_json(record) for name, record in found.items()}
     except (TypeError, RecursionError, SettingsError) as error:
         raise ValueError(str(error)) from None
     end = 0
@@ -77,6 +78,9 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
     for name, record in ordered:
         if record.dtype not in _ITEM_BYTES:
             raise ValueError(f"{one_line(name)} of the unknown type {one_line(record.dtype)}")
+        # a length of 0 hides the others, of which NumPy makes a product all the same
+        if math.prod(length or 1 for length in record.shape) > _LONGEST:
+            raise ValueError(f"{one_line(name)} of shape {record.shape}, too large for any memory")
         size = math.prod(record.shape) * _ITEM_BYTES[record.dtype]
         if record.data_offsets != (end, end + size):
             where = f"at the bytes {record.data_offsets}, where {end} to {end + size} are expected"

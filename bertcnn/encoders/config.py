@@ -82,10 +82,9 @@ def settings_of(path: Path) -> EncoderSettings:
             expected=f"format {FORMAT}",
             fix="read it with the version of bertcnn that wrote it",
         )
-    return EncoderSettings(
-        **values,
-        activation=_ACTIVATIONS[activation],
-        positions=ours_only.get("positions", "learned"),
+    positions = ours_only.get("positions", "learned")
+    return EncoderSettings.of_json(
+        {**values, "activation": _ACTIVATIONS[activation], "positions": positions}
     )
 
 
@@ -113,7 +112,13 @@ def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettin
     """
     path = folder / "tokenizer_config.json"
     config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
-    lowercase = bool(config.get("do_lower_case", True))
+    lowercase = config.get("do_lower_case", True)
+    if not isinstance(lowercase, bool):
+        raise EncoderError(
+            f"{path} has do_lower_case {one_line(lowercase)}",
+            expected="true or false",
+            fix="correct it, or fetch the encoder again",
+        )
     head = min(TokenizerSettings().head_tokens, (max_positions - 2) // 4 + 1)
     return TokenizerSettings(lowercase=lowercase, max_tokens=max_positions, head_tokens=head)
 

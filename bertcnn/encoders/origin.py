@@ -58,8 +58,8 @@ def write_origin(
 def read_origin(folder: Path) -> Origin | None:
     """The record of a cache entry; None where there is none that can be read."""
     try:
-        return Origin(**json.loads(read_text(folder / ORIGIN)))
-    except (OSError, ValueError, TypeError, RecursionError, SettingsError):
+        return Origin.of_json(json.loads(read_text(folder / ORIGIN)))
+    except (OSError, ValueError, RecursionError, SettingsError):
         return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -23,7 +24,11 @@ from bertcnn.inference.forks import never_destroy
 from bertcnn.inference.runtime import ov
 from bertcnn.storage.cache import cache_folder, keep, read_kept
 
+logger = logging.getLogger(__name__)
+
 _KEPT = 8  # compiled engines in the cache
+# bytes that a compiled copy may have, and so many for each of the model's constants; usual is 1.0
+_BLOB, _BLOB_PER_BYTE = 16 << 20, 2
 _LAYOUT = 1  # of what is kept; with another one, engines are compiled again
 _ABOUT_CPU = Path("/proc/cpuinfo")  # of Linux
 _LARGEST_RECORD = 1 << 16  # bytes
@@ -132,13 +137,29 @@ def compiled_model(
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
         return compiled
-    compiled = _compiled(core, read(), options)
+    model = read()
+    compiled = _compiled(core, model, options)
+    exported = compiled.export_model()
+    # a stream, in some versions
+    blob = exported if isinstance(exported, bytes) else exported.getvalue()
+    most = _BLOB + _BLOB_PER_BYTE * _constant_bytes(model)
+    if len(blob) > most:
+        logger.warning(
+            "the compiled engine is not kept in the cache: it has %s bytes, more than the %s that a"
+            " model of this size needs",
+            f"{len(blob):,}",
+            f"{most:,}",
+        )
+        return compiled
     # a cache that cannot be written costs half a second at every start, nothing else
     with suppress(OSError):
-        exported = compiled.export_model()
-        # a stream, in some versions
-        keep(path, exported if isinstance(exported, bytes) else exported.getvalue(), _KEPT)
+        keep(path, blob, _KEPT)
     return compiled
+
+
+def _constant_bytes(model: ov.Model) -> int:
+    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
+    return sum(constant.get_byte_size() for constant in constants)
 
 
 def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.CompiledModel:

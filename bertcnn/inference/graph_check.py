@@ -23,7 +23,7 @@ from bertcnn.storage.manifest import refuse
 
 _ITEM_BYTES: Final = {"f32": 4, "i32": 4, "i8": 1}  # of all kinds of constants in our graphs
 _CHILDREN: Final = {
-    "net": {"layers", "edges", "rt_info"},
+    "net": {"layers", "edges"},
     "layers": {"layer"},
     "edges": {"edge"},
     "layer": {"data", "input", "output"},
@@ -37,9 +37,11 @@ _SEVERAL: Final = {
     "port",
     "dim",
 }  # elements that may stand beside others of their kind
+_NOTES: Final = "rt_info"  # which OpenVINO copies at every step, but does not need
 _START: Final = b'<?xml version="1.0"?>\n<net '
 _VERSION: Final = "11"  # of OpenVINO's format
 _SHORT: Final = 16  # elements: axes, shapes and single numbers, whose values count
+_LONGEST: Final = 256  # characters of an attribute; the longest in our graphs has 57
 _MOST_TIMES: Final = 3  # the XML of the reference; in int8 it has 1.6 times as much
 _EXPECTED: Final = "the network that bertcnn builds for this model's settings"
 
@@ -66,8 +68,10 @@ class _Node:
     shapes: tuple[Shape, ...]
 
 
-def check_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) -> None:
-    """Refuse a graph that differs from the reference in more than its weights and what int8 adds.
+def checked_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) -> bytes:
+    """The XML for OpenVINO to read: exactly what was checked, without notes (`rt_info`).
+
+    Refused is a graph that differs from the reference in more than its weights and what int8 adds.
 
     Args:
         graph: XML of OpenVINO's format.
@@ -81,9 +85,10 @@ def check_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) 
     if len(graph) > most:
         refuse(f"engine/model.xml has {len(graph):,} bytes", f"at most {most:,} for this model")
     forms: dict[tuple[object, ...], Form] = {}
-    expected = _outputs(*reference, forms)
+    expected = _outputs(_parsed(reference[0]), reference[1], forms)
     try:
-        found = _outputs(graph, constants, forms)
+        net = _parsed(graph)
+        found = _outputs(net, constants, forms)
     except (ElementTree.ParseError, graphlib.CycleError, LookupError, ValueError) as error:
         refuse(f"engine/model.xml is not a graph that bertcnn saved ({one_line(error)})", _EXPECTED)
     if found != expected:
@@ -91,17 +96,18 @@ def check_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) 
             name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
         )
         refuse(f"engine/model.xml has another graph for {one_line(', '.join(differ))}", _EXPECTED)
+    return ElementTree.tostring(net, encoding="us-ascii", xml_declaration=True)
 
 
 def _outputs(
-    graph: bytes, constants: bytes, forms: dict[tuple[object, ...], Form]
+    net: ElementTree.Element, constants: bytes, forms: dict[tuple[object, ...], Form]
 ) -> dict[str, Origin]:
     """What each output is computed by, by its name.
 
     Raises:
         ValueError: our graphs are not so; ParseError, CycleError and LookupError say the same.
     """
-    nodes = _nodes(graph)
+    nodes = _nodes(net)
     order = graphlib.TopologicalSorter(
         {place: [layer for layer, _ in node.sources] for place, node in nodes.items()}
     ).static_order()
@@ -193,8 +199,8 @@ def _whole(text: str) -> int:
 # === OpenVINO's XML ===
 
 
-def _nodes(graph: bytes) -> dict[str, _Node]:
-    """The layers by their ids."""
+def _parsed(graph: bytes) -> ElementTree.Element:
+    """OpenVINO's XML without its notes; elements and lengths that it never writes are refused."""
     if (
         not graph.startswith(_START)
         or b"<!" in graph
@@ -203,19 +209,22 @@ def _nodes(graph: bytes) -> dict[str, _Node]:
     ):
         raise ValueError("not the XML that OpenVINO writes")
     net = ElementTree.fromstring(graph)
-    parts = [
-        part
-        for name in ("layers", "edges")
-        for found in net.iterfind(name)
-        for part in found.iter()
-    ]
-    for element in (net, *parts):
+    for notes in net.findall(_NOTES):
+        net.remove(notes)
+    for element in net.iter():
         names = [child.tag for child in element]
         once = [name for name in names if name not in _SEVERAL]
         if not _CHILDREN.get(element.tag, set()).issuperset(names) or len(once) > len(set(once)):
             raise ValueError(f"{one_line(element.tag)} with other elements than OpenVINO writes")
+        if any(len(value) > _LONGEST for value in element.attrib.values()):
+            raise ValueError(f"an attribute of more than {_LONGEST} characters")
     if net.attrib["version"] != _VERSION:
         raise ValueError(f"version {one_line(net.attrib['version'])}")
+    return net
+
+
+def _nodes(net: ElementTree.Element) -> dict[str, _Node]:
+    """The layers by their ids."""
     sources: dict[str, dict[str, Port]] = {}
     layers = {layer.attrib["id"]: layer for layer in net.iterfind("layers/layer")}
     outputs = {

@@ -18,7 +18,7 @@ from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
 from bertcnn.inference.forks import FORKS, never_destroy
-from bertcnn.inference.graph_check import check_graph
+from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.runtime import ov
 from bertcnn.inference.streams import Stream, store_texts
 
@@ -280,12 +280,8 @@ def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
 
         encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
         graph, constants = saved.read()
-        check_graph(
-            graph,
-            constants,
-            blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8"),
-        )
-        return graph, constants
+        blank = blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8")
+        return checked_graph(graph, constants, blank), constants
 
     return SavedEngine(saved.record, read, saved.engine_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -168,7 +169,7 @@ def _loaded(
 
 @lru_cache(_MODELS)
 def _load(model: str, engine: EngineName, targets: str | None) -> Predictor:
-    given = None if targets is None else PrecisionTargets.model_validate_json(targets)
+    given = None if targets is None else PrecisionTargets.of_json(json.loads(targets))
     return load(model, engine=engine, auto_precision=given)
 
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 from pydantic import Field
 
 from bertcnn.errors import BundleError, SettingsError, one_line
-from bertcnn.settings import Count, Settings
+from bertcnn.settings import Count, Settings, Whole
 from bertcnn.storage.files import LARGEST_MANIFEST, excess
 from bertcnn.storage.folders import resting_place
 
@@ -88,7 +88,7 @@ class FileRecord(Settings):
     """What a file was when it was recorded."""
 
     sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-    bytes: Annotated[int, Field(ge=0)]
+    bytes: Whole
 
 
 class Manifest(Settings):
@@ -194,7 +194,7 @@ def object_of(name: str, value: Any, version: int) -> dict[str, Any]:  # noqa: A
 def settings_of(name: str, schema: type[SettingsType], value: Any, version: int) -> SettingsType:  # noqa: ANN401 - any JSON value
     """`value` as an object of a closed schema."""
     try:
-        return schema(**object_of(name, value, version))
+        return schema.of_json(object_of(name, value, version))
     except SettingsError as error:
         refuse(f"{name}: {error.given}", error.expected)
 

@@ -12,15 +12,12 @@ import pydantic
 from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, TrainingSettings
+from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, Share, TrainingSettings, Whole
 from bertcnn.storage.files import as_json, excess, expanded, open_regular, write_whole
 
 FORMAT: Literal["bertcnn settings"] = "bertcnn settings"
 VERSION: Literal[1] = 1
 _LARGEST = 1 << 26  # bytes; a search of a thousand trials has a hundredth of that
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Whole = Annotated[int, Field(ge=0)]
 
 
 class TrialFigures(Settings):
@@ -72,8 +69,8 @@ class TunedSettings(Settings):
     @pydantic.model_validator(mode="after")
     def _trainable(self) -> Self:
         try:
-            TrainingSettings(
-                **{**(FROZEN if self.recipe == "frozen" else FULL).model_dump(), **self.training}
+            TrainingSettings.of_json(
+                {**(FROZEN if self.recipe == "frozen" else FULL).model_dump(), **self.training}
             )
         except SettingsError as error:
             raise ValueError(f"training settings that exist ({error.given})") from None
@@ -127,7 +124,7 @@ def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
             fix="tune again with this version, or use the one that wrote it",
         )
     try:
-        return TunedSettings(**found)
+        return TunedSettings.of_json(found)
     except SettingsError as error:
         raise SettingsError(
             f"{one_line(str(path), 200)}: {error.given}", expected=error.expected, fix=fix

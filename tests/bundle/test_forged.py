@@ -22,7 +22,7 @@ from bertcnn.data.hierarchy import MOST_LEVELS, Hierarchy
 from bertcnn.encoders.checkpoint import read_checkpoint, read_tensors
 from bertcnn.errors import BundleError, EncoderError, SettingsError
 from bertcnn.export.export import export_model
-from bertcnn.inference.graph_check import check_graph
+from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.openvino_graph import blank_graph
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.storage.manifest import parse_json
@@ -107,12 +107,12 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
         (
             "config.json",
             lambda value: value["encoder"].update(layers=1_000_000),
-            "EncoderSettings.layers was '1000000'",
+            "BundleConfig.encoder.layers was '1000000'",
         ),
         (
             "config.json",
             lambda value: value["encoder"].update(vocabulary_size=10**9),
-            "EncoderSettings.vocabulary_size was '1000000000'",
+            "BundleConfig.encoder.vocabulary_size was '1000000000'",
         ),
         (
             "config.json",
@@ -127,12 +127,12 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
         (
             "config.json",
             lambda value: value["head"].update(window_sizes=[2] * 100_000),
-            "HeadSettings.window_sizes was",
+            "BundleConfig.head.window_sizes was",
         ),
         (
             "config.json",
             lambda value: value["head"].update(window_sizes=[10**9]),
-            "HeadSettings.window_sizes.0 was '1000000000'",
+            "BundleConfig.head.window_sizes.0 was '1000000000'",
         ),
         (
             "config.json",
@@ -176,7 +176,57 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
             lambda value: value.update(
                 label_shift={"temperature": 0.0, "bias": [0.0], "shares": [1.0], "rows": 5}
             ),
-            "LabelShiftCalibration.temperature was '0.0'",
+            "Calibration.label_shift.temperature was '0.0'",
+        ),
+        *(
+            (
+                "calibration.json",
+                lambda value, temperature=temperature: value.update(
+                    label_shift={
+                        "temperature": temperature,
+                        "bias": [0.0] * 3,
+                        "shares": [0.3] * 3,
+                        "rows": 5,
+                    }
+                ),
+                f"Calibration.label_shift.temperature was '{temperature}'",
+            )
+            for temperature in (1e-45, 1e300, True, "1.0")
+        ),
+        (
+            "calibration.json",
+            lambda value: value.update(fitted_on_rows=True),
+            "Calibration.fitted_on_rows was 'True'",
+        ),
+        (
+            "config.json",
+            lambda value: value["encoder"].update(layers="2"),
+            "BundleConfig.encoder.layers was '2'",
+        ),
+        (
+            "config.json",
+            lambda value: value["tokenizer"].update(lowercase=1),
+            "BundleConfig.tokenizer.lowercase was '1'",
+        ),
+        (
+            "config.json",
+            lambda value: value["encoder"].update(layer_norm_epsilon=1e-45),
+            "BundleConfig.encoder.layer_norm_epsilon was '1e-45'",
+        ),
+        (
+            "decisions.json",
+            lambda value: value["held_out"].update(doubtful=10**400),
+            "Decisions.held_out.doubtful was",
+        ),
+        (
+            "decisions.json",
+            lambda value: value.update(reachable="0.9"),
+            "Decisions.reachable was '0.9'",
+        ),
+        (
+            "metrics.json",
+            lambda value: value.update(macro_f1=1e300),
+            "Metrics.macro_f1 was '1e+300'",
         ),
         (
             "decisions.json",
@@ -186,7 +236,7 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
         (
             "decisions.json",
             lambda value: value["held_out"].update(confidence=[0.5] * 200_000),
-            "HeldOut.confidence was",
+            "Decisions.held_out.confidence was",
         ),
         (
             "labels.json",
@@ -288,6 +338,16 @@ def test_labels_have_sixteen_levels_at_most_and_the_rest_is_a_name():
         (
             lambda header: header["logits/bias"].update(data_offsets=[1 << 62, (1 << 62) + 12]),
             "TensorRecord.data_offsets.0 was",
+        ),
+        (
+            lambda header: header.update(
+                x={"dtype": "F32", "shape": [1 << 40] * 7 + [0], "data_offsets": [0, 0]}
+            ),
+            "too large for any memory",
+        ),
+        (
+            lambda header: header["logits/bias"].update(shape=[True]),
+            "TensorRecord.shape.0 was 'True'",
         ),
         (lambda header: header["logits/bias"].update(dtype="F4"), "of the unknown type 'F4'"),
         (lambda header: header.update(x=3), "is not a safetensors file"),
@@ -441,6 +501,14 @@ _LAUGHS = '<!ENTITY a "ha">' + "".join(
             "saved",
         ),
         (lambda graph: graph.replace(b"</layers>", b"<layer /></layers>"), "saved"),
+        (
+            lambda graph: graph.replace(b'name="', b'name="' + b"x" * 300, 1),
+            "an attribute of more than 256 characters",
+        ),
+        (
+            lambda graph: graph.replace(b"<dim>", b"<dim>" + b"<dim>" * 9 + b"</dim>" * 9, 1),
+            "'dim' with other elements",
+        ),
         (lambda graph: graph + b" " * 60_000_000, "at most"),
         (
             lambda graph: graph.replace(b'levels="256"', b'levels="0"'),
@@ -457,6 +525,16 @@ def test_an_engine_of_another_graph_is_not_used(folder, change, words, caplog):
     with_graph(folder, change)
     assert (folder / XML).read_bytes() != before
     falls_back(folder, words, caplog)
+
+
+def test_notes_in_an_engine_neither_reach_openvino_nor_the_cache(folder, tmp_path):
+    depth = 8_000  # which OpenVINO would indent: 64 MB
+    notes = b"<rt_info>" + b"<a>" * depth + b"</a>" * depth + b"</rt_info></net>"
+    with_graph(folder, lambda graph: graph.replace(b"</net>", notes))
+    model = load(folder)
+    assert (model.engine.name, len(model.classify(["my router is dead"]))) == ("openvino-int8", 1)
+    (kept,) = (tmp_path / "cache" / "engines").glob("*.blob")
+    assert kept.stat().st_size < 1 << 20
 
 
 def test_an_engine_with_more_constants_than_the_model_has_weights_is_not_read(folder, caplog):
@@ -496,7 +574,7 @@ def test_int8_may_not_make_a_tensor_larger():
         encoder, HeadSettings(window_sizes=(2,), filters=4), 3, int8_tokens=False
     )
     reference = graph, constants
-    check_graph(graph, constants, reference)
+    checked_graph(graph, constants, reference)
     factors = (
         rb'(<data element_type="f32" shape=")1, 1, 4(" offset=")\d+(" size=")16("'
         rb' />\s*<output>\s*<port id="0" precision="FP32">\s*<dim>)1<'
@@ -504,7 +582,7 @@ def test_int8_may_not_make_a_tensor_larger():
     wider, count = re.subn(factors, rb"\g<1>5, 1, 4\g<2>0\g<3>80\g<4>5<", graph, count=1)
     assert count == 1
     with pytest.raises(BundleError, match="another graph"):
-        check_graph(wider, constants, reference)
+        checked_graph(wider, constants, reference)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
@@ -522,7 +600,7 @@ def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activati
     head = HeadSettings(window_sizes=windows, filters=4)
     for int8_tokens in (False, True):
         graph = blank_graph(encoder, head, 3, int8_tokens=int8_tokens)
-        check_graph(*graph, blank_graph(encoder, head, 3, int8_tokens=int8_tokens))
+        checked_graph(*graph, blank_graph(encoder, head, 3, int8_tokens=int8_tokens))
         for other in (
             blank_graph(encoder.model_copy(update={"layers": 1}), head, 3, int8_tokens=int8_tokens),
             blank_graph(encoder.model_copy(update={"heads": 1}), head, 3, int8_tokens=int8_tokens),
@@ -533,7 +611,7 @@ def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activati
             blank_graph(encoder, head, 3, int8_tokens=not int8_tokens),
         ):
             with pytest.raises(BundleError, match="has another graph for"):
-                check_graph(*graph, other)
+                checked_graph(*graph, other)
 
 
 def test_a_changed_engine_of_which_a_compiled_copy_is_kept_answers_as_it_was_saved(folder):
@@ -561,7 +639,7 @@ def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_ne
 # === Siblings: other folders of unknown origin ===
 
 
-@pytest.mark.parametrize("shape", [[1] * 200, [0, 1 << 62]], ids=str)
+@pytest.mark.parametrize("shape", [[1] * 200, [0, 1 << 62], [1 << 40] * 7 + [0]], ids=str)
 def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(
     encoder_folder, tmp_path, shape
 ):

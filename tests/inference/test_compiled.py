@@ -22,6 +22,7 @@ from bertcnn.inference.compiled import (
     read_ahead,
 )
 from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
+from bertcnn.inference.runtime import ops, ov
 from tests.inference.test_openvino_graph import rows
 from tests.test_classifier import quick
 from tests.tickets import tickets
@@ -213,3 +214,13 @@ def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(
     quick(encoder_folder, seed=1).fit(*tickets()).save(folder, overwrite=True)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
         own.read()
+
+
+def test_a_compiled_copy_far_larger_than_its_model_is_not_kept(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
+    given = ops.parameter([1])
+    model = ov.Model([ops.relu(given)], [given])
+    model.set_rt_info("x" * (17 << 20), "notes")
+    assert compiled_model(lambda: model, "an-id")([np.ones(1, np.float32)])[0] == 1
+    assert not list(tmp_path.rglob("*.blob"))
+    assert "the compiled engine is not kept in the cache" in caplog.text

@@ -11,7 +11,7 @@ import numpy as np
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, has_bfloat16, has_fast_int8, has_vnni
 from bertcnn.inference.engines import reason
-from bertcnn.inference.graph_check import check_graph
+from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.openvino_graph import serialized, spans_graph
 from bertcnn.inference.quantize import CALIBRATION_ROWS, quantize, spread
 from bertcnn.inference.runtime import ov
@@ -149,9 +149,9 @@ def load_spans(
             for name, shape in question_answering_shapes(encoder).items()
         }
         blank = spans_graph(zeros, encoder, int8_tokens=precision == "int8")
-        check_graph(saved.graph, saved.constants, serialized(blank))
+        graph = checked_graph(saved.graph, saved.constants, serialized(blank))
         try:
-            return ov.Core().read_model(saved.graph, saved.constants)
+            return ov.Core().read_model(graph, saved.constants)
         except RuntimeError as error:
             raise BundleError(
                 f"engine.xml cannot be read by OpenVINO {ov.__version__} ({reason(error)})",

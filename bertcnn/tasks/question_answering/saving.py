@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
+from bertcnn.bundle.schemas import Temperature
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import (
     EncoderSettings,
@@ -37,9 +38,13 @@ class AnswererConfig(Settings):
     questions: QuestionSettings
     training: QuestionTrainingSettings
     threshold: float = Field(
-        description='how far the best answer must be above "no answer", tuned on held-out questions'
+        ge=-1e6,
+        le=1e6,
+        description=(
+            'how far the best answer must be above "no answer", tuned on held-out questions'
+        ),
     )
-    temperature: float = Field(gt=0.0, description="of the confidence, fitted on the same")
+    temperature: Temperature = Field(description="of the confidence, fitted on the same")
     precision: Literal["int8", "bfloat16", "float32"]
     precision_reason: str = Field(max_length=1 << 12)
     seed: int

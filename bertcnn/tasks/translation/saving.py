@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from bertcnn.models.shapes import translator_shapes
-from bertcnn.settings import Settings, TranslationTrainingSettings, TranslatorSettings
+from bertcnn.settings import Settings, TranslationTrainingSettings, TranslatorSettings, Whole
 from bertcnn.tasks.saving import ModelFiles, ModelFolder
 
 FOLDER: Final = ModelFolder("translator")
@@ -24,7 +24,7 @@ class TranslatorConfig(Settings):
     model: TranslatorSettings
     training: TranslationTrainingSettings
     seed: int
-    pairs: int = Field(ge=0, description="pairs it learned from")
+    pairs: Whole = Field(description="pairs it learned from")
     versions: dict[str, str] = Field(max_length=64, description="of the software")
 
 
