@@ -24,7 +24,10 @@ _TO_TEMPORARY_TABLE = {
 
 
 class Session:
-    """A connection in a transaction, of which nothing stays without `commit`.
+    """A connection, in which the caller begins and ends each transaction.
+
+    Statements that the driver prepares have no name and last as long as the transaction, so that
+    behind a pooler they meet nobody else's.
 
     Args:
         address: as libpq takes it.
@@ -40,7 +43,6 @@ class Session:
         except BaseException:
             self._database.close()
             raise
-        self._connection.set_autocommit(False)
 
     def close(self) -> None:
         """End it; what was not committed is undone."""
@@ -48,7 +50,7 @@ class Session:
         self._database.close()
 
     def execute(self, statement: str) -> None:
-        """Run a statement that gives no rows."""
+        """Run one or more statements that give no rows."""
         with self._prepared(statement) as prepared:
             prepared.execute_update()
 
@@ -68,10 +70,6 @@ class Session:
             reader = pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
             prepared.bind_stream(reader.__arrow_c_stream__())
             prepared.execute_update()
-
-    def commit(self) -> None:
-        """Keep what was done, and begin another transaction."""
-        self._connection.commit()
 
     @contextmanager
     def _prepared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bertcnn.databases.spool import Spool
 from bertcnn.databases.targets import Target
@@ -12,6 +12,21 @@ from bertcnn.progress import Progress
 
 Rows = list[tuple[Any, ...]]
 _WORDS = 240  # characters of a database's own words
+
+
+class Column(NamedTuple):
+    """A column of a query.
+
+    Attributes:
+        name: as the query has it.
+        type: its SQL type.
+        is_text: whether its values are texts, or numbers, times and the like, which can be read as
+            such: no bytes, JSON, lists or rows.
+    """
+
+    name: str
+    type: str
+    is_text: bool = True
 
 
 class Database(Protocol):
@@ -25,8 +40,8 @@ class Database(Protocol):
 
     name: str
 
-    def columns(self, query: str) -> list[tuple[str, str]]:
-        """Name and SQL type of each column of a query; it is not run.
+    def columns(self, query: str) -> list[Column]:
+        """The columns of a query; it is not run.
 
         Raises:
             DatabaseError: it is not one SELECT, or the database cannot be used.
@@ -47,6 +62,9 @@ class Database(Protocol):
             DatabaseError: the database cannot run it.
         """
 
+    def key_type(self, target: Target) -> str:
+        """Type and collation of the ids in the spool, which decide which ids are equal."""
+
     def write(
         self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
     ) -> None:
@@ -56,10 +74,11 @@ class Database(Protocol):
             target: the table, which is made if there is none.
             spool: rows with their answers.
             progress: callback.
-            rehearse: do the same without rows, and undo it.
+            rehearse: do the same without answers, and undo it; ids in the spool are compared.
 
         Raises:
-            DatabaseError: the table has other columns or no such key, or cannot be written.
+            DatabaseError: the table has other columns or no such key, or cannot be written; or two
+                ids are equal for its key.
         """
 
 

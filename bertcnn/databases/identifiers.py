@@ -43,7 +43,8 @@ class TableName:
         What is no such name, as one with a space, is the table's name as it stands.
 
         Raises:
-            SettingsError: it is empty, or has a character that no database takes.
+            SettingsError: it is empty, has a character that no database takes, or dots that are not
+                between a schema and a table.
 
         Example:
             >>> TableName.of('Triage."My answers"')
@@ -58,6 +59,12 @@ class TableName:
                 fix="name the table that the answers go into",
             )
         found = _SQL_NAME.fullmatch(given)
+        if found is None and "." in given:
+            raise SettingsError(
+                f"{one_line(given)} as the name of a table",
+                expected="TABLE or SCHEMA.TABLE, in the database of the address",
+                fix="""write a name that has a dot or a space itself in quotes: '"my.answers"'""",
+            )
         if found is None:
             return cls(given)
         return cls(_read(found[2]), _read(found[1]) if found[1] else None)

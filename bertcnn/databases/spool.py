@@ -26,6 +26,10 @@ class Spool:
     First `add` the rows, then read `chunks`, and `put` answers to their rows in the same order.
     Reading and putting may be done by two threads.
 
+    Args:
+        answers: columns of the answers.
+        key_type: type and collation of the ids in SQLite.
+
     Attributes:
         connection: to the database, in a transaction; its tables are `rows` and `answers`, and both
             have a `number`.
@@ -40,7 +44,7 @@ class Spool:
 
     columns = (COLUMN,)
 
-    def __init__(self, answers: Sequence[str]) -> None:
+    def __init__(self, answers: Sequence[str], key_type: str = "") -> None:
         self.rows = self.total_bytes = self.position = 0
         self._answers = [f"answer_{place}" for place in range(len(answers))]
         self.connection = sqlite3.connect(
@@ -50,7 +54,7 @@ class Spool:
         # SQLite would delete the file at a crash anyway, so nothing has to be undone
         self.connection.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;"
-            "CREATE TABLE rows (number INTEGER PRIMARY KEY, id, text);"
+            f"CREATE TABLE rows (number INTEGER PRIMARY KEY, id {key_type}, text);"
             f"CREATE TABLE answers (number INTEGER PRIMARY KEY, {columns})"
         )
         places = ", ".join("?" for _ in self._answers)
@@ -89,17 +93,10 @@ class Spool:
                 "SELECT id, count(*) FROM rows GROUP BY id HAVING count(*) > 1 LIMIT 1"
             )
         if nulls[0]:
-            fault = f"has a null {one_line(column, 40)} in {nulls[0]:,} of {self.rows:,} rows"
-        elif repeated:
+            raise wrong_ids(f"a null {one_line(column, 40)} in {nulls[0]:,} of {self.rows:,} rows")
+        if repeated:
             value, times = repeated
-            fault = f"has the {one_line(column, 40)} {one_line(value, 60)} in {times:,} rows"
-        else:
-            return
-        raise DatabaseError(
-            f"the query {fault}; nothing was written",
-            expected="an id that each row has, and no other row",
-            fix="correct the query, as with DISTINCT, or name another column with --id",
-        )
+            raise wrong_ids(f"the {one_line(column, 40)} {one_line(value, 60)} in {times:,} rows")
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         """The texts, at most `rows` at a time (fewer if they are long)."""
@@ -129,10 +126,10 @@ class Spool:
             " WHERE true ORDER BY rows.number"
         )
 
-    def batches(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+    def batches(self, rows: int, *, only_ids: bool = False) -> Iterator[list[tuple[Any, ...]]]:
         """The ids with their answers, so many rows at a time."""
         with _on_disk():
-            cursor = self.connection.execute(self.answered)
+            cursor = self.connection.execute("SELECT id FROM rows" if only_ids else self.answered)
             while batch := cursor.fetchmany(rows):
                 yield batch
 
@@ -142,6 +139,15 @@ class Spool:
 
     def _first(self, statement: str) -> Any:  # noqa: ANN401 - a row
         return self.connection.execute(statement).fetchone()
+
+
+def wrong_ids(fault: str) -> DatabaseError:
+    """The error for ids that are no key: `fault` says what the query has."""
+    return DatabaseError(
+        f"the query has {fault}; nothing was written",
+        expected="an id that each row has, and no other row",
+        fix="correct the query, as with DISTINCT, or name another column with --id",
+    )
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from bertcnn.databases.database import Rows, one_select, refused
+from bertcnn.databases.database import Column, Rows, one_select, refused
 from bertcnn.databases.identifiers import quoted
 from bertcnn.databases.spool import Spool
 from bertcnn.databases.targets import Target
-from bertcnn.errors import DatabaseError
+from bertcnn.errors import DatabaseError, one_line
 from bertcnn.progress import Progress
 from bertcnn.tables.cells import plain_text, well_formed
 
@@ -45,14 +45,14 @@ class SQLite:
                 fix="check the path: four slashes begin a path from the root",
             )
 
-    def columns(self, query: str) -> list[tuple[str, str]]:
+    def columns(self, query: str) -> list[Column]:
         """See `Database`; the type is empty where a column of any type is."""
         with self._reading() as connection:
             connection.execute(
                 f"CREATE TEMPORARY TABLE found AS SELECT * FROM ({one_select(query)}\n) LIMIT 0"
             )
             found = connection.execute("PRAGMA temp.table_info(found)")
-            return [(str(name), str(kind)) for _, name, kind, *_ in found]
+            return [Column(str(name), str(kind)) for _, name, kind, *_ in found]
 
     def rows(
         self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
@@ -64,6 +64,8 @@ class SQLite:
         with self._reading() as connection:
             found = connection.execute(f"SELECT {wanted} FROM ({one_select(query)}\n){limit}")
             while batch := found.fetchmany(_BATCH_ROWS):
+                if key is not None:
+                    _check_no_blob(columns, batch)
                 yield [
                     (
                         *row[: len(keys)],
@@ -71,6 +73,22 @@ class SQLite:
                     )
                     for row in batch
                 ]
+
+    def key_type(self, target: Target) -> str:
+        """See `Database`: of the table's key if it is there, since ids become what that takes."""
+        table = target.table.table
+        with self._reading() as connection:
+            types = dict(
+                connection.execute("SELECT name, type FROM pragma_table_info(?, 'main')", (table,))
+            )
+            collations = connection.execute(
+                "SELECT coll FROM pragma_index_list(?, 'main') AS list,"
+                " pragma_index_xinfo(list.name) AS part"
+                ' WHERE list."unique" AND part.key AND part.name = ?',
+                (table, target.id),
+            ).fetchall()
+        type_name = types.get(target.id, target.id_type)
+        return " ".join((type_name, *(f"COLLATE {quoted(name)}" for (name,) in collations[:1])))
 
     def write(
         self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
@@ -135,3 +153,15 @@ class SQLite:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             given = f"{given} in {self.name}"
             raise refused(given, str(error), passes=code in _BUSY) from None
+
+
+def _check_no_blob(columns: Sequence[str], batch: Rows) -> None:
+    """Refuse bytes where texts are wanted; the first cell of a row is its id."""
+    for key, *cells in batch:
+        for name, cell in zip(columns, cells, strict=True):
+            if isinstance(cell, bytes):
+                raise DatabaseError(
+                    f"the column {one_line(name, 40)} has a BLOB in the row of {one_line(key, 60)}",
+                    expected="texts",
+                    fix="name a column of texts with --text, or use CAST(... AS TEXT) in the query",
+                )

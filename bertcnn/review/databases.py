@@ -8,19 +8,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, create_engine, event, make_url
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import (
     ArgumentError,
-    DBAPIError,
+    IntegrityError,
     OperationalError,
-    ProgrammingError,
+    SQLAlchemyError,
     TimeoutError,
 )
 from sqlalchemy.pool import NullPool
 
+from bertcnn.databases.postgresql import will_pass
 from bertcnn.errors import BertCNNError, OutputError, StoreError, missing_package, one_line
 from bertcnn.storage.files import check_file_target, expanded
 
@@ -32,8 +32,8 @@ _LOCK = 0x6265_7274  # of PostgreSQL, held by the one who writes
 
 # primary codes of SQLite, sqlite.org/rescode.html
 _SQL_ERROR, _NOT_WRITABLE, _BUSY, _NO_STORE = {1}, {3, 8, 10, 13, 14}, {5, 6}, {11, 26}
-# of PostgreSQL, its manual's appendix A; the latter beside all that concern its operation
-_LOCK_TIMEOUT, _NOT_ALLOWED = "55P03", {"42501", "25006", "25P03"}
+# of PostgreSQL, its manual's appendix A: limits of time, and an exception that our trigger raises
+_BUSY_SERVER, _OUR_TRIGGER = {"55P03", "57014", "25P03", "25P04"}, "P0001"
 
 
 def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str, Path | None]:
@@ -83,9 +83,10 @@ def no_store(given: str) -> StoreError:
 
 @contextmanager
 def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
-    """A block whose errors become one clear line each where a user can act on them.
+    """A block in which the errors of databases become one clear line each.
 
-    Others, such as a broken constraint, are defects of the caller and stay what they are.
+    A broken constraint, or a change to what is never changed, is a defect of the caller and stays
+    what it is.
 
     Args:
         name: of the store.
@@ -99,15 +100,12 @@ def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
         yield
     except TimeoutError as error:  # of the pool
         raise _busy(name, "all connections are in use") from error
-    except (DBAPIError, sqlite3.Error) as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        if isinstance(cause, sqlite3.Error):
-            clear = _of_sqlite(name, cause, opening)
-        else:
-            clear = _of_postgresql(name, error, cause, opening)
-        if clear is None:
+        if isinstance(error, IntegrityError) or getattr(cause, "sqlstate", "") == _OUR_TRIGGER:
             raise
-        raise clear from error
+        is_lite = isinstance(cause, sqlite3.Error)
+        raise (_of_sqlite(name, cause, opening) if is_lite else _of_others(name, cause)) from error
 
 
 # === SQLite ===
@@ -163,7 +161,7 @@ def _set_journal(connection: Connection) -> None:
             return
 
 
-def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError | None:
+def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError:
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         return _busy(name, str(cause))
@@ -179,7 +177,7 @@ def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError |
             expected="a file that `bertcnn models add` has made",
             fix="check the path, or put a copy of the store there",
         )
-    return None
+    return _of_others(name, cause)
 
 
 # === PostgreSQL ===
@@ -209,49 +207,45 @@ def _postgresql(place: str) -> tuple[Engine, str]:
         url.set(drivername="postgresql+psycopg", query=query),
         module=psycopg,
         client_encoding="utf8",
+        connect_args={"prepare_threshold": None},  # a prepared statement outlives its transaction
         isolation_level="READ COMMITTED",
         hide_parameters=True,
         pool_pre_ping=True,
         pool_timeout=PATIENCE,
     )
-
-    @event.listens_for(engine, "connect")
-    def limit(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
-        connection.execute(
-            f"SET lock_timeout = '{PATIENCE:g}s';"
-            f" SET idle_in_transaction_session_timeout = '{_IDLE:g}s'"
-        )
-        connection.commit()
+    # local, since behind a pooler somebody else may have the connection's next transaction
+    limits = (
+        f"SET LOCAL lock_timeout = '{PATIENCE:g}s';"
+        f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE:g}s'"
+    )
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("writing"):
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        writing = connection.get_execution_options().get("writing")
+        lock = f"; SELECT pg_advisory_xact_lock({_LOCK})" if writing else ""
+        connection.exec_driver_sql(f"{limits}{lock}")
 
     return engine, name
 
 
-def _of_postgresql(
-    name: str, error: Exception, cause: BaseException, opening: bool
-) -> BertCNNError | None:
+def _of_others(name: str, cause: BaseException) -> StoreError:
+    """The error for what PostgreSQL, a pooler, a driver or SQLAlchemy says."""
     state = getattr(cause, "sqlstate", None)
     reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
-    if state == _LOCK_TIMEOUT:
+    if state in _BUSY_SERVER:
         return _busy(name, reason)
-    expected_here = (OperationalError, ProgrammingError) if opening else OperationalError
-    if isinstance(error, expected_here) or state in _NOT_ALLOWED:
-        return StoreError(
-            f"the review store {name} cannot be used ({reason})",
-            expected="a PostgreSQL database that runs and that its user may change",
-            fix="check the address, the password and the server, then try again",
-        )
-    return None
+    return StoreError(
+        f"the review store {name} cannot be used ({reason})",
+        expected="a database that runs, and that its user may read and change",
+        fix="check the address, the password and the server, then try again",
+        passes=will_pass(state, reason),
+    )
 
 
 def _busy(name: str, reason: str) -> StoreError:
     return StoreError(
-        f"the review store {name} was busy for {PATIENCE:g} s ({reason})",
-        expected="a store that no other program uses for so long",
+        f"the review store {name} is busy ({reason})",
+        expected=f"a store that no other program uses for {PATIENCE:g} s",
         fix="try again, or end the program that uses it",
         passes=True,
     )

@@ -12,7 +12,7 @@ from typing import Any
 from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
 from bertcnn.databases.addresses import database_at
-from bertcnn.databases.database import Database
+from bertcnn.databases.database import Column, Database
 from bertcnn.databases.identifiers import TableName
 from bertcnn.databases.spool import Spool
 from bertcnn.databases.targets import Target
@@ -86,7 +86,8 @@ def score_table(  # noqa: PLR0913 - options that callers name
     Raises:
         DatabaseError: the address, the query or the table will not do, or the database cannot be
             used.
-        ColumnError: the query lacks the ids, or the columns the model was trained on.
+        ColumnError: the query lacks the ids, or the columns the model was trained on, or they hold
+            no texts.
         OutputError: another run on this machine fills the table, or a disk is full.
         BundleError: the model folder is not a model.
         MissingPackageError: the driver of PostgreSQL is not installed.
@@ -198,10 +199,11 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
     target = Target(
         job.into, given.id, given.id_type, {name: name in columns.numbers for name in columns.ours}
     )
-    with Spool(columns.ours) as spool:
+    with Spool(columns.ours, database.key_type(target)) as spool:
         database.write(target, spool, Silent(), rehearse=True)
         started = time.perf_counter()
         _read(job, given, spool)
+        database.write(target, spool, Silent(), rehearse=True)  # now with the ids
         header = journal_header(
             job.state(),
             predictor,
@@ -233,20 +235,23 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
     """The columns of the query that are used.
 
     Raises:
-        ColumnError: there are none, or two have the same name.
+        ColumnError: there are none, two have the same name, or they hold no texts.
     """
     columns = job.database.columns(job.query)
-    found = tuple(name for name, _ in columns)
-    key, key_type = columns[column_position(job.id, found)]
+    found = tuple(column.name for column in columns)
+    key, key_type, _ = columns[column_position(job.id, found)]
     rows: list[tuple[str, ...]] = []
+    names = found
     if job.text is None and not trained_on:
         _check_different(found, found)
-        sample = job.database.rows(job.query, None, found, most=_SAMPLE_ROWS)
+        names = tuple(column.name for column in columns if column.is_text)
+        sample = job.database.rows(job.query, None, names, most=_SAMPLE_ROWS)
         rows = [row for batch in sample for row in batch]
     choice = guess_text_columns(
-        Chunk(found, rows, list(range(1, len(rows) + 1))), text=job.text, trained_on=trained_on
+        Chunk(names, rows, list(range(1, len(rows) + 1))), text=job.text, trained_on=trained_on
     )
     _check_different((key, *choice.text), found)
+    _check_texts(choice.text, columns)
     job.progress.note(f"text: {choice.reasons['text']}")
     return _Columns(key, key_type, choice)
 
@@ -260,6 +265,18 @@ def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
             expected="columns with different names",
             fix="give one another name with AS",
         )
+
+
+def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
+    """Refuse columns that hold no texts."""
+    for name, kind, is_text in columns:
+        if name in wanted and not is_text:
+            raise ColumnError(
+                f"the column {one_line(name, 40)} of the query is of the type {kind}",
+                expected="texts",
+                fix="name a column of texts with --text, or take the text out of it in the query:"
+                " convert_from(column, 'UTF8') of bytes, column ->> 'body' of JSON",
+            )
 
 
 def _read(job: _Job, given: _Columns, spool: Spool) -> None:

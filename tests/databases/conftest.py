@@ -10,7 +10,7 @@ import pytest
 from benchmarks.stub_engine import stub_predictor
 from bertcnn.bundle.bundle import write_bundle
 from tests.failpoints import tiny_bundle
-from tests.review.conftest import postgres, refused  # noqa: F401 - a fixture, and for the tests
+from tests.review.conftest import pooler, postgres, refused  # noqa: F401 - for the tests
 
 CHUNK_ROWS = 128
 ROWS = 3 * CHUNK_ROWS + 50

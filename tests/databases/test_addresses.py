@@ -9,7 +9,7 @@ from bertcnn import score_table
 from bertcnn.databases.addresses import database_at, is_address
 from bertcnn.databases.identifiers import TableName
 from bertcnn.databases.targets import Target
-from bertcnn.errors import DatabaseError, OutputError, SettingsError
+from bertcnn.errors import DatabaseError, OutputError, SettingsError, one_line
 from bertcnn.scoring.journal import Journal
 from bertcnn.scoring.score import ScoringInterrupted
 from tests.databases.conftest import LITE, refused
@@ -206,12 +206,18 @@ def test_a_table_that_cannot_be_made_is_refused_before_the_model_is_asked(tmp_pa
         ("Triage.Answers", "answers", "triage"),
         ('"Answers"', "Answers", None),
         ('a."b.""c"', 'b."c'.replace('."', '."'), "a"),
-        ("a.b.c", "a.b.c", None),
+        ('"a.b.c"', "a.b.c", None),
         ("my answers", "my answers", None),
     ],
 )
 def test_a_name_is_read_as_sql_reads_it(given, table, schema):
     assert TableName.of(given) == TableName(table, schema)
+
+
+@pytest.mark.parametrize("given", ["desk.public.answers", 'a."b c".d', ".answers", "a..b", "a b.c"])
+def test_dots_that_are_not_between_schema_and_table_are_refused(given):
+    with refused(SettingsError, one_line(given), "SCHEMA.TABLE", "in quotes"):
+        TableName.of(given)
 
 
 def test_more_columns_than_a_table_can_have_are_refused():

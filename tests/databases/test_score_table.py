@@ -328,7 +328,7 @@ def test_the_types_of_sqlite_may_change_from_row_to_row(desk, predictor):
     desk.execute("CREATE TABLE tickets (id, text)")
     desk.execute(
         "INSERT INTO tickets VALUES (?, ?)",
-        [*((row, None) for row in range(2000)), ("x", "router"), (b"\xff", b"refund"), (2.5, 7)],
+        [*((row, None) for row in range(2000)), ("x", "router"), (b"\xff", "refund"), (2.5, 7)],
     )
     report = score_table(predictor, desk.address, query="select * from tickets", into="answers")
     assert (report.rows, report.blank) == (2003, 2000)
@@ -337,6 +337,79 @@ def test_the_types_of_sqlite_may_change_from_row_to_row(desk, predictor):
         ("x",),
         (b"\xff",),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_type", "key", "ids", "words"),
+    [
+        (LITE, "", "INTEGER", [1, "1"], "the 'id' '1' in 2 rows"),
+        (LITE, "TEXT", "TEXT COLLATE NOCASE", ["A", "a"], "the 'id' 'A' in 2 rows"),
+        (POSTGRES, "numeric", None, ["1.0", "1.00"], "'1.0' and '1.00', which are equal"),
+        (POSTGRES, "numeric", "integer", ["1.2", "1.4"], "'1.2' and '1.4', which are equal"),
+        (POSTGRES, "text", "text COLLATE any_case", ["A", "a"], "'A' and 'a', which are equal"),
+    ],
+)
+def test_ids_that_are_equal_to_the_key_are_refused_before_a_text_is_scored(
+    desk, predictor, kind, id_type, key, ids, words
+):
+    if desk.kind != kind:
+        pytest.skip("a type of the other database")
+    if kind == POSTGRES:
+        desk.execute(
+            "CREATE COLLATION any_case"
+            " (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+    desk.execute(f"CREATE TABLE tickets (id {id_type}, text text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(one, "router") for one in ids])
+    if key is not None:
+        ours = "predicted_label text, confidence real, decision text, because text"
+        desk.execute(f"CREATE TABLE answers (id {key} PRIMARY KEY, {ours})")
+    told, query = Told(), "select id, text from tickets"
+    with refused(DatabaseError, words, "nothing was written", "--id"):
+        score_table(predictor, desk.address, query=query, into="answers", progress=told)
+    assert told.name == "reading the query"
+
+
+def test_different_ids_of_such_a_type_are_scored(desk, predictor):
+    desk.execute("CREATE TABLE tickets (id numeric, text text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(row / 2, "router") for row in range(300)])
+    query = "select id, text from tickets"
+    for _ in range(2):
+        assert score_table(predictor, desk.address, query=query, into="answers").rows == 300
+    assert desk.execute("SELECT count(*), sum(id) FROM answers") == [(300, 22425)]
+
+
+@pytest.mark.parametrize("column", ["'a'::bytea", "'{}'::json", "'{}'::jsonb", "'{a}'::text[]"])
+def test_a_column_that_holds_no_text_is_refused_with_its_type(desk, predictor, column):
+    if desk.kind == LITE:
+        pytest.skip("SQLite has no such types")
+    query = f"select 1 as id, {column} as text"
+    kind = column.partition("::")[2]
+    with refused(ColumnError, "the column 'text'", f"is of the type {kind}", "--text"):
+        score_table(predictor, desk.address, query=query, into="answers")
+    assert desk.tables() == set()
+
+
+def test_rows_and_bytes_are_no_candidates_for_the_text(desk, model):
+    if desk.kind == LITE:
+        pytest.skip("SQLite has no such types")
+    desk.execute("CREATE TABLE tickets (id integer, file bytea, body text)")
+    rows = [(row, b"a file of many words", f"router is off {row}") for row in range(20)]
+    desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
+    told = Told()
+    query = "select tickets.*, tickets as whole from tickets"
+    score_table(model, desk.address, query=query, into="answers", progress=told)
+    assert told.notes[0].startswith("text: 'body' (")
+
+
+def test_a_blob_in_a_column_of_texts_is_refused_in_sqlite(desk, predictor):
+    if desk.kind != LITE:
+        pytest.skip("PostgreSQL has one type for a column")
+    desk.execute("CREATE TABLE tickets (id, text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, b"\xff\x00")])
+    query = "select * from tickets"
+    with refused(DatabaseError, "the column 'text' has a BLOB in the row of '2'", "CAST"):
+        score_table(predictor, desk.address, query=query, into="answers")
 
 
 def test_the_function_is_among_the_public_names():

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -24,8 +25,11 @@ _INSTALLED = (  # newest last; not on PATH under Debian, Red Hat and Homebrew
     *Path("/opt/homebrew/opt").glob("postgresql@*/bin"),
 )
 _NONE = "no PostgreSQL: install its server (Debian: apt install postgresql)"
+_NO_POOLER = "no PgBouncer: install it (Debian: apt install pgbouncer)"
 # the server ends with its parent, which holds the other end of its input, and so do its files
-_WITH_PARENT = 'folder=$1; shift; "$@" & read -r _; kill -INT $!; wait $!; rm -rf "$folder"'
+_WITH_PARENT = (
+    'folder=$1; signal=$2; shift 2; "$@" & read -r _; kill "-$signal" $!; wait $!; rm -rf "$folder"'
+)
 _QUICK = {  # what a crash would lose, nobody misses
     "fsync": "off",
     "full_page_writes": "off",
@@ -35,19 +39,38 @@ _QUICK = {  # what a crash would lose, nobody misses
     "listen_addresses": "",
 }
 _STARTS_WITHIN = 60.0  # seconds
+POOL = 2  # connections to a database, so that clients share them
+_POOLING = f"""
+[databases]
+* = host=%(server)s
+[pgbouncer]
+unix_socket_dir = %(folder)s
+listen_addr =
+listen_port = 6432
+auth_type = scram-sha-256
+auth_file = %(folder)s/users
+admin_users = {USER}
+pool_mode = transaction
+default_pool_size = {POOL}
+"""
 
 
 class Server:
-    """A running PostgreSQL, reached by a socket in its folder."""
+    """A running PostgreSQL, or what stands before one, reached by a socket in its folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, port: int = 5432) -> None:
+        self.folder, self.port = folder, port
         self._number = count()
 
     def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
         """The address of a database."""
         host = quote(str(self.folder), safe="")
-        return f"postgresql://{user}:{quote(password, safe='')}@/{database}?host={host}"
+        place = f"{database}?host={host}&port={self.port}"
+        return f"postgresql://{user}:{quote(password, safe='')}@/{place}"
+
+    def same(self, url: str) -> str:
+        """The address of a database here, by its address elsewhere."""
+        return self.url(url.partition("@/")[2].partition("?")[0])
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run a statement outside a transaction."""
@@ -96,23 +119,52 @@ def postgres():
     assert made.returncode == 0, made.stderr
     options = [f"--{name}={value}" for name, value in _QUICK.items()]
     command = [programs / "postgres", "-D", folder / "data", "-k", folder, *options]
-    log = (folder / "log").open("w")
-    server = subprocess.Popen(
-        ["sh", "-c", _WITH_PARENT, "sh", folder, *command],
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=log,
-        stderr=log,
-        **owner,
-    )
-    log.close()
+    with _running(Server(folder), command, "INT", psycopg.OperationalError) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres):
+    """A PgBouncer before the server: each transaction may get another of a few connections."""
+    import psycopg
+
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        pytest.skip(_NO_POOLER)
+    folder = Path(tempfile.mkdtemp(prefix="pooler-", dir="/tmp"))
+    (folder / "users").write_text(f'"{USER}" "{PASSWORD}"\n', encoding="utf-8")
+    settings = _POOLING % {"server": postgres.folder, "folder": folder}
+    (folder / "settings").write_text(settings, encoding="utf-8")
+    if owner := _owner():
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, *owner.values())
+    pooler = Server(folder, port=6432)
+    command = [program, folder / "settings"]
+    with _running(pooler, command, "TERM", psycopg.OperationalError):
+        yield pooler
+
+
+@contextmanager
+def _running(
+    server: "Server", command: list, signal: str, refused: type[Exception]
+) -> Iterator["Server"]:
+    """A block in which a server runs."""
+    with (server.folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            ["sh", "-c", _WITH_PARENT, "sh", server.folder, signal, *command],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            **_owner(),
+        )
     try:
-        _await_answer(Server(folder), server, psycopg.OperationalError)
-        yield Server(folder)
+        _await_answer(server, process, refused)
+        yield server
     finally:
-        server.stdin.close()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        process.stdin.close()
+        process.wait()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 def _programs() -> Path | None:
@@ -155,11 +207,14 @@ def _await_answer(server: Server, process: subprocess.Popen, refused: type[Excep
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request, tmp_path):
-    """Where a new store may be: a file, or the address of an empty database."""
+    """Where a new store may be: a file, or the address of an empty database or its pooler."""
     if request.param == "sqlite":
         yield tmp_path / "review.db"
         return
-    yield request.getfixturevalue("database")
+    database = request.getfixturevalue("database")
+    if request.param == "pgbouncer":
+        database = request.getfixturevalue("pooler").same(database)
+    yield database
 
 
 @pytest.fixture
@@ -229,7 +284,7 @@ def execute(place, statement):
 def refused(kind, *words):
     """A block that ends in an error of one line, which has these words."""
     with pytest.raises(kind) as caught:
-        yield
+        yield caught
     message = str(caught.value)
     assert type(caught.value) is kind
     assert [word for word in words if word not in message] == [], message

@@ -180,7 +180,7 @@ def test_a_store_in_which_somebody_writes_for_too_long_is_busy(open_again):
     store, other = open_again(), open_again()
     with store.writing() as connection:
         connection.execute(new_row("a"))
-        with refused(StoreError, store.name, "busy for 0.2 s"), other.writing():
+        with refused(StoreError, store.name, "is busy", "for 0.2 s"), other.writing():
             pass
     with other.writing() as connection:
         connection.execute(new_row("b"))
