@@ -24,6 +24,7 @@ from bertcnn.review.queue import BATCH, LeasedTicket, claim, waiting_tickets
 from bertcnn.review.similarity import similar
 from bertcnn.review.statistics import decided
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import name_of
 
 FEW = 10  # tickets left in the browser, at which it gets new ones
 _KEY = r"^[0-9a-f-]{1,64}$"
@@ -191,6 +192,7 @@ def _decision(one: Sent, used: LabelsInUse) -> NewDecision:
 def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
     return {
         "id": one.id,
+        "name": name_of(one.external_id, one.id, one.source),
         "parts": parts(one.text, one.because),
         "facts": list(one.columns.items()),
         "received": one.received_at,

@@ -63,6 +63,16 @@ Dates = Annotated[
         show_default="guessed from the whole column",
     ),
 ]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="NAME",
+        help="System that the ids are from, if tickets of several systems are added.",
+        show_default=False,
+    ),
+]
+NAMED = "Own id, SOURCE/ID, or number in quotes, such as '#12'."
 
 JsonFile = Annotated[
     Path | None,
@@ -86,11 +96,12 @@ def opened(place: str) -> ReviewStore:
 
 @review_app.command("add")
 def add(
-    source: Tickets,
+    file: Tickets,
     store: Store,
     text: Text = None,
     identity: Identity = None,
     dates: Dates = None,
+    source: Source = "",
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
@@ -99,18 +110,21 @@ def add(
     """Add a file's tickets with the serving model's answers.
 
     Tickets that the model may not decide wait for people, and so does a random share of the others,
-    to measure how right the model is. The same command again adds what is missing.
+    to measure how right the model is. The same command again adds what is missing, and so
+    does another file with some of the tickets. A ticket is known by its own id and text.
     """
     from bertcnn.cli.progress import show_progress
     from bertcnn.review.files import add_file
+    from bertcnn.tables.rejects import rejects_of
 
     opened_store = opened(store)
     with show_progress() as progress:
         added = add_file(
             opened_store,
-            source,
+            file,
             text=text,
             identity=identity,
+            source=source,
             dates=dates,
             audited=audit,
             progress=progress,
@@ -118,9 +132,20 @@ def add(
     if as_json:
         summary(added)
     tell(
-        f"{count(added.added, 'ticket')} added, {added.known:,} known already;"
+        f"{count(added.added, 'ticket')} added, {added.known:,} known already,"
+        f" {added.repeated:,} repeated in the file, {added.without_id:,} without an id;"
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
     )
+    if added.changed:
+        tell(
+            f"{count(added.changed, 'ticket')} of those added have the id of an earlier one and"
+            " another text: both are kept, each with its number."
+        )
+    if added.without_id or added.unreadable:
+        tell(
+            f"{count(added.without_id, 'row')} without an id and {added.unreadable:,} unreadable:"
+            f" see {rejects_of(file)}"
+        )
     tell(f"Next: {command_line('review', 'stats', '--store', store)}")
 
 
@@ -146,11 +171,12 @@ def answer_again(store: Store) -> None:
 
 @review_app.command("start")
 def start(
-    source: Tickets,
+    file: Tickets,
     store: Store,
     text: Text = None,
     identity: Identity = None,
     dates: Dates = None,
+    source: Source = "",
     encoder: Annotated[
         str, typer.Option(help="Published encoder that reads the tickets, or a folder.")
     ] = "minilm-l6",
@@ -166,16 +192,17 @@ def start(
     from bertcnn.review.store import open_review
     from bertcnn.tables.formats import check_input
 
-    check_input(source)  # before a store is made
+    check_input(file)  # before a store is made
     opened_store = open_review(store)
     with show_progress() as progress:
         start_review(
             opened_store,
-            source,
+            file,
             person(name),
             text=text,
             identity=identity,
             dates=dates,
+            source=source,
             encoder=encoder,
             progress=progress,
         )
@@ -242,26 +269,31 @@ def next_tickets(
     Nobody else gets them for five minutes.
     """
     from bertcnn.review.queue import claim
+    from bertcnn.review.tickets import number_of
 
     for one in claim(opened(store), person(name), most=most):
-        answer(json.dumps(asdict(one), ensure_ascii=False))
+        shown = {"ticket": one.external_id, "number": number_of(one.id), **asdict(one)}
+        del shown["id"], shown["external_id"]
+        answer(json.dumps(shown, ensure_ascii=False))
 
 
 @review_app.command("label")
 def label(
     store: Store,
     ticket: Annotated[
-        str | None, typer.Argument(metavar="TICKET", help="Number or id.", show_default=False)
+        str | None, typer.Argument(metavar="TICKET", help=NAMED, show_default=False)
     ] = None,
     names: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="LABEL", help='Label, or "none" for none of them.', show_default=False
-        ),
+        str | None, typer.Argument(metavar="LABEL", help="Label.", show_default=False)
     ] = None,
+    none: Annotated[bool, typer.Option("--none", help="No label fits, in place of LABEL.")] = False,
     file: Annotated[
         Path | None,
-        typer.Option(help="A file with the columns ticket and label.", show_default=False),
+        typer.Option(
+            help="A file with the columns ticket and label, such as one from export; an empty"
+            " label is for none of them.",
+            show_default=False,
+        ),
     ] = None,
     name: Name = None,
 ) -> None:
@@ -278,19 +310,14 @@ def label(
         done = label_file(opened_store, file, person(name))
         tell(f"{count(len(done.stored), 'decision')} recorded.")
         return
-    if ticket is None or names is None:
+    if ticket is None or (names is None) != none:
         raise SettingsError(
-            "no ticket and label",
-            expected="a ticket and its label, or --file",
-            fix=command_line("review", "label", "--store", store, "17", "billing"),
+            "no ticket and label" if not none or ticket is None else f"--none and {names}",
+            expected="a ticket and its label or --none, or --file",
+            fix=command_line("review", "label", "--store", store, "T-17", "billing"),
         )
-    none = names == "none"
-    one = NewDecision(
-        uuid.uuid4().hex,
-        find_ticket(opened_store, ticket),
-        "none" if none else "label",
-        None if none else names,
-    )
+    identity = find_ticket(opened_store, ticket)
+    one = NewDecision(uuid.uuid4().hex, identity, "none" if none else "label", names)
     done = record(opened_store, person(name), [one])
     for reason in done.refused.values():
         raise StoreError(
@@ -330,6 +357,7 @@ def stats(store: Store) -> None:
     from bertcnn.review.decisions import disagreements
     from bertcnn.review.queue import waiting_tickets
     from bertcnn.review.statistics import decided
+    from bertcnn.review.tickets import name_of
 
     opened_store = opened(store)
     waiting = waiting_tickets(opened_store)
@@ -341,8 +369,8 @@ def stats(store: Store) -> None:
     differing = disagreements(opened_store)
     show(f"people disagree on {count(len(differing), 'ticket')}")
     for one in differing[:10]:
-        answers = ", ".join(f"{who}: {what or 'none'}" for who, what in one.labels.items())
-        show(f"  ticket {one.ticket}: {answers}")
+        answers = ", ".join(f"{who}: {what or 'no label'}" for who, what in one.labels.items())
+        show(f"  {name_of(one.external_id, one.ticket, one.source)}: {answers}")
 
 
 def _report(
@@ -455,7 +483,7 @@ def topics(
 @review_app.command("history")
 def ticket_history(
     store: Store,
-    ticket: Annotated[str, typer.Argument(help="Number or id.", show_default=False)],
+    ticket: Annotated[str, typer.Argument(help=NAMED, show_default=False)],
 ) -> None:
     """All that happened to a ticket."""
     from bertcnn.review.decisions import history
@@ -464,7 +492,7 @@ def ticket_history(
     opened_store = opened(store)
     for row in history(opened_store, find_ticket(opened_store, ticket)):
         moment = datetime.fromtimestamp(row.stored_at, UTC).isoformat(" ", "seconds")
-        what = row.label or row.kind
+        what = {"label": row.label, "none": "no label"}.get(row.kind, row.kind)
         show(f"{moment} {row.actor}: {what}{' (blind)' if row.blind else ''}")
 
 
@@ -487,15 +515,16 @@ def export(
 @review_app.command("erase")
 def erase(
     store: Store,
-    ticket: Annotated[str, typer.Argument(help="Number or id.", show_default=False)],
+    ticket: Annotated[str, typer.Argument(help=NAMED, show_default=False)],
     name: Name = None,
 ) -> None:
     """Erase a ticket's text and columns for ever; its decisions stay.
 
     Copies of the store that you have made are not touched.
     """
-    from bertcnn.review.tickets import erase_ticket, find_ticket
+    from bertcnn.review.tickets import erase_ticket, find_ticket, number_of
 
     opened_store = opened(store)
-    erase_ticket(opened_store, find_ticket(opened_store, ticket), person(name))
-    tell("1 ticket erased.")
+    identity = find_ticket(opened_store, ticket)
+    erase_ticket(opened_store, identity, person(name))
+    tell(f"Ticket {ticket} ({number_of(identity)}) erased.")

@@ -14,11 +14,14 @@ from bertcnn.monitoring.audit import uniform_number
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import decision, draw, test_row, ticket
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import number_of
+from bertcnn.tables.columns import free_names
 from bertcnn.tables.writing import TableWriter
 
 HELD_OUT = 0.2  # share of the groups of equal texts that no model learns
 _PAGE = 1000
-_COLUMNS = ("ticket", "text", "label", "decided_by", "decided_at", "blind", "audit")
+_KEY = ("ticket", "number", "source")  # by which decisions find their ticket again
+_COLUMNS = (*_KEY, "text", "label", "decided_by", "decided_at", "blind", "audit")
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Correction:
 
     Attributes:
         ticket: which one.
+        external_id: its own id.
+        source: the system that the id is from.
+        columns: what else is known about it, by name.
         text: its text.
         text_hash: the same for texts that differ in case and spaces only.
         label: decided; "" for none of the labels.
@@ -38,6 +44,9 @@ class Correction:
     """
 
     ticket: int
+    external_id: str
+    source: str
+    columns: dict[str, str]
     text: str
     text_hash: str
     label: str
@@ -99,6 +108,9 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
             drawn = row.probability is not None
             yield Correction(
                 row.id,
+                row.external_id,
+                row.source,
+                dict(row.columns),
                 row.text,
                 row.text_hash,
                 row.label,
@@ -144,6 +156,9 @@ def export_corrections(
 ) -> int:
     """Write all decided tickets to a file, and return how many.
 
+    Each has its own id, its number in the store, and all columns that it came with. Where these
+    have a name of ours, ours gets the prefix `bertcnn_`. `label_file` reads such a file.
+
     Args:
         store: an open store.
         target: its format by its extension; see `score_csv`.
@@ -153,10 +168,13 @@ def export_corrections(
     Raises:
         OutputError: the file exists or cannot be written.
     """
-    with TableWriter(Path(target), _COLUMNS, raw=raw, overwrite=overwrite) as writer:
+    names = [*dict.fromkeys(name for one in corrections(store) for name in one.columns)]
+    header = (*free_names(_COLUMNS, names), *names)
+    with TableWriter(Path(target), header, raw=raw, overwrite=overwrite) as writer:
         for one in corrections(store):
             moment = datetime.fromtimestamp(one.decided_at, UTC).isoformat(timespec="seconds")
             flags = ["yes" if flag else "no" for flag in (one.blind, one.drawn)]
-            row = [str(one.ticket), one.text, one.label, one.actor, moment, *flags]
-            writer.write([row])
+            key = [one.external_id, number_of(one.ticket), one.source]
+            ours = [*key, one.text, one.label, one.actor, moment, *flags]
+            writer.write([ours + [one.columns.get(name, "") for name in names]])
         return writer.rows_written

@@ -13,7 +13,7 @@ from bertcnn.review.labels import LabelsInUse, read_labels
 from bertcnn.review.people import Person
 from bertcnn.review.queue import LEASE
 from bertcnn.review.rows import upsert
-from bertcnn.review.schema import decision, event, lease, prediction, queue
+from bertcnn.review.schema import decision, event, lease, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import enqueue, row_of
 
@@ -68,10 +68,14 @@ class Disagreement:
 
     Attributes:
         ticket: which one.
+        external_id: its own id.
+        source: the system that the id is from.
         labels: what each person decided; "" for none of the labels.
     """
 
     ticket: int
+    external_id: str
+    source: str
     labels: dict[str, str]
 
 
@@ -107,24 +111,23 @@ def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
     """Tickets on which people decided differently, the latest first."""
     answer = func.coalesce(decision.c.label, "")
     with store.reading() as connection:
-        tickets = list(
-            connection.scalars(
-                select(decision.c.ticket)
-                .where(decision.c.kind != "skip")
-                .group_by(decision.c.ticket)
-                .having(func.count(func.distinct(answer)) > 1)
-                .order_by(func.max(decision.c.decided_at).desc())
-                .limit(most)
-            )
-        )
-        found: dict[int, dict[str, str]] = {identity: {} for identity in tickets}
+        tickets = connection.execute(
+            select(ticket.c.id, ticket.c.external_id, ticket.c.source)
+            .join(decision, decision.c.ticket == ticket.c.id)
+            .where(decision.c.kind != "skip")
+            .group_by(ticket.c.id)
+            .having(func.count(func.distinct(answer)) > 1)
+            .order_by(func.max(decision.c.decided_at).desc())
+            .limit(most)
+        ).all()
+        found: dict[int, dict[str, str]] = {row.id: {} for row in tickets}
         for row in connection.execute(
             select(decision.c.ticket, decision.c.actor, answer.label("answer")).where(
-                decision.c.ticket.in_(tickets), decision.c.kind != "skip"
+                decision.c.ticket.in_(found), decision.c.kind != "skip"
             )
         ):
             found[row.ticket][row.actor] = row.answer
-    return [Disagreement(identity, labels) for identity, labels in found.items()]
+    return [Disagreement(row.id, row.external_id, row.source, found[row.id]) for row in tickets]
 
 
 def _record(

@@ -6,27 +6,24 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from bertcnn.errors import LabelError, TableError, one_line
 from bertcnn.inference.predictor import Predictor, load
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.decisions import NewDecision, Recorded, record
+from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import require_serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import ReviewStore
-from bertcnn.review.ticket_times import TicketTimes
-from bertcnn.review.tickets import AUDITED, Added, NewTicket, add_tickets, find_ticket, text_hash
-from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.tables.tables import Chunk, open_table, read_table, rejects_of
+from bertcnn.review.ticket_files import TicketFile
+from bertcnn.review.tickets import AUDITED, Added, add_tickets, find_numbered, find_ticket
+from bertcnn.tables.column_names import find_name
+from bertcnn.tables.columns import latest_name
+from bertcnn.tables.tables import Table, read_table
 from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
-
-_AT_ONCE = 512  # rows
-_NONE = "none"  # the cell of a ticket that belongs to no label
 
 
 def serving_predictor(store: ReviewStore) -> Predictor:
@@ -45,7 +42,7 @@ def add_file(  # noqa: PLR0913 - options that callers name
     *,
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
-    source: str | None = None,
+    source: str = "",
     dates: DateOrder | None = None,
     audited: float = AUDITED,
     predictor: Predictor | None = None,
@@ -55,15 +52,15 @@ def add_file(  # noqa: PLR0913 - options that callers name
 
     For two weeks after a promotion, the model that served before answers them too; see
     `answer_in_shadow`. Adding the same file again, for example after an interruption, adds what is
-    missing.
+    missing. So does another file of the same source that has some of the tickets, such as the next
+    day's export. Rows that cannot be read, or that have no id, are listed in FILE.rejects.csv.
 
     Args:
         store: an open store.
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         text: the text column or columns; by default those of the model's training file.
-        identity: the column of the tickets' ids; guessed by default. Without one, equal texts are
-            numbered in the order of the file.
-        source: where the tickets come from; by default the file's name.
+        identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
+        source: name of the system that the ids are from; needed if several systems are used.
         dates: order of day and month in times such as 01/02/2025; by default that of the column.
         audited: share of automatic answers drawn to be checked.
         predictor: the serving model, if it is loaded already.
@@ -74,59 +71,30 @@ def add_file(  # noqa: PLR0913 - options that callers name
         TableError: the file cannot be read.
         ColumnError: it has no such columns.
     """
-    progress, path = progress or Silent(), Path(path)
+    progress = progress or Silent()
     predictor = predictor or serving_predictor(store)
-    times, total = TicketTimes(dates), Added()
-    for tickets in ticket_chunks(
+    file = TicketFile(
         store,
-        path,
+        Path(path),
         text=text,
         identity=identity,
+        dates=dates,
         trained_on=predictor.bundle.config.text_columns,
-        times=times,
         progress=progress,
-    ):
-        total += add_tickets(store, predictor, tickets, source=source or path.name, audited=audited)
+    )
+    progress.stage("reading", 0, "tickets")
+    total = Added()
+    for tickets in file.chunks():
+        total += add_tickets(store, predictor, tickets, source=source, audited=audited)
         progress.advance(len(tickets))
     answer_in_shadow(store, progress=progress)
-    return replace(total, unread_times=times.unread, unread_time=times.example)
-
-
-def ticket_chunks(
-    store: ReviewStore,
-    path: Path,
-    *,
-    text: str | Sequence[str] | None = None,
-    identity: str | None = None,
-    trained_on: tuple[str, ...] = (),
-    times: TicketTimes,
-    progress: Progress,
-) -> Iterator[list[NewTicket]]:
-    """A file's tickets, some hundreds at a time; see `add_file`."""
-    seen = Counter[str]()
-    with open_table(path, rejects=rejects_of(path)) as reader:
-        first = reader.peek()
-        choice = guess_text_columns(first, text=text, trained_on=trained_on)
-        reader.require(choice.text)
-        chosen = identity or choice.id
-        if chosen is not None:
-            first.column(chosen)  # refuses an unknown name
-        progress.note(f"text: {choice.reasons['text']}")
-        progress.note(
-            "ids: by the text and its order, since no column seems to hold an id"
-            if chosen is None
-            else f"ids: {choice.reasons.get('id', repr(chosen))}"
-        )
-        if choice.time is not None:
-            with open_table(path) as whole:
-                for chunk in whole.chunks(_AT_ONCE):
-                    times.update(chunk.column(choice.time))
-        progress.note(times.settle(choice.time))
-        progress.stage("reading", 0, "tickets")
-        for chunk in reader.chunks(_AT_ONCE):
-            yield list(_tickets(store, chunk, choice, chosen, seen, times))
-    if times.unread:
-        progress.note(times.remark())
+    return total + Added(
+        repeated=file.repeated,
+        without_id=file.without_id,
+        unreadable=file.unreadable,
+        unread_times=file.times.unread,
+        unread_time=file.times.example,
+    )
 
 
 def label_file(
@@ -139,73 +107,58 @@ def label_file(
 ) -> Recorded:
     """Record decisions that a file has, all of them or none.
 
+    A file from `export_corrections` is one. Its columns number and source are used as well, if they
+    are there: the three have to fit together.
+
     Args:
         store: an open store.
-        path: with a column of ticket numbers or external ids, and one of labels; "none" or an empty
-            cell is for tickets that belong to no label.
+        path: with a column of tickets, each named as for `find_ticket`, and one of labels; an empty
+            label is for a ticket that belongs to no label.
         person: whose decisions they are.
         ticket: name of the first column.
         label: name of the second.
 
     Raises:
         LabelError: a label is not in use.
-        StoreError: a ticket is not in the store.
+        StoreError: a ticket is not in the store, or a row names two.
         TableError: the file cannot be read.
         ColumnError: it lacks one of the columns.
     """
     table = read_table(Path(path))
     used = labels_in_use(store)
-    cells = table.column(label)
-    unknown = Counter(
-        cell for cell in cells if cell.strip() and cell != _NONE and not used.has(cell)
-    )
+    cells = table.column(latest_name(label, table.columns))
+    unknown = Counter(cell for cell in cells if cell.strip() and not used.has(cell))
     if unknown:
         (name, often), *others = unknown.most_common()
         raise LabelError(
             f"{count(unknown.total(), 'row')} of {path} with labels that are not in use, such as"
             f" {one_line(name)} ({often:,} times)"
             + (f" and {count(len(others), 'other')}" if others else ""),
-            expected=f"one of {', '.join(used.names[:12])}" if used.names else "labels in use",
+            expected=(f"one of {', '.join(used.names[:12])}" if used.names else "labels in use")
+            + ", or an empty cell for none of them",
             fix="correct them, or add the labels: bertcnn review labels --add NAME",
         )
     decisions = []
-    for cell, name in zip(table.column(ticket), cells, strict=True):
-        none = not name.strip() or name == _NONE
+    for identity, name in zip(_tickets(store, table, ticket), cells, strict=True):
+        kind: Kind = "label" if name.strip() else "none"
         decisions.append(
-            NewDecision(
-                uuid.uuid4().hex,
-                find_ticket(store, cell),
-                "none" if none else "label",
-                None if none else name,
-            )
+            NewDecision(uuid.uuid4().hex, identity, kind, name if kind == "label" else None)
         )
     if not decisions:
         raise TableError(f"{path} has no rows", expected="decisions", fix="check the file")
     return record(store, person, decisions)
 
 
-def _tickets(
-    store: ReviewStore,
-    chunk: Chunk,
-    choice: ColumnChoice,
-    identity: str | None,
-    seen: Counter[str],
-    times: TicketTimes,
-) -> Iterator[NewTicket]:
-    """The rows of a chunk."""
-    columns = {name: chunk.column(name) for name in chunk.columns}
-    others = [name for name in chunk.columns if name not in choice.text and name != identity]
-    for row in range(len(chunk)):
-        text = join_texts(columns[name][row] for name in choice.text)
-        if identity is None:
-            key = text_hash(store, text)
-            external = f"{key}-{seen[key]}"
-            seen[key] += 1
+def _tickets(store: ReviewStore, table: Table, ticket: str) -> Iterator[int]:
+    """The ticket of each row, by its own id, and by number and source where they are given."""
+    names = table.column(latest_name(ticket, table.columns))
+    number, source = (
+        find_name(latest_name(name, table.columns), table.columns) for name in ("number", "source")
+    )
+    sources = [None] * len(table) if source is None else table.column(source)
+    numbers = [""] * len(table) if number is None else table.column(number)
+    for name, found, system in zip(names, numbers, sources, strict=True):
+        if found.strip():
+            yield find_numbered(store, found, name, system)
         else:
-            external = columns[identity][row]
-        yield NewTicket(
-            external,
-            text,
-            {name: columns[name][row] for name in others},
-            None if choice.time is None else times.seconds(columns[choice.time][row]),
-        )
+            yield find_ticket(store, name, source=system)

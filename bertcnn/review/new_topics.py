@@ -14,6 +14,7 @@ from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import require_serving_model
 from bertcnn.review.schema import arrived_at, decision, prediction, ticket
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import number_of
 from bertcnn.settings import DECISIONS
 from bertcnn.wording import count
 
@@ -72,8 +73,9 @@ class StoreTopics:
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """The topics as a JSON object."""
-        return asdict(self)
+        """The topics as a JSON object; tickets by their numbers in the store, such as #12."""
+        topics = [asdict(one) | {"tickets": [*map(number_of, one.tickets)]} for one in self.topics]
+        return asdict(self) | {"topics": topics}
 
 
 def store_topics(

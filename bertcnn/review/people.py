@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ class Person:
     """Somebody, or a program.
 
     Attributes:
-        name: shown beside what they do.
+        name: shown beside what they do, in the spelling of `name_key`.
         role: viewer, reviewer or admin.
     """
 
@@ -31,7 +32,8 @@ class Person:
     role: Role = "admin"
 
     def __post_init__(self) -> None:
-        if not self.name.strip() or len(self.name) > _LONGEST_NAME:
+        object.__setattr__(self, "name", name_key(self.name))
+        if not self.name or len(self.name) > _LONGEST_NAME:
             raise SettingsError(
                 f"the name {one_line(self.name)} of a person",
                 expected=f"1 to {_LONGEST_NAME} characters",
@@ -75,7 +77,7 @@ def own_name(given: str | None) -> str:
 
 
 def read_people(path: str | Path) -> dict[str, Person]:
-    """A list of people with their roles, by `name_key`.
+    """A list of people with their roles, by name.
 
     Args:
         path: a table with the columns person (an e-mail address, or a name by which a proxy calls
@@ -102,13 +104,13 @@ def read_people(path: str | Path) -> dict[str, Person]:
     rows = zip(table.line_numbers, table.column("person"), table.column("role"), strict=True)
     for line, name, role in rows:
         person = _listed(path, line, name.strip(), role.strip().lower())
-        if name_key(person.name) in people:
+        if person.name in people:
             raise SettingsError(
                 f"line {line:,} of {str(path)!r} names {one_line(person.name)} a second time",
                 expected="one line for each person; upper and lower case are the same",
                 fix="remove one of the lines",
             )
-        people[name_key(person.name)] = person
+        people[person.name] = person
     return people
 
 
@@ -124,17 +126,30 @@ def _listed(path: str | Path, line: int, name: str, role: str) -> Person:
 
 
 def name_key(name: str) -> str:
-    r"""A name for comparing: in lower case if it is ASCII, otherwise as it is.
+    r"""The one spelling of a name: in lower case, with single spaces and composed letters.
 
-    Some letters outside ASCII become ASCII letters in lower case, such as the Kelvin sign. An
-    address with one of these would otherwise pass for somebody else's.
+    Some letters outside ASCII would become ASCII letters, such as the Kelvin sign. They stay as
+    they are: an address with one of these would otherwise pass for somebody else's.
 
     Example:
-        >>> name_key(" Ann@Example.org"), name_key("\N{KELVIN SIGN}ate") == "kate"
-        ('ann@example.org', False)
+        >>> name_key(" Ann@Example.org"), name_key("JOSE\u0301  LUIS") == name_key("José Luis")
+        ('ann@example.org', True)
+        >>> name_key("\N{KELVIN SIGN}ate") == "kate"
+        False
     """
-    name = name.strip()
-    return name.lower() if name.isascii() else name
+    name = " ".join(name.split())
+    composed = [unicodedata.normalize("NFC", letter) for letter in name]
+    if all(map(_stays_outside, name, composed)):
+        name = unicodedata.normalize("NFC", name)
+    lower = [letter.lower() for letter in name]
+    return "".join(
+        new if _stays_outside(old, new) else old for old, new in zip(name, lower, strict=True)
+    )
+
+
+def _stays_outside(old: str, new: str) -> bool:
+    """Whether a letter outside ASCII has not become one in ASCII."""
+    return old.isascii() or not any(letter.isascii() for letter in new)
 
 
 def find_person(people: Mapping[str, Person], name: str) -> Person:

@@ -29,6 +29,8 @@ class LeasedTicket:
 
     Attributes:
         id: in the store.
+        external_id: its own id.
+        source: the system that the id is from; empty for the usual one.
         text: what the customer wrote.
         columns: what else is known.
         received_at: seconds since 1970, UTC; None if it is unknown.
@@ -43,6 +45,8 @@ class LeasedTicket:
     """
 
     id: int
+    external_id: str
+    source: str
     text: str
     columns: dict[str, str]
     received_at: float | None
@@ -169,6 +173,8 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
     statement = (
         select(
             ticket.c.id,
+            ticket.c.external_id,
+            ticket.c.source,
             ticket.c.text,
             ticket.c.columns,
             ticket.c.received_at,
@@ -193,11 +199,14 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
 
 
 def _leased(row: Row[Any]) -> LeasedTicket:
-    known = (row.id, row.text, dict(row.columns), row.received_at, row.model, bool(row.blind))
+    key, known = (row.id, row.external_id, row.source), (row.text, dict(row.columns))
+    waits = (row.received_at, row.model, bool(row.blind))
     if row.blind:
-        return LeasedTicket(*known)
+        return LeasedTicket(*key, *known, *waits)
     return LeasedTicket(
+        *key,
         *known,
+        *waits,
         row.label,
         row.confidence,
         row.decision,

@@ -26,7 +26,7 @@ from sqlalchemy import (
     func,
 )
 
-VERSION = 2
+VERSION = 3
 
 tables = MetaData()
 
@@ -52,15 +52,15 @@ ticket = Table(
     "ticket",
     tables,
     Column("id", _ID, primary_key=True, autoincrement=True),
-    Column("source", String(200), nullable=False),
-    Column("external_id", String(200), nullable=False),
+    Column("source", String(200), nullable=False),  # a system's name; empty for the usual one
+    Column("external_id", String(200), nullable=False),  # the ticket's own id in that system
     Column("text", Text, nullable=False),
     Column("text_hash", String(32), nullable=False),  # keyed; of the words, without case
     Column("columns", JSON, nullable=False),  # the other cells of its row, by column
     Column("received_at", Double),  # null where it is unknown
     Column("added_at", Double, nullable=False, default=time.time),
     Column("erased_at", Double),
-    UniqueConstraint("source", "external_id"),
+    UniqueConstraint("external_id", "source", "text_hash"),  # another text: another version
     Index("ticket_by_hash", "text_hash"),
 )
 # by which tickets are ordered and counted

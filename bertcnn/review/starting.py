@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +22,13 @@ from bertcnn.monitoring.audit import uniform_number
 from bertcnn.monitoring.selection import cold_start_order
 from bertcnn.monitoring.topics import Topic, suggest_labels
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.files import ticket_chunks
 from bertcnn.review.labels import merge_labels, replace_labels
 from bertcnn.review.models import NO_MODEL, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
-from bertcnn.review.ticket_times import TicketTimes
+from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import (
     NewTicket,
     insert_tickets,
@@ -65,7 +63,7 @@ class TicketGroup:
     examples: tuple[str, ...]
 
 
-def start_review(
+def start_review(  # noqa: PLR0913 - options that callers name
     store: ReviewStore,
     path: str | os.PathLike[str],
     person: Person,
@@ -73,6 +71,7 @@ def start_review(
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
     dates: DateOrder | None = None,
+    source: str = "",
     encoder: str | Path = "minilm-l6",
     progress: Progress | None = None,
 ) -> list[TicketGroup]:
@@ -86,7 +85,8 @@ def start_review(
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         person: an admin.
         text: the text column or columns; guessed by default.
-        identity: the column of the tickets' ids; guessed by default.
+        identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
+        source: name of the system that the ids are from; needed if several systems are used.
         dates: order of day and month in times such as 01/02/2025; by default that of the column.
         encoder: a published encoder or a folder, whose mean token embeddings are grouped.
         progress: progress callback.
@@ -101,7 +101,10 @@ def start_review(
     person.needs("admin", "start a review")
     progress, path = progress or Silent(), Path(path)
     _check_empty(store)
-    tickets, seen = _sample(store, path, text, identity, TicketTimes(dates), progress)
+    file = TicketFile(store, path, text=text, identity=identity, dates=dates, progress=progress)
+    tickets, seen = _sample(store, file, progress)
+    for remark in file.remarks():
+        progress.note(remark)
     if seen > len(tickets):
         progress.note(f"{len(tickets):,} of {count(seen, 'ticket')}, chosen at random")
     if len(tickets) < _FEWEST_TICKETS:
@@ -115,7 +118,7 @@ def start_review(
     progress.stage("grouping", len(tickets), "tickets")
     topics = suggest_labels(embeddings, texts)
     progress.advance(len(tickets))
-    _insert(store, tickets, embeddings, topics, source_name(path.name))
+    _insert(store, tickets, embeddings, topics, source_name(source))
     return ticket_groups(store)
 
 
@@ -203,30 +206,26 @@ def _check_empty(store: ReviewStore) -> None:
 
 
 def _sample(
-    store: ReviewStore,
-    path: Path,
-    text: str | Sequence[str] | None,
-    identity: str | None,
-    times: TicketTimes,
-    progress: Progress,
+    store: ReviewStore, file: TicketFile, progress: Progress
 ) -> tuple[list[NewTicket], int]:
     """The file's tickets with a text, at most 20,000 of them by a keyed hash; and how many."""
-    seen = Counter[str]()
+    seen = blank = 0
 
     def with_a_text() -> Iterator[NewTicket]:
-        for tickets in ticket_chunks(
-            store, path, text=text, identity=identity, times=times, progress=progress
-        ):
+        nonlocal seen, blank
+        for tickets in file.chunks():
             found = [one for one in tickets if one.text.strip()]
-            seen["tickets"] += len(found)
+            seen, blank = seen + len(found), blank + len(tickets) - len(found)
             progress.advance(len(tickets))
             yield from found
 
+    progress.stage("reading", 0, "tickets")
     chosen = heapq.nsmallest(
         MOST_TICKETS, with_a_text(), key=lambda one: store.hashed(f"start/{one.external_id}")
     )
-    by_id = {one.external_id: storable(store, one) for one in chosen}
-    return list(by_id.values()), seen["tickets"]
+    if blank:
+        progress.note(f"{count(blank, 'ticket')} without a text left out")
+    return [storable(store, one) for one in chosen], seen
 
 
 def _insert(
@@ -249,10 +248,10 @@ def _insert(
         merge_labels(connection, [topic.name for topic in topics])
         numbers = insert_tickets(store, connection, [tickets[row] for row in order], source)
         predictions, waiting = [], []
-        for row in order:
+        for row, identity in zip(order, numbers, strict=True):
             one = tickets[row]
             of_ticket = {
-                "ticket": numbers[one.external_id],
+                "ticket": identity,
                 "model": NO_MODEL,
                 "label": topics[groups[row]].name,
             }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
 
 from bertcnn.errors import StoreError, one_line
 from bertcnn.inference.predictor import Predictor
@@ -32,6 +32,8 @@ _HOUR = 3600.0
 _LONGEST = 200  # characters of an id or a source
 _RUN = 512  # tickets that the model answers at a time
 _DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"#[0-9]{1,18}")  # of a ticket in the store
+_MOST_SLASHES, _MOST_NAMED = 20, 10
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class NewTicket:
     """A ticket as it comes in.
 
     Attributes:
-        external_id: its id where it comes from, which keeps it from being added twice.
+        external_id: its own id where it comes from. A ticket with the same id and the same text is
+            added once; with another text it is a new version beside the first one.
         text: what the customer wrote.
         columns: other things that are known about it, by name.
         received_at: seconds since 1970, UTC; None if it is unknown.
@@ -55,29 +58,35 @@ class NewTicket:
 class Added:
     """What `add_tickets` did.
 
+    Each ticket counts once in `added`, `known`, `repeated` or `without_id`.
+
     Attributes:
         added: new tickets.
-        known: tickets that were there already.
+        known: tickets that were in the store already.
+        repeated: tickets left out, since an earlier one of the same call has their id and text.
+        without_id: tickets left out, since their id is blank.
+        changed: of the new ones, those whose id is known with another text.
         for_people: of the new ones, those that wait for a person.
         audits: of these, automatic answers drawn to be checked.
         unread_times: cells of the file's times that were not understood.
         unread_time: the first of them.
+        unreadable: rows of the file that could not be read.
     """
 
     added: int = 0
     known: int = 0
+    repeated: int = 0
+    without_id: int = 0
+    changed: int = 0
     for_people: int = 0
     audits: int = 0
     unread_times: int = 0
     unread_time: str = ""
+    unreadable: int = 0
 
     def __add__(self, other: Added) -> Added:
-        return Added(
-            self.added + other.added,
-            self.known + other.known,
-            self.for_people + other.for_people,
-            self.audits + other.audits,
-        )
+        mine, theirs = asdict(self), asdict(other)
+        return Added(**{name: number + theirs[name] for name, number in mine.items()})
 
 
 def add_tickets(
@@ -85,7 +94,7 @@ def add_tickets(
     predictor: Predictor,
     tickets: Sequence[NewTicket],
     *,
-    source: str,
+    source: str = "",
     audited: float = AUDITED,
 ) -> Added:
     """Add tickets with the model's answers; those for people go into the queue.
@@ -97,7 +106,7 @@ def add_tickets(
         store: an open store, to which the model was added.
         predictor: the model.
         tickets: new or known ones; known ones are left as they are.
-        source: where they come from.
+        source: name of the system that their ids are from; needed if several systems are used.
         audited: share of automatic answers that people check, above 0 and up to 1.
 
     Raises:
@@ -109,8 +118,11 @@ def add_tickets(
             expected="above 0 and at most 1; without audits nobody knows how right the model is",
             fix=f"give for example {AUDITED:g}",
         )
-    source, tickets = source_name(source), [storable(store, one) for one in tickets]
-    identity = predictor.bundle.bundle_id
+    source, identity = source_name(source), predictor.bundle.bundle_id
+    named = [one for one in (storable(store, one) for one in tickets) if one.external_id]
+    distinct: dict[tuple[str, str], NewTicket] = {}
+    for one in named:
+        distinct.setdefault((one.external_id, text_hash(store, one.text)), one)
     with store.reading() as connection:
         if connection.scalar(select(model.c.id).where(model.c.id == identity)) is None:
             raise StoreError(
@@ -118,17 +130,19 @@ def add_tickets(
                 expected="a model added before its answers",
                 fix="add it with add_model, or `bertcnn models add`",
             )
-        known = {
-            row.external_id
-            for row in connection.execute(
-                select(ticket.c.external_id).where(
-                    ticket.c.source == source,
-                    ticket.c.external_id.in_([one.external_id for one in tickets]),
-                )
+        rows = connection.execute(
+            select(ticket.c.external_id, ticket.c.text_hash).where(
+                ticket.c.source == source,
+                ticket.c.external_id.in_([one.external_id for one in named]),
             )
-        }
-    fresh = list({one.external_id: one for one in tickets if one.external_id not in known}.values())
-    total = Added(known=len(tickets) - len(fresh))
+        )
+        known = {(row.external_id, row.text_hash) for row in rows}
+    fresh = [one for key, one in distinct.items() if key not in known]
+    total = Added(
+        known=len(distinct) - len(fresh),
+        repeated=len(named) - len(distinct),
+        without_id=len(tickets) - len(named),
+    )
     for first in range(0, len(fresh), _RUN):
         part = fresh[first : first + _RUN]
         answers = _answers(predictor, [one.text for one in part])
@@ -213,7 +227,7 @@ def answer_waiting(
                 if row.id in waited  # else somebody has decided it meanwhile
             ]
             waiting, audits = _keep_answers(store, connection, again, identity, audited)
-        total += Added(len(again), 0, waiting, audits)
+        total += Added(len(again), for_people=waiting, audits=audits)
         progress.advance(len(rows))
 
 
@@ -247,7 +261,9 @@ def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
 def no_ticket(identity: int) -> StoreError:
     """The error for an unknown ticket."""
     return StoreError(
-        f"no ticket {identity}", expected="the number of a ticket in the store", fix="check it"
+        f"no ticket {number_of(identity)}",
+        expected="the number of a ticket in the store",
+        fix="check it",
     )
 
 
@@ -334,26 +350,43 @@ def _insert(
     audited: float,
 ) -> Added:
     """One transaction of `add_tickets`."""
-    places = insert_tickets(store, connection, tickets, source)
+    numbers = insert_tickets(store, connection, tickets, source)
     moment = now()
     fresh = [
-        (
-            places[one.external_id],
-            one.text,
-            moment if one.received_at is None else one.received_at,
-            answer,
-        )
-        for one, answer in zip(tickets, answers, strict=True)
-        if one.external_id in places  # else another process added it meanwhile
+        (number, one.text, moment if one.received_at is None else one.received_at, answer)
+        for number, one, answer in zip(numbers, tickets, answers, strict=True)
+        if number is not None  # else another process added it meanwhile
     ]
     waiting, audits = _keep_answers(store, connection, fresh, model_id, audited)
-    return Added(len(fresh), len(tickets) - len(fresh), waiting, audits)
+    return Added(
+        added=len(fresh),
+        known=len(tickets) - len(fresh),
+        changed=_new_versions(connection, [number for number, *_ in fresh]),
+        for_people=waiting,
+        audits=audits,
+    )
+
+
+def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
+    """How many of these tickets have the own id of an earlier one."""
+    earlier = ticket.alias()
+    found = connection.scalar(
+        select(func.count(func.distinct(ticket.c.id)))
+        .join(
+            earlier,
+            (earlier.c.external_id == ticket.c.external_id)
+            & (earlier.c.source == ticket.c.source)
+            & (earlier.c.id < ticket.c.id),
+        )
+        .where(ticket.c.id.in_(numbers))
+    )
+    return int(found or 0)
 
 
 def insert_tickets(
     store: ReviewStore, connection: Connection, tickets: Sequence[NewTicket], source: str
-) -> dict[str, int]:
-    """Store tickets as `storable` returns them; gives the numbers of new ones by external id."""
+) -> list[int | None]:
+    """Store tickets as `storable` returns them; gives their numbers, None for known ones."""
     rows: list[dict[str, Any]] = [
         {
             "source": source,
@@ -365,8 +398,10 @@ def insert_tickets(
         }
         for one in tickets
     ]
-    statement = insert_new(connection, ticket).returning(ticket.c.id, ticket.c.external_id)
-    return {row.external_id: row.id for row in connection.execute(statement, rows)}
+    key = ticket.c.external_id, ticket.c.text_hash
+    found = connection.execute(insert_new(connection, ticket).returning(ticket.c.id, *key), rows)
+    numbers = {(row.external_id, row.text_hash): row.id for row in found}
+    return [numbers.get((row["external_id"], row["text_hash"])) for row in rows]
 
 
 def _keep_answers(
@@ -479,51 +514,124 @@ def stratum(label: str, confidence: float) -> str:
 
 def text_hash(store: ReviewStore, text: str) -> str:
     """The same for texts that differ in case and spaces only."""
-    return store.hashed(_same_words(text))
+    return store.hashed(same_words(text))
 
 
 def storable(store: ReviewStore, one: NewTicket) -> NewTicket:
     """A ticket without what databases refuse: NUL characters, lone surrogates, long ids."""
-    identity = clean_text(one.external_id)
-    if len(identity) > _LONGEST:
-        identity = store.hashed(identity)
     columns = {clean_text(name): clean_text(cell) for name, cell in one.columns.items()}
-    return NewTicket(identity, clean_text(one.text), columns, one.received_at)
+    return NewTicket(own_id(store, one.external_id), clean_text(one.text), columns, one.received_at)
+
+
+def own_id(store: ReviewStore, given: str) -> str:
+    """A ticket's own id as it is stored; a very long one as a hash."""
+    given = clean_text(given.strip())
+    return given if len(given) <= _LONGEST else store.hashed(given)
 
 
 def source_name(given: str) -> str:
-    """Where tickets come from, as it is stored."""
-    return clean_text(given)[:_LONGEST]
+    """The name of a system as it is stored."""
+    return clean_text(given.strip())[:_LONGEST]
 
 
 def near_duplicates(store: ReviewStore, text: str) -> str:
     """The same for texts that differ in case, spaces and numbers only."""
-    return store.hashed(_DIGITS.sub("0", _same_words(text)))
+    return store.hashed(_DIGITS.sub("0", same_words(text)))
 
 
-def _same_words(text: str) -> str:
+def same_words(text: str) -> str:
+    """A text for comparing: without case, and with single spaces."""
     return " ".join(text.casefold().split())
 
 
-def find_ticket(store: ReviewStore, given: str) -> int:
-    """A ticket by its external id, or by its number in the store.
+# === Names ===
+
+
+def number_of(identity: int) -> str:
+    """A ticket's number in the store, as people see and give it."""
+    return f"#{identity}"
+
+
+def name_of(external_id: str, identity: int, source: str) -> str:
+    """A ticket's own id and number, and its source if that has a name."""
+    return f"{external_id} ({number_of(identity)}{', ' * bool(source)}{source})"
+
+
+def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) -> int:
+    """A ticket by its own id, or by its number in the store.
+
+    Args:
+        store: an open store.
+        given: the own id; SOURCE/ID, which begins with / where the source has no name; or the
+            number with a #, such as #12.
+        source: the system whose own id `given` is, and nothing else.
 
     Raises:
-        StoreError: there is none, or several sources use the id.
+        StoreError: there is none, or there are several.
     """
+    given = given.strip()
+    if source is not None:
+        meant = _is_named(store, source, given)
+    elif _NUMBER.fullmatch(given):
+        meant = ticket.c.id == int(given[1:])
+    else:
+        slashes = [place for place, letter in enumerate(given) if letter == "/"][:_MOST_SLASHES]
+        meant = or_(
+            ticket.c.external_id == own_id(store, given),
+            *(_is_named(store, given[:place], given[place + 1 :]) for place in slashes),
+        )
     with store.reading() as connection:
-        found = list(
-            connection.scalars(select(ticket.c.id).where(ticket.c.external_id == given).limit(2))
-        )
-        if not found and given.isdecimal():
-            found = list(connection.scalars(select(ticket.c.id).where(ticket.c.id == int(given))))
-    if len(found) != 1:
+        found = connection.execute(
+            select(ticket).where(meant).order_by(ticket.c.id).limit(_MOST_NAMED + 1)
+        ).all()
+    if not found:
+        bare = given.isdecimal() and source is None
         raise StoreError(
-            f"{'several tickets' if found else 'no ticket'} {one_line(given)}",
-            expected="the id of a ticket, or its number in the store",
-            fix="check it",
+            f"no ticket {one_line(given)}{f' of the source {one_line(source)}' if source else ''}",
+            expected="a ticket's own id, SOURCE/ID, or its number in the store, such as #12",
+            fix=f"if the number in the store is meant, write '#{given}'" if bare else "check it",
         )
-    return found[0]
+    if len(found) > 1:
+        named = ", ".join(
+            f"{number_of(row.id)} (source {one_line(row.source)}, {one_line(row.text, 40)})"
+            for row in found[:_MOST_NAMED]
+        )
+        raise StoreError(
+            f"{one_line(given)} stands for several tickets: {named}",
+            expected="one ticket",
+            fix=f"give its number, such as '{number_of(found[0].id)}'",
+        )
+    return int(found[0].id)
+
+
+def find_numbered(store: ReviewStore, number: str, given: str, source: str | None) -> int:
+    """A ticket by its number, which has this own id and, unless it is None, this source.
+
+    Raises:
+        StoreError: there is no such ticket, or it has another id or source.
+    """
+    if not _NUMBER.fullmatch(number.strip()):
+        raise StoreError(
+            f"the number {one_line(number)} of the ticket {one_line(given)}",
+            expected="a number in the store, such as #12",
+            fix="correct it, or leave the cell empty",
+        )
+    identity = find_ticket(store, number)
+    with store.reading() as connection:
+        row = row_of(connection, identity)
+    if row.external_id != own_id(store, given) or source_name(source or row.source) != row.source:
+        raise StoreError(
+            f"the ticket {one_line(given)} with the number {one_line(number)}, which is"
+            f" {one_line(name_of(row.external_id, row.id, row.source))}",
+            expected="one ticket in each row",
+            fix="correct the id, or leave the number empty",
+        )
+    return identity
+
+
+def _is_named(store: ReviewStore, source: str, given: str) -> ColumnElement[bool]:
+    own = ticket.c.external_id == own_id(store, given)
+    return own & (ticket.c.source == source_name(source))
 
 
 def row_of(connection: Connection, identity: int) -> Row[Any]:

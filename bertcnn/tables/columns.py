@@ -43,6 +43,18 @@ def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def latest_name(name: str, columns: Sequence[str]) -> str:
+    """The name that `free_names` has made of one, in a file with these columns.
+
+    Example:
+        >>> latest_name("label", ["label", "bertcnn_label"]), latest_name("label", ["text"])
+        ('bertcnn_label', 'label')
+    """
+    while f"bertcnn_{name}" in columns:
+        name = f"bertcnn_{name}"
+    return name
+
+
 @dataclass(frozen=True)
 class ColumnChoice:
     """The chosen columns.
@@ -169,6 +181,17 @@ def guess_text_columns(
         chosen, reasons = _choose_text(profiles, sample.columns, text, None)
     reasons["text"] += _without_header(chosen)
     return _with_id_and_time(profiles, chosen, None, reasons)
+
+
+def id_columns(sample: Chunk, choice: ColumnChoice) -> tuple[str, ...]:
+    """The columns that may hold the rows' ids, by their names and some rows.
+
+    Whether each value is there and different only the whole file says.
+    """
+    taken = (*choice.text, choice.label, choice.time)
+    return tuple(
+        one.name for one in profiles_of(sample) if one.name not in taken and _may_be_id(one)
+    )
 
 
 def as_in_training(
@@ -361,6 +384,10 @@ def _label_order(profile: Profile) -> tuple[int, float]:
     return (1 if profile.filled >= _MOSTLY else 4), -profile.place
 
 
+def _may_be_id(profile: Profile) -> bool:
+    return profile.rank(ID_WORDS) is not None and profile.spaces == 0 and profile.variety > _MOSTLY
+
+
 def _with_id_and_time(
     profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
 ) -> ColumnChoice:
@@ -371,20 +398,12 @@ def _with_id_and_time(
         if profile.name not in text and profile.name != label and profile.cells
     ]
     identifier = next(
-        (
-            one
-            for one in rest
-            if one.filled == 1
-            and one.variety == 1
-            and one.spaces == 0
-            and one.rank(ID_WORDS) is not None
-        ),
-        None,
+        (one for one in rest if _may_be_id(one) and one.filled == one.variety == 1), None
     )
     times = [one for one in rest if one is not identifier and one.dates > 0.9]
     time = min(times, key=lambda one: one.rank(TIME_WORDS) is None, default=None)
     if identifier is not None:
-        reasons["id"] = f"{identifier.name!r} (by its name; every value is different)"
+        reasons["id"] = f"{identifier.name!r} (by its name; no value repeats in the rows looked at)"
     if time is not None:
         why = (
             "its values are dates"

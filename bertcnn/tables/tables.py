@@ -222,6 +222,11 @@ class TableReader:
         """
         self._needed = _cells_up_to(text_columns, self.columns)
 
+    def reject(self, chunk: Chunk, row: int, reason: str) -> None:
+        """Leave out a row of a chunk, and list it with those that could not be read."""
+        self.accepted -= 1
+        self._reject(chunk.line_numbers[row], reason, as_line(chunk.rows[row], self.delimiter))
+
     @property
     def is_mostly_rejected(self) -> bool:
         """Whether more rows were rejected than read so far, not counting repeated headers."""

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from bertcnn.review.store import open_review
+from bertcnn.review.tickets import find_ticket
 from tests.tickets import as_csv, tickets
 
 
@@ -40,11 +42,16 @@ def test_from_a_file_to_a_figure(run, store, inbox):
     leased = [json.loads(line) for line in out.splitlines()]
     assert leased
     assert leased[0]["columns"] == {"created_at": leased[0]["columns"]["created_at"]}
-    first = leased[0]["id"]
+    first = leased[0]["ticket"]
+    assert re.fullmatch(r"T-\d+", first)
+    assert find_ticket(open_review(store), leased[0]["number"]) == find_ticket(
+        open_review(store), first
+    )
     assert run("review", "label", first, "billing", "--store", store, "--person", "ann")[0] == 0
-    assert run("review", "label", "T-0", "none", "--store", store, "--person", "bob")[0] == 0
+    assert run("review", "label", "T-0", "--none", "--store", store, "--person", "bob")[0] == 0
     code, out, _ = run("review", "history", first, "--store", store)
     assert (code, "ann: billing" in out) == (0, True)
+    assert "bob: no label" in run("review", "history", "T-0", "--store", store)[1]
     code, out, _ = run("review", "stats", "--store", store)
     assert code == 0
     assert "ann: 1" in out
@@ -54,12 +61,12 @@ def test_from_a_file_to_a_figure(run, store, inbox):
 
 
 def test_the_audit_ends_with_1_where_the_promise_is_broken(run, store, tmp_path):
-    from bertcnn.review import audit_report, open_review
+    from bertcnn.review import audit_report
 
     code, out, _ = run("review", "next", "--store", store, "--most", "50")
-    audits = [one["id"] for one in map(json.loads, out.splitlines())]
+    audits = [one["number"] for one in map(json.loads, out.splitlines())]
     file = tmp_path / "decided.csv"
-    file.write_text("ticket,label\n" + "".join(f"{one},none\n" for one in audits))
+    file.write_text("ticket,label\n" + "".join(f"{one},\n" for one in audits))
     code, _, told = run("review", "label", "--file", file, "--store", store)
     assert (code, f"{len(audits)} decision" in told) == (0, True)
     target = tmp_path / "audit.json"
@@ -107,6 +114,7 @@ def test_the_export_and_erasing(run, store, tmp_path):
     [
         (("review", "stats", "--store", "nothing.db"), r"no review store at \S*nothing.db"),
         (("review", "label", "--store", "STORE"), "no ticket and label"),
+        (("review", "label", "T-1", "--none", "bills", "--store", "STORE"), "--none and bills"),
         (("review", "label", "T-99", "billing", "--store", "STORE"), "no ticket 'T-99'"),
         (("review", "label", "T-1", "bills", "--store", "STORE"), "the label 'bills'"),
         (("review", "label", "--file", "FILE", "--store", "STORE"), "3 rows of .* with labels"),
@@ -135,7 +143,7 @@ def test_a_new_model_is_trained_compared_and_promoted(
     data.write_text(as_csv([f"{text} please" for text in texts], labels))
     code, out, _ = run("review", "next", "--store", store, "--most", "50")
     for one in map(json.loads, out.splitlines()):
-        assert run("review", "label", one["id"], "billing", "--store", store)[0] == 0
+        assert run("review", "label", one["ticket"], "billing", "--store", store)[0] == 0
     new = tmp_path / "next"
     asked = ("retrain", data, "--store", store, "--out", new, "--encoder", encoder_folder)
     code, out, told = run(*asked, "--recipe", "frozen", "--no-check")

@@ -213,3 +213,15 @@ def test_similar_tickets_are_found_and_decided_together(store, encoder_folder):
         assert connection.scalar(select(func.count()).select_from(event)) == 2
     with pytest.raises(StoreError, match="no tickets to decide together"):
         label_group(store, ANN, [], "hardware")
+
+
+def test_a_name_in_another_spelling_is_the_same_person(store, encoder_folder):
+    filled(store, encoder_folder, audited=1.0)
+    ann, again = Person("Ann  LEÉ", "reviewer"), Person(" ann Lee\u0301 ", "reviewer")
+    [one] = claim(store, ann, most=1)
+    assert [held.id for held in claim(store, again, most=1)] == [one.id]
+    decide(store, ann, one.id, "billing", key="1")
+    decide(store, again, one.id, "hardware", key="2")
+    assert list(decided(store).people.values()) == [1]
+    assert disagreements(store) == []
+    assert Person("\N{KELVIN SIGN}ate") != Person("Kate")

@@ -1,5 +1,6 @@
 """Tickets and decisions from files."""
 
+import re
 from datetime import UTC, datetime
 from time import time
 
@@ -7,11 +8,18 @@ import pytest
 from sqlalchemy import select
 
 from bertcnn.errors import ColumnError, StoreError, TableError
+from bertcnn.review.corrected_rows import export_corrections
+from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.files import add_file, label_file, serving_predictor
+from bertcnn.review.labels import add_labels
 from bertcnn.review.models import add_model
+from bertcnn.review.queue import claim
 from bertcnn.review.schema import arrived_at, decision, ticket
+from bertcnn.review.ticket_files import TicketFile
+from bertcnn.review.tickets import find_ticket
+from bertcnn.tables.rejects import rejects_of
 from tests.resuming import Notes
-from tests.review.desk import ADMIN, ANN, texts
+from tests.review.desk import ADMIN, ANN, BOB, decide, texts
 from tests.tiny import saved_with_scope
 
 
@@ -27,14 +35,57 @@ def tickets_of(store):
         return connection.execute(select(ticket).order_by(ticket.c.id)).all()
 
 
-def test_equal_texts_without_ids_are_two_tickets_and_once_only(with_model, tmp_path):
+def test_the_tickets_of_two_days_without_ids_are_added_once_and_stay_decided(with_model, tmp_path):
+    monday, tuesday = tmp_path / "monday.csv", tmp_path / "tuesday.csv"
+    rows = [f"2026-05-0{day}T10:00:00,{text}" for day, text in enumerate(texts(6), 1)]
+    monday.write_text("\n".join(["created_at,text", *rows[:4], rows[0]]))
+    tuesday.write_text("\n".join(["created_at,text", *rows[2:]]))
+    added = add_file(with_model, monday, text="text")
+    assert (added.added, added.known, added.repeated) == (4, 0, 1)
+    name = tickets_of(with_model)[3].external_id
+    record(with_model, ANN, [NewDecision("k", find_ticket(with_model, name), "label", "billing")])
+    added = add_file(with_model, tuesday, text="text")
+    assert (added.added, added.known, added.repeated) == (2, 2, 0)
+    assert find_ticket(with_model, name) not in {one.id for one in claim(with_model, ANN)}
+    assert [one.text for one in tickets_of(with_model)] == texts(6)
+
+
+def test_the_same_id_with_another_text_is_a_further_version(with_model, tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_text("id,text\n1,my router\n2,my bill\n")
+    assert add_file(with_model, path, text="text").added == 2
+    path.write_text("id,text\n1,no login\n2,My  bill\n")
+    again = add_file(with_model, path, text="text")
+    assert (again.added, again.changed, again.known) == (1, 1, 1)
+    with pytest.raises(StoreError, match=r"#1 \(source '', 'my router'\), #3 .*such as '#1'"):
+        find_ticket(with_model, "1")
+    assert add_file(with_model, path, text="text", source="zendesk").added == 2
+
+
+def test_every_row_counts_once_and_those_without_an_id_are_listed(with_model, tmp_path):
     path = tmp_path / "inbox.csv"
-    path.write_text("text\n" + "".join(f"{text}\n" for text in ["the same", *texts(5), "the same"]))
-    added = add_file(with_model, path, text="text")
-    assert (added.added, added.known) == (7, 0)
-    assert (add_file(with_model, path, text="text").known, len(tickets_of(with_model))) == (7, 7)
-    path.write_text(path.read_text() + "the same\n")
-    assert add_file(with_model, path, text="text").added == 1
+    path.write_text("nr,text\nT-1,my router\n,my bill\nT-1,My router\nT-2,no login\n ,price\n")
+    added = add_file(with_model, path, text="text", identity="NR")
+    assert (added.added, added.known, added.repeated, added.without_id) == (2, 0, 1, 2)
+    assert rejects_of(path).read_text().splitlines() == [
+        "line,reason,content_start",
+        "3,no id in the column 'nr',\",my bill\"",
+        "6,no id in the column 'nr',\" ,price\"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "note"),
+    [
+        ("T-0,other words", "by the text, .* not 'id' \\(1 value with several texts\\)"),
+        ("T-0,words 0", "'id' \\(by its name; each value has one text\\)"),
+    ],
+)
+def test_a_column_of_ids_is_guessed_from_the_whole_file(with_model, tmp_path, last, note):
+    path, notes = tmp_path / "inbox.csv", Notes()
+    path.write_text("id,text\n" + "".join(f"T-{n},words {n}\n" for n in range(1500)) + last)
+    TicketFile(with_model, path, text="text", progress=notes)
+    assert re.search(f"ids: {note}", "\n".join(notes.notes))
 
 
 def test_ids_times_and_other_columns_are_kept(with_model, tmp_path):
@@ -48,7 +99,7 @@ def test_ids_times_and_other_columns_are_kept(with_model, tmp_path):
     )
     add_file(with_model, path, text="text")
     for row, one in enumerate(tickets_of(with_model)):
-        assert (one.source, one.external_id) == ("inbox.csv", f"T-{row}")
+        assert (one.source, one.external_id) == ("", f"T-{row}")
         assert one.received_at == datetime(2026, 5, row + 1, 10, tzinfo=UTC).timestamp()
         assert one.columns["channel"] == "mail"
         assert "text" not in one.columns
@@ -101,7 +152,9 @@ def test_dates_that_leave_their_order_open_are_not_read_before_it_is_named(with_
     assert "--dates day-first" in notes.notes[2]
     other = tmp_path / "other.csv"
     other.write_bytes(path.read_bytes())
-    assert add_file(with_model, other, text="text", dates="month-first").unread_times == 0
+    assert (
+        add_file(with_model, other, text="text", dates="month-first", source="b").unread_times == 0
+    )
     read = {one.received_at for one in tickets_of(with_model)}
     assert read == {None, datetime(2025, 5, 3, tzinfo=UTC).timestamp()}
 
@@ -123,11 +176,38 @@ def test_decisions_of_a_file_are_all_recorded_or_none(with_model, tmp_path):
         label_file(with_model, decided, ANN)
     with with_model.reading() as connection:
         assert connection.execute(select(decision)).all() == []
-    decided.write_text("ticket,label\n0,billing\n1,\n2,none\n")
+    decided.write_text("ticket,label\n0,billing\n1,\n#3,\n")
     assert len(label_file(with_model, decided, ANN).stored) == 3
     with with_model.reading() as connection:
         kinds = connection.scalars(select(decision.c.kind).order_by(decision.c.ticket))
         assert list(kinds) == ["label", "none", "none"]
+
+
+def test_a_file_from_the_export_lands_on_the_same_tickets(with_model, tmp_path):
+    inbox, decided = tmp_path / "inbox.csv", tmp_path / "decided.csv"
+    rows = zip("3124", ("billing", "hardware", "none", ""), texts(4), strict=True)
+    inbox.write_text(
+        "id,label,text\n" + "".join(f"{n},{label},{text}\n" for n, label, text in rows)
+    )
+    add_file(with_model, inbox, text="text", identity="id")
+    add_labels(with_model, ADMIN, ["none"])
+    given = dict(zip("3124", ("billing", "hardware", "none", None), strict=True))
+    for own, label in given.items():
+        decide(with_model, ANN, find_ticket(with_model, own), label)
+    export_corrections(with_model, decided)
+    label_file(with_model, decided, BOB)
+    with with_model.reading() as connection:
+        found = connection.execute(
+            select(ticket.c.external_id, decision.c.label)
+            .join(decision, decision.c.ticket == ticket.c.id)
+            .where(decision.c.actor == "bob")
+        )
+        assert {row.external_id: row.label for row in found} == given
+    decided.write_text("ticket,number,label\n1,#1,billing\n")
+    with pytest.raises(
+        StoreError, match=r"the ticket '1' with the number '#1', which is '3 \(#1\)'"
+    ):
+        label_file(with_model, decided, BOB)
 
 
 def test_refusals(with_model, tmp_path):

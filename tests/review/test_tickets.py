@@ -77,7 +77,10 @@ def test_adding_again_adds_what_is_missing_only(store, encoder_folder):
     twice = add_tickets(
         store, predictor, [NewTicket("n", "a"), NewTicket("n", "b")], source="inbox"
     )
-    assert (twice.added, twice.known) == (1, 1)
+    assert (twice.added, twice.changed) == (2, 1)
+    same = [NewTicket("n", "A"), NewTicket("m", "a"), NewTicket(" m", "a"), NewTicket(" ", "b")]
+    added = add_tickets(store, predictor, same, source="inbox")
+    assert (added.added, added.known, added.repeated, added.without_id) == (1, 1, 1, 1)
 
 
 def test_what_databases_refuse_is_replaced(store, encoder_folder):
@@ -145,17 +148,32 @@ def test_erasing_removes_the_text_everywhere_and_nothing_breaks(
     if not isinstance(place, str):
         store.close()
         assert secret.encode() not in place.read_bytes()
-    with pytest.raises(StoreError, match="no ticket 999"):
+    with pytest.raises(StoreError, match="no ticket #999"):
         erase_ticket(store, 999, ADMIN)
     with pytest.raises(RoleError, match="'ann' has the role reviewer and wants to erase a ticket"):
         erase_ticket(store, other.id, ANN)
 
 
-def test_a_ticket_is_found_by_its_id_or_number(store, encoder_folder):
-    filled(store, encoder_folder, 3)
-    assert find_ticket(store, "T-2") == find_ticket(store, str(find_ticket(store, "T-2")))
-    with pytest.raises(StoreError, match="no ticket 'T-9'; expected the id of a ticket"):
-        find_ticket(store, "T-9")
+def test_a_number_in_the_store_is_never_taken_for_an_own_id(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    new = [
+        NewTicket(own, text) for own, text in zip(("3", "1", "#1", "a/b"), texts(4), strict=True)
+    ]
+    add_tickets(store, predictor, new, source="s")
+    names = ("3", "1", "s/#1", "a/b", "#1", "s/3", "s/a/b")
+    assert [find_ticket(store, name) for name in names] == [1, 2, 3, 4, 1, 1, 4]
+    with pytest.raises(StoreError, match=r"no ticket '2'; .*such as #12\. .*write '#2'"):
+        find_ticket(store, "2")
+
+
+def test_what_stands_for_two_tickets_is_refused_with_their_numbers(store, encoder_folder):
+    predictor = filled(store, encoder_folder, 0)
+    for source in ("mail", "chat", ""):
+        add_tickets(store, predictor, [NewTicket("7", f"from {source}")], source=source)
+    numbers = r"#1 \(source 'mail', 'from mail'\), #2 .*, #3 .*; expected one ticket"
+    with pytest.raises(StoreError, match=f"'7' stands for several tickets: {numbers}"):
+        find_ticket(store, "7")
+    assert [find_ticket(store, name) for name in ("mail/7", "chat/7", "/7")] == [1, 2, 3]
 
 
 def test_equal_texts_have_one_hash_that_depends_on_the_store(store, tmp_path):

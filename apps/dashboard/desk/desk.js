@@ -503,7 +503,7 @@ class Desk {
     this.closeSimilar();
     const received =
       ticket.received === null ? "unknown" : new Date(ticket.received * 1000).toLocaleString();
-    const facts = [["received", received], ...ticket.facts];
+    const facts = [["ticket", ticket.name], ["received", received], ...ticket.facts];
     this.find(".facts").replaceChildren(
       ...facts.map(([name, value]) => make("div", make("dt", name), make("dd", value))),
     );

@@ -12,6 +12,7 @@ from review_store import review_store
 from bertcnn.review import audit_report, disagreements, serving_model
 from bertcnn.review.audits import AuditReport
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.tickets import number_of
 from bertcnn.wording import count, percent
 
 PERIODS = {"all": None, "7 days": 7, "30 days": 30, "90 days": 90}
@@ -103,12 +104,14 @@ def show_disagreements(store: ReviewStore) -> None:
         pd.DataFrame(
             [
                 (
-                    one.ticket,
-                    "; ".join(f"{who}: {what or 'none'}" for who, what in one.labels.items()),
+                    one.external_id,
+                    number_of(one.ticket),
+                    one.source,
+                    "; ".join(f"{who}: {what or 'no label'}" for who, what in one.labels.items()),
                 )
                 for one in found
             ],
-            columns=["ticket", "decisions"],
+            columns=["ticket", "number", "source", "decisions"],
         ),
         hide_index=True,
     )

@@ -1,0 +1,203 @@
+"""A file of tickets: one pass finds out what identifies a ticket, a second one reads them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.progress import Progress
+from bertcnn.review.store import ReviewStore
+from bertcnn.review.ticket_times import TicketTimes
+from bertcnn.review.tickets import NewTicket, own_id, same_words
+from bertcnn.tables.columns import guess_text_columns, id_columns, join_texts
+from bertcnn.tables.tables import Chunk, TableReader, column_position, open_table, rejects_of
+from bertcnn.tables.times import DateOrder
+from bertcnn.text.cleaning import clean_text
+from bertcnn.wording import count
+
+_AT_ONCE = 512  # rows
+_MOST_BLANK = 0.1  # share of the cells of a column that is guessed to hold the ids
+
+
+class TicketFile:
+    """A file of tickets, read in constant memory but for some bytes a row.
+
+    A ticket is known by its id and its text. The id column is the one named, or one with a typical
+    name in which each value of the whole file has one text. Without such a column the id is a keyed
+    hash of the text and of the cell of the time column.
+
+    Args:
+        store: an open store.
+        path: the file.
+        text: the text column or columns; guessed by default.
+        identity: the column of the tickets' ids; guessed by default.
+        dates: order of day and month in times such as 01/02/2025; by default that of the column.
+        trained_on: the text columns of the model's training file.
+        progress: progress callback.
+
+    Attributes:
+        repeated: rows left out so far, since an earlier row has the same id and text.
+        without_id: rows left out so far, since their id is blank; see `rejects`.
+        unreadable: rows that could not be read.
+        rejects: the file that lists the last two.
+        times: reads the times, and counts those that are not understood.
+
+    Raises:
+        TableError: the file cannot be read.
+        ColumnError: it has no such columns.
+    """
+
+    def __init__(
+        self,
+        store: ReviewStore,
+        path: Path,
+        *,
+        text: str | Sequence[str] | None = None,
+        identity: str | None = None,
+        dates: DateOrder | None = None,
+        trained_on: tuple[str, ...] = (),
+        progress: Progress,
+    ) -> None:
+        self._store, self._path, self.rejects = store, path, rejects_of(path)
+        self.repeated = self.without_id = self.unreadable = 0
+        self.times, self._progress = TicketTimes(dates), progress
+        with open_table(path) as reader:
+            first = reader.peek()
+            self._choice = guess_text_columns(first, text=text, trained_on=trained_on)
+            progress.note(f"text: {self._choice.reasons['text']}")
+            reader.require(self._choice.text)
+            candidates: tuple[str, ...]
+            if identity is not None:
+                candidates = (first.columns[column_position(identity, first.columns)],)
+            else:
+                candidates = id_columns(first, self._choice)
+            self._survey(reader, candidates, progress, named=identity is not None)
+        progress.note(self.times.settle(self._choice.time))
+
+    def _survey(
+        self, reader: TableReader, candidates: Sequence[str], progress: Progress, *, named: bool
+    ) -> None:
+        """The first pass: choose the id column, and find the tickets that are repeated."""
+        by_column = {name: _Identities() for name in candidates}
+        by_text, done = _Identities(), 0
+        progress.stage("looking for ids", reader.total_bytes, "bytes")
+        for chunk in reader.chunks():
+            texts = [same_words(text) for text in self._texts(chunk)]
+            for name, found in by_column.items():
+                ids = (own_id(self._store, cell) or None for cell in chunk.column(name))
+                found.update(zip(ids, texts, strict=True))
+            if not named:
+                by_text.update(zip(self._times(chunk), texts, strict=True))
+            if self._choice.time is not None:
+                self.times.update(chunk.column(self._choice.time))
+            progress.advance(reader.position - done)
+            done = reader.position
+        sound = [name for name, found in by_column.items() if named or found.are_sound()]
+        self._id = min(sound, key=lambda name: by_column[name].blank, default=None)
+        chosen = by_text if self._id is None else by_column[self._id]
+        self._repeated = chosen.repeated()
+        if self._id is not None:
+            why = "as named" if named else "by its name; each value has one text"
+            progress.note(f"ids: {self._id!r} ({why})")
+            return
+        made = "the text" if self._choice.time is None else f"the text and {self._choice.time!r}"
+        reasons = [f"{name!r} ({found.fault()})" for name, found in by_column.items()]
+        progress.note(
+            f"ids: by {made}, since no column seems to hold an id"
+            + (f": not {', '.join(reasons)}; to take it all the same, add --id" if reasons else "")
+        )
+
+    def chunks(self) -> Iterator[list[NewTicket]]:
+        """The second pass: the tickets, some hundreds at a time, each once."""
+        seen: set[str] = set()
+        with open_table(self._path, rejects=self.rejects) as reader:
+            reader.require(self._choice.text)
+            for chunk in reader.chunks(_AT_ONCE):
+                yield list(self._tickets(reader, chunk, seen))
+            self.unreadable = reader.rejected - self.without_id
+        if self.times.unread:
+            self._progress.note(self.times.remark())
+
+    def remarks(self) -> list[str]:
+        """What was left out."""
+        parts = {
+            "repeated in the file": self.repeated,
+            f"without an id, listed in {self.rejects}": self.without_id,
+            f"unreadable, listed in {self.rejects}": self.unreadable,
+        }
+        return [f"{count(rows, 'row')} {what}" for what, rows in parts.items() if rows]
+
+    def _tickets(self, reader: TableReader, chunk: Chunk, seen: set[str]) -> Iterator[NewTicket]:
+        """The rows of a chunk that are tickets."""
+        columns = {name: chunk.column(name) for name in chunk.columns}
+        others = [name for name in columns if name not in self._choice.text and name != self._id]
+        times, texts = self._times(chunk), self._texts(chunk)
+        for row, text in enumerate(texts):
+            own = times[row] if self._id is None else own_id(self._store, columns[self._id][row])
+            if self._id is not None and not own:
+                self.without_id += 1
+                reader.reject(chunk, row, f"no id in the column {self._id!r}")
+                continue
+            identity = (own, same_words(text))
+            repeated = hash(identity) in self._repeated
+            if repeated or self._id is None:
+                hashed = self._store.hashed("\n".join(identity))
+            if repeated:
+                if hashed in seen:
+                    self.repeated += 1
+                    continue
+                seen.add(hashed)
+            yield NewTicket(
+                hashed if self._id is None else own,
+                text,
+                {name: columns[name][row] for name in others},
+                None
+                if self._choice.time is None
+                else self.times.seconds(columns[self._choice.time][row]),
+            )
+
+    def _texts(self, chunk: Chunk) -> list[str]:
+        cells = zip(*map(chunk.column, self._choice.text), strict=True)
+        return [clean_text(join_texts(row)) for row in cells]
+
+    def _times(self, chunk: Chunk) -> list[str]:
+        """The cells of the time column, blank without one."""
+        if self._choice.time is None:
+            return [""] * len(chunk)
+        return [cell.strip() for cell in chunk.column(self._choice.time)]
+
+
+class _Identities:
+    """Hashes of the ids and texts of all rows, eight bytes each."""
+
+    def __init__(self) -> None:
+        self._ids, self._pairs = array("q"), array("q")
+        self.blank = 0
+
+    def update(self, rows: Iterator[tuple[str | None, str]]) -> None:
+        """Take in the id, None for a blank one, and the text of further rows."""
+        for row in rows:
+            if row[0] is not None:
+                self._ids.append(hash(row[0]))
+                self._pairs.append(hash(row))
+            else:
+                self.blank += 1
+
+    def are_sound(self) -> bool:
+        """Whether the ids are there, and each has one text."""
+        return not self.fault()
+
+    def fault(self) -> str:
+        """Why they are no ids; empty if they may be."""
+        if self.blank > _MOST_BLANK * (self.blank + len(self._ids)):
+            return f"{count(self.blank, 'cell')} blank"
+        several = np.unique(self._pairs).size - np.unique(self._ids).size
+        return f"{count(int(several), 'value')} with several texts" if several else ""
+
+    def repeated(self) -> frozenset[int]:
+        """Hashes of the pairs that more than one row has."""
+        pairs, often = np.unique(self._pairs, return_counts=True)
+        return frozenset(pairs[often > 1].tolist())
