@@ -272,7 +272,7 @@ def seen(app):
 @pytest.mark.parametrize(
     ("email", "role", "pages"),
     [
-        ("ANN@example.org", "Ann@example.org, admin", {"classify", "review"}),
+        ("ANN@example.org", "ann@example.org, admin", {"classify", "review"}),
         ("rob@example.org", "rob@example.org, reviewer", {"classify", "review"}),
         ("vic@example.org", "vic@example.org, viewer", {"classify"}),
     ],

@@ -131,16 +131,20 @@ def test_the_export_has_every_decided_ticket_escaped(store, decided, tmp_path):
     assert export_corrections(store, target) == len(decided)
     with target.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {int(row["ticket"]): row["label"] or None for row in rows} == decided
+    assert {int(row["number"][1:]): row["label"] or None for row in rows} == decided
     assert list(rows[0]) == [
         "ticket",
+        "number",
+        "source",
         "text",
         "label",
         "decided_by",
         "decided_at",
         "blind",
         "audit",
+        "channel",
     ]
+    assert {(row["source"], row["channel"]) for row in rows} == {("inbox", "mail")}
     with pytest.raises(OutputError):
         export_corrections(store, target)
     assert export_corrections(store, target, overwrite=True) == len(decided)
