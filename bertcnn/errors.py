@@ -63,6 +63,10 @@ class ColumnError(TableError):
     """A column that is missing or cannot be guessed."""
 
 
+class LabelColumnError(ColumnError):
+    """A table that has labels, but no column left for them: one column each, or named as text."""
+
+
 class LabelError(TableError):
     """Labels that cannot be used: only one of them, too few rows, or unknown ones."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bertcnn.data.label_sets import LabelSet, join_labels, names_in
 from bertcnn.doctor.report import Example, Finding, shortened
-from bertcnn.errors import ColumnError, LabelError, one_line
+from bertcnn.errors import ColumnError, LabelColumnError, LabelError, one_line
 from bertcnn.progress import Progress
 from bertcnn.tables.columns import ColumnChoice, guess_columns, guess_text_columns
 from bertcnn.tables.labelled import read_columns
@@ -132,8 +132,8 @@ def _choose(table: Chunk, text: str | Sequence[str] | None, label: str | None) -
     """The columns; without a label where nothing looks like one and none was named."""
     try:
         return guess_columns(table, text=text, label=label)
-    except ColumnError:
-        if label is not None:
+    except ColumnError as error:
+        if label is not None or isinstance(error, LabelColumnError):
             raise
     return guess_text_columns(table, text=text)
 

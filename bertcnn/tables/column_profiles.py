@@ -39,6 +39,7 @@ _CODE = re.compile(
     r" ?[ap]m)?",
     re.IGNORECASE,
 )
+_INDICATORS = ({"0", "1"}, {"0.0", "1.0"}, {"false", "true"}, {"False", "True"}, {"FALSE", "TRUE"})
 _FLAGS = frozenset(
     """yes no y n true false t f 0 1 on off x ja nein j oui non o si sí sì sim não nao nej tak
     nie да нет 是 否 na n/a unknown""".split()  # noqa: SIM905
@@ -63,6 +64,7 @@ class Profile:
         links: share of cells that are links.
         codes: share of cells that are ids, mail addresses, phone numbers or times.
         is_flag: whether all cells say yes or no.
+        is_indicator: whether all cells are 0 or 1, and both occur.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Profile:
     links: float
     codes: float
     is_flag: bool
+    is_indicator: bool
 
     @property
     def variety(self) -> float:
@@ -212,4 +215,5 @@ def _profile(name: str, place: int, cells: list[str]) -> Profile:
         / number,
         codes=sum(_CODE.fullmatch(cell[:_LONGEST_CODE]) is not None for cell in filled) / number,
         is_flag=0 < len(values) <= 4 and {value.casefold() for value in values} <= _FLAGS,
+        is_indicator=values in _INDICATORS,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bertcnn.errors import ColumnError, one_line
+from bertcnn.errors import ColumnError, LabelColumnError, one_line
 from bertcnn.tables.column_names import find_name, find_names
 from bertcnn.tables.column_profiles import Profile, profiles_of
 from bertcnn.tables.column_words import (
@@ -21,6 +21,7 @@ from bertcnn.tables.tables import Chunk, column_position, list_columns
 from bertcnn.wording import count
 
 _MOSTLY = 0.5  # columns with a larger share of filled cells come first
+_FEWEST_ONE_HOT = 3  # columns of 0 and 1
 _LONGEST_NAME = 5  # words; longer names, such as a survey's question, get a remark
 
 # names that also fit a column of yes and no
@@ -127,6 +128,7 @@ def guess_columns(
     Raises:
         ColumnError: a named column is missing, or no column looks like text or like labels; the
             message lists the columns.
+        LabelColumnError: each label has a column of 0 and 1, or `text` is the label column.
 
     Example:
         >>> rows = [
@@ -140,6 +142,14 @@ def guess_columns(
     profiles = profiles_of(sample)
     if label is not None:
         label = sample.columns[column_position(label, sample.columns)]
+        alike = [one.name for one in profiles if _may_be_text(one)]
+        if text is None and alike == [label]:
+            raise ColumnError(
+                f"{label!r}, the only column that looks like text, is named as the label: no column"
+                f" is left for the texts; columns found: {list_columns(sample.columns)}",
+                expected="two different columns",
+                fix="name another column with --label, or the one of the texts with --text",
+            )
     chosen, reasons = _choose_text(profiles, sample.columns, text, label)
     reasons["text"] += _without_header(chosen)
     if label is not None and label in chosen:
@@ -149,9 +159,16 @@ def guess_columns(
             fix="name another one of the two",
         )
     if label is None:
-        label, reasons["label"] = _choose_label(
-            [profile for profile in profiles if profile.name not in chosen], sample.columns
-        )
+        left = [profile for profile in profiles if profile.name not in chosen]
+        taken = [one.name for one in profiles if one not in left and one.may_be_label()]
+        if text is not None and taken and not any(one.may_be_label() for one in left):
+            raise LabelColumnError(
+                f"{taken[0]!r}, the only column that looks like labels, is named as the text: no"
+                f" column is left for the labels; columns found: {list_columns(sample.columns)}",
+                expected="two different columns",
+                fix="name another column with --text, or the one of the labels with --label",
+            )
+        label, reasons["label"] = _choose_label(left, sample.columns)
     else:
         reasons["label"] = f"{label!r} (as named)"
     return _with_id_and_time(profiles, chosen, label, reasons)
@@ -347,6 +364,17 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
             fix="name it with --label",
         )
     best = candidates[0]
+    flags = tuple(one.name for one in profiles if one.is_indicator)
+    if best.name in flags and len(flags) >= _FEWEST_ONE_HOT and not _OF_TWO.issuperset(best.words):
+        raise LabelColumnError(
+            f"the columns {list_columns(flags, 6)} hold 0 and 1, as if each were a label",
+            expected="one column of labels, such as 'billing', or 'billing; network' for several",
+            fix=(
+                "write the names of each row's columns with a 1 into one column; with pandas:"
+                " table[names].apply(lambda row: '; '.join(row.index[row == 1]), axis=1)."
+                " To predict only one of them, name it with --label"
+            ),
+        )
     why = (
         "by its name"
         if best.rank(LABEL_WORDS + LAST_LABEL_WORDS) is not None

@@ -39,20 +39,25 @@ class ExcelSource:
             sheet, self._place, others = _first_sheet(python_calamine.load_workbook(str(path)))
         except (python_calamine.CalamineError, OSError, ValueError) as error:
             found = describe_archive(path)
-            if found is None:
+            if found in (None, "an Excel workbook"):
                 raise unreadable(path, "Excel", error) from None
             raise TableError(
                 f"{str(path)!r} is not an Excel workbook: it seems to be {found}",
                 expected="an Excel workbook with the extension .xlsx",
                 fix="open it in Excel or LibreOffice and save it as .xlsx or .csv",
             ) from None
+        self._sheet = sheet
+        self._rows: Iterator[tuple[int, Any]] = iter(())
+        if sheet is None and known:
+            self.header, self.remark, self.total = tuple(known), "", 0
+            return
         if sheet is None:
             raise TableError(
                 f"{str(path)!r} has no visible sheet with any cell filled in",
                 expected="a header and at least 1 row",
                 fix="save the workbook again with the table in its first sheet",
             )
-        self._sheet, rows = sheet, enumerate(sheet.iter_rows(), 1)
+        rows = enumerate(sheet.iter_rows(), 1)
         self.total = sheet.total_height
         remarks = []
         if others:
@@ -104,6 +109,8 @@ class ExcelSource:
 
     def closing_remark(self) -> str:
         """The reason for blank cells, if the file shows one."""
+        if self._sheet is None:
+            return ""
         below = [
             (first, last)
             for first, last in (self._sheet.merged_cell_ranges or ())[:_MOST_MERGED]

@@ -32,12 +32,23 @@ _FORMATS: dict[str, Format] = {
 }
 _OLD_OFFICE = "an old Excel .xls or Word .doc file"
 _ENCRYPTED_OFFICE = "a workbook with a password"
+_ZIP = "a ZIP archive, as Excel .xlsx and Word .docx files are"
+_SAVE_AGAIN = "open it in Excel or LibreOffice and save it as .xlsx or .csv"
+_WAYS = {
+    "text, such as CSV": "name the file .csv",
+    "JSON": "name the file .json or .jsonl",
+    "an Excel workbook": "name the file .xlsx",
+    "a Parquet file": "name the file .parquet",
+    "a gzip file": "add .gz to the name that it had before",
+    _ENCRYPTED_OFFICE: "save it without the password",
+    _OLD_OFFICE: _SAVE_AGAIN,
+}
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
     (b"%PDF-", "a PDF document"),
-    (b"PK\x03\x04", "a ZIP archive, as Excel .xlsx and Word .docx files are"),
+    (b"PK\x03\x04", _ZIP),
     (b"PK\x05\x06", "an empty ZIP archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLD_OFFICE),
     (b"\x1f\x8b", "a gzip file"),
@@ -102,10 +113,10 @@ def seems_to_be(head: bytes) -> str | None:
 
 
 def check_input(path: Path) -> FileKind:
-    """The format of an existing, non-empty file whose first bytes agree with its extension.
+    """The format of an existing file whose first bytes agree with its extension.
 
     Raises:
-        TableError: the file is missing, empty or a folder, its extension is unknown, or its
+        TableError: the file is missing or a folder, its extension is unknown, or its
             content has another format.
     """
     try:
@@ -127,25 +138,21 @@ def check_input(path: Path) -> FileKind:
             fix="save the table to a file first",
         )
     kind = kind_of(path)
-    if kind is None:
-        raise TableError(
-            f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}",
-            expected=KNOWN_EXTENSIONS,
-            fix="save the table in one of these formats, with its extension",
-        )
     try:
         with path.open("rb") as stream:
             head = stream.read(_LOOKED_AT)
     except OSError as error:
         raise _closed(path, error) from None
-    # JSON Lines have no header: an empty file has no rows
-    if not head and (kind.format != "jsonl" or is_json(path)):
+    if kind is None:
+        seems, fix = _content(path, head) if head else ("an empty file", "export the table again")
         raise TableError(
-            f"{str(path)!r} is empty",
-            expected="a header and at least 1 row",
-            fix="export the table again",
+            f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}"
+            f"{f' and seems to be {seems}' if seems else ''}",
+            expected=KNOWN_EXTENSIONS,
+            fix=fix,
         )
-    _check_head(path, kind, head)
+    if head:  # a file of 0 bytes has no rows in every format
+        _check_head(path, kind, head)
     return kind
 
 
@@ -176,20 +183,12 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
     seems = seems_to_be(head)
     promised = {
         "parquet": "a Parquet file",
-        "xlsx": "a ZIP archive, as Excel .xlsx and Word .docx files are",
+        "xlsx": _ZIP,
     }
     wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
     if seems == wanted:
         return
-    if wanted is not None:
-        from bertcnn.tables.misnamed import (
-            describe_text,
-            is_encrypted,
-        )  # imported here: they import modules that import this one
-
-        if seems == _OLD_OFFICE and is_encrypted(path):
-            seems = _ENCRYPTED_OFFICE
-        seems = seems or describe_text(path)
+    seems, fix = _content(path, head)
     content = f"it seems to be {seems}" if seems else "its content is of an unknown kind"
     raise TableError(
         f"{str(path)!r} does not fit its extension: {content}",
@@ -197,16 +196,23 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
             f"{wanted or 'text'} for the extension"
             f" {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}"
         ),
-        fix=_right_way(kind, seems),
+        fix=fix,
     )
 
 
-def _right_way(kind: FileKind, seems: str | None) -> str:
-    if seems == _ENCRYPTED_OFFICE:
-        return "save it without the password"
-    if kind.format == "xlsx" and seems and not seems.startswith("text"):
-        return "open it in Excel or LibreOffice and save it as .xlsx or .csv"
-    return "give it its right extension, or export the table again"
+def _content(path: Path, head: bytes) -> tuple[str | None, str]:
+    """What a file really is, and what to do with it."""
+    # imported here: they import modules that import this one
+    from bertcnn.tables.misnamed import describe_archive, describe_text, is_encrypted
+
+    seems = seems_to_be(head)
+    if seems == _ZIP:
+        seems = describe_archive(path) or _ZIP
+    elif seems == _OLD_OFFICE and is_encrypted(path):
+        seems = _ENCRYPTED_OFFICE
+    seems = seems or describe_text(path)
+    other = _SAVE_AGAIN if ".xls" in path.suffix.lower() else "export the table as .csv"
+    return seems, _WAYS.get(seems or "", other)
 
 
 def _similar(path: Path) -> str:

@@ -16,6 +16,7 @@ _ZIP_PARTS = {
     "word/": "a Word document",
     "ppt/": "a PowerPoint presentation",
     "content.xml": "an OpenDocument file, such as .ods",
+    "xl/workbook.xml": "an Excel workbook",
     "xl/workbook.bin": "a binary Excel workbook, .xlsb",
     "Index/": "an Apple Numbers or Pages file",
 }
@@ -66,7 +67,7 @@ def is_encrypted(path: Path) -> bool:
 
 
 def describe_archive(path: Path) -> str | None:
-    """What a ZIP archive is that is no .xlsx, if that is known."""
+    """What a ZIP archive is, if that is known."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -71,13 +71,16 @@ def open_source(
 ) -> RowSource:
     """The source for a file that `formats.check_input` has let pass.
 
-    `known` are columns that it should have, if that is known.
+    `known` are columns that it should have, if that is known; a file without a header and rows then
+    has these.
     """
+    if kind.format != "jsonl" and not path.stat().st_size:
+        kind = FileKind("csv", gzipped=False)
     if kind.format in ("parquet", "xlsx"):
         return WorkerSource(path, kind.format, known or ())
     if kind.format == "jsonl":
         return JsonLinesSource(path, kind, encoding, known)
-    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written, known or ())
+    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written, known)
 
 
 class _DelimitedSource:
@@ -91,7 +94,7 @@ class _DelimitedSource:
         encoding: str | None,
         quote: str | None,
         as_written: bool,
-        known: Sequence[str] = (),
+        known: Sequence[str] | None,
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         given, encoding = encoding, find_encoding(path, kind, blocks, encoding)
@@ -100,7 +103,7 @@ class _DelimitedSource:
         check_is_table(
             path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT])
         )
-        start = find_start(sample, kind.format == "tsv", delimiter, quote, known)
+        start = find_start(sample, kind.format == "tsv", delimiter, quote, known or ())
         dialect, self.remark = start.dialect, "; ".join(filter(None, (mixed, start.remark)))
         self.encoding: str | None = encoding
         self.delimiter: str | None = dialect.delimiter
@@ -114,7 +117,7 @@ class _DelimitedSource:
         )
         try:
             self._reader.skip(start.above)
-            self.header = self._header(path)
+            self.header = self._header(path, known)
         except BaseException:
             self.close()
             raise
@@ -122,7 +125,7 @@ class _DelimitedSource:
             map(unescape_formula, self.header) if as_written else self.header
         )
 
-    def _header(self, path: Path) -> tuple[str, ...]:
+    def _header(self, path: Path, known: Sequence[str] | None) -> tuple[str, ...]:
         try:
             header = self._reader.header()
         except BrokenRowError as broken:
@@ -132,10 +135,13 @@ class _DelimitedSource:
                 fix="correct that line",
             ) from None
         if header is None:
+            if known is not None:
+                return tuple(known or ("text",))
+            lack = "holds blank lines only" if self._file.position() else "is empty"
             raise TableError(
-                f"{str(path)!r} holds blank lines only",
+                f"{str(path)!r} {lack}",
                 expected="a header and at least 1 row",
-                fix="export it again",
+                fix="export the table again",
             )
         if any(map(undecodable, header)):
             raise TableError(

@@ -26,6 +26,7 @@ from bertcnn.tables.columns import ColumnChoice, Columns, guess_text_columns
 from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
 from bertcnn.tables.slices import slice_columns
 from bertcnn.tables.tables import Table, list_columns, rejects_of
+from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
@@ -128,6 +129,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             rejects=rejects_of(out),
             progress=progress,
         )
+    _note_contradictions(data, progress)
     strange, outside = _out_of_scope(out_of_scope, classifier.out_of_scope, data, out, progress)
     merged = _merge(data, min_rows, levels, strange, progress)
     held_out, slices = None, data.slices
@@ -160,6 +162,23 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         classifier.recipe_[0],
         time.perf_counter() - started,
     )
+
+
+def _note_contradictions(data: LabelledTable, progress: Progress) -> None:
+    """Report equal texts with different labels, which `bertcnn check` lists."""
+    first, torn, lines = dict[str, int](), dict[int, int](), data.table.line_numbers
+    for row, (text, names) in enumerate(zip(data.texts, data.sets, strict=True)):
+        if text and names and data.sets[first.setdefault(text.strip(), row)] != names:
+            torn.setdefault(first[text.strip()], row)
+    if torn:
+        both = (
+            f"line {lines[row]:,} ({one_line('; '.join(data.sets[row]), 40)})"
+            for row in next(iter(torn.items()))
+        )
+        progress.note(
+            f"{count(len(torn), 'text')} with different labels, such as {' and '.join(both)}: a"
+            " model can be right on one of them only; `bertcnn check` lists them"
+        )
 
 
 def _out_of_scope(

@@ -81,13 +81,21 @@ def test_training_on_a_file_that_will_not_do_is_refused_in_one_line(
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("case", ["folder", "empty", "binary"])
+@pytest.mark.parametrize("case", ["folder", "binary"])
 def test_scoring_and_evaluating_such_files_is_refused_in_one_line(run, model, tmp_path, case):
     content, word = BAD_FILES[case]
     path = data(tmp_path, content) if content is not None else tmp_path
     refused(run("score", model, path, tmp_path / "out.csv"), word)
     refused(run("evaluate", model, path), word)
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n", "text\n"])
+def test_a_file_without_rows_is_scored_to_a_header_and_not_evaluated(run, model, tmp_path, content):
+    path, out = data(tmp_path, content), tmp_path / "out.csv"
+    assert run("score", model, path, out)[0] == 0
+    assert out.read_text() == "text,predicted_label,confidence,decision,because\n"
+    refused(run("evaluate", model, path), "expected")
 
 
 def test_missing_files_models_and_folders_are_refused_in_one_line(run, model, tmp_path):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bertcnn.errors import ColumnError
+from bertcnn.errors import ColumnError, LabelColumnError
 from bertcnn.tables.columns import guess_columns, guess_text_columns
 from bertcnn.tables.tables import Chunk
 
@@ -423,3 +423,34 @@ def test_a_header_without_rows_needs_no_guess():
     assert guess_text_columns(Chunk(("a", "b"), [], [])).text == ("a",)
     with pytest.raises(ColumnError, match="which the model was trained on"):
         guess_text_columns(Chunk(("a", "b"), [], []), trained_on=["text"])
+
+
+ONE_HOT = Chunk(
+    ("text", "billing", "network", "other"),
+    [(f"the router {row} is dead again", *("100", "010", "001")[row % 3]) for row in range(30)],
+    list(range(2, 32)),
+)
+
+
+def test_one_column_for_each_label_is_named_as_that():
+    with pytest.raises(
+        LabelColumnError, match="'billing', 'network', 'other' hold 0 and 1"
+    ) as told:
+        guess_columns(ONE_HOT)
+    assert "into one column" in told.value.fix
+    assert guess_columns(ONE_HOT, label="billing").label == "billing"
+
+
+def test_columns_of_0_and_1_beside_a_label_column_are_no_labels():
+    columns = (*ONE_HOT.columns, "label")
+    rows = [(*row, "ab"[place % 2]) for place, row in enumerate(ONE_HOT.rows)]
+    assert guess_columns(Chunk(columns, rows, ONE_HOT.line_numbers)).label == "label"
+
+
+def test_the_only_text_named_as_label_or_the_only_label_named_as_text_is_told():
+    rows = [(f"the router {row} is dead again", "ab"[row % 2]) for row in range(30)]
+    table = Chunk(("text", "label"), rows, list(range(2, 32)))
+    with pytest.raises(ColumnError, match="no column is left for the texts"):
+        guess_columns(table, label="text")
+    with pytest.raises(ColumnError, match="no column is left for the labels"):
+        guess_columns(table, text="label")

@@ -842,9 +842,31 @@ def test_a_file_of_blank_lines_is_told(tmp_path):
             open_table(save(tmp_path, "\n\n  \n", name))
 
 
+@pytest.mark.parametrize("known", [("text",), ()])
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf", gzip.compress(b"")])
+def test_a_file_without_header_and_rows_has_the_known_columns(tmp_path, content, known):
+    name = "in.csv.gz" if content.startswith(b"\x1f") else "in.csv"
+    with open_table(save(tmp_path, content, name), known=known) as reader:
+        assert (reader.columns, list(reader.chunks())) == (("text",), [])
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.parquet", "in.xlsx", "in.csv.gz"])
+def test_a_file_of_no_bytes_has_no_rows_in_every_format(tmp_path, name):
+    with open_table(save(tmp_path, b"", name), known=("text",)) as reader:
+        assert (reader.columns, list(reader.chunks())) == (("text",), [])
+
+
+def test_a_workbook_without_cells_has_the_known_columns(tmp_path):
+    with xlsxwriter.Workbook(tmp_path / "in.xlsx") as book:
+        book.add_worksheet()
+    with open_table(tmp_path / "in.xlsx", known=("text",)) as reader:
+        assert (reader.columns, list(reader.chunks())) == (("text",), [])
+
+
 def test_an_unknown_extension_is_told(tmp_path):
     with pytest.raises(
-        TableError, match=r"has the extension \.docx; expected \.csv, \.tsv, \.jsonl"
+        TableError,
+        match=r"has the extension \.docx and seems to be text, such as CSV; expected \.csv,",
     ):
         open_table(save(tmp_path, b"abc", "in.docx"))
 
@@ -910,6 +932,27 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
 def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems):
     with pytest.raises(TableError, match=f"does not fit its extension: it seems to be {seems}"):
         open_table(save(tmp_path, content, "in.xlsx"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html><table><tr><td>text", "an HTML page; .* open it in Excel or LibreOffice"),
+        (b"text,label\na,b\n", "text, such as CSV; .* name the file .csv"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .* open it in Excel"),
+        (b"", "an empty file; .* export the table again"),
+    ],
+)
+def test_what_was_saved_as_xls_is_told_for_what_it_is_and_what_to_do(tmp_path, content, message):
+    with pytest.raises(TableError, match=f"has the extension .xls and seems to be {message}"):
+        open_table(save(tmp_path, content, "in.xls"))
+
+
+def test_a_workbook_named_csv_is_told_its_right_name(tmp_path):
+    with xlsxwriter.Workbook(tmp_path / "in.csv") as book:
+        book.add_worksheet()
+    with pytest.raises(TableError, match=r"seems to be an Excel workbook; .* name the file \.xlsx"):
+        open_table(tmp_path / "in.csv")
 
 
 @pytest.mark.parametrize(

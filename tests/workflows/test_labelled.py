@@ -133,6 +133,18 @@ def test_a_loaded_model_keeps_its_engine(encoder_folder, tmp_path):
         evaluate_csv(bertcnn.load(saved(encoder_folder)), data, engine="keras")
 
 
+def test_equal_texts_with_different_labels_are_told_before_training(encoder_folder, tmp_path):
+    notes, texts = Notes(), "no signal,a\nmy bill,b\nno signal ,b\nmy bill,b\n"
+    data = write(tmp_path / "in.csv", "text,label\n" + texts)
+    classifier = quick(encoder_folder, progress=notes)
+    with pytest.raises(LabelError):  # the next step
+        train_csv(data, tmp_path / "new", classifier, text="text", label="label", out_of_scope="c")
+    assert notes.notes[-1] == (
+        "1 text with different labels, such as line 2 ('a') and line 4 ('b'): a model can be right on"
+        " one of them only; `bertcnn check` lists them"
+    )
+
+
 def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, tmp_path):
     texts, labels = tickets(6)
     more = [

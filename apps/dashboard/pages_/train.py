@@ -15,7 +15,7 @@ from literal import plain
 from model_folders import models_roots
 from review_store import person, review_store
 
-from bertcnn.errors import ColumnError
+from bertcnn.errors import ColumnError, LabelColumnError
 from bertcnn.jobs.jobs import start_job
 from bertcnn.review import (
     decided,
@@ -190,7 +190,9 @@ def guessed(sample: Chunk) -> tuple[str | None, str | None]:
     """The columns that look like text and label."""
     try:
         choice = guess_columns(sample)
-    except ColumnError:
+    except ColumnError as error:
+        if isinstance(error, LabelColumnError):
+            st.warning(str(error))
         return None, None
     return choice.text[0], choice.label
 
