@@ -140,8 +140,8 @@ def test_equal_texts_with_different_labels_are_told_before_training(encoder_fold
     with pytest.raises(LabelError):  # the next step
         train_csv(data, tmp_path / "new", classifier, text="text", label="label", out_of_scope="c")
     assert notes.notes[-1] == (
-        "1 text with different labels, such as line 2 ('a') and line 4 ('b'): a model can be right on"
-        " one of them only; `bertcnn check` lists them"
+        "1 text with different labels, such as line 2 ('a') and line 4 ('b'): a model can be right"
+        " on one of them only; `bertcnn check` lists them"
     )
 
 
