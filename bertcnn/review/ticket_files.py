@@ -64,7 +64,7 @@ class TicketFile:
         self._store, self._path, self.rejects = store, path, rejects_of(path)
         self.repeated = self.without_id = self.unreadable = 0
         self.times, self._progress = TicketTimes(dates), progress
-        with open_table(path) as reader:
+        with open_table(path, known=()) as reader:
             first = reader.peek()
             self._choice = guess_text_columns(first, text=text, trained_on=trained_on)
             progress.note(f"text: {self._choice.reasons['text']}")
@@ -113,7 +113,7 @@ class TicketFile:
     def chunks(self) -> Iterator[list[NewTicket]]:
         """The second pass: the tickets, some hundreds at a time, each once."""
         seen: set[str] = set()
-        with open_table(self._path, rejects=self.rejects) as reader:
+        with open_table(self._path, rejects=self.rejects, known=()) as reader:
             reader.require(self._choice.text)
             for chunk in reader.chunks(_AT_ONCE):
                 yield list(self._tickets(reader, chunk, seen))
