@@ -12,7 +12,7 @@ from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
 
-MOST: Final = 1 << 48  # of anything that is counted; a float holds it exactly
+MOST: Final = 1 << 53  # of anything that is counted; a float holds it exactly
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

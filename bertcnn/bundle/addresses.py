@@ -12,6 +12,7 @@ from bertcnn.bundle.hub_store import HubStore
 from bertcnn.bundle.object_store import ObjectStore
 from bertcnn.bundle.places import Place
 from bertcnn.errors import SettingsError, one_line
+from bertcnn.wording import visible
 
 SCHEMES: Final = ("s3", "gs", "hf", "file")
 
@@ -43,9 +44,16 @@ def shown(url: str) -> str:
     """A URL without its parameters.
 
     Raises:
-        SettingsError: an unknown scheme, or a password in it, which is not repeated.
+        SettingsError: an unknown scheme, characters that cannot be seen, or a password in it, which
+            is not repeated.
     """
     scheme = url.partition("://")[0]
+    if url != visible(url):
+        raise SettingsError(
+            f"the URL {one_line(url)}, with characters that cannot be seen",
+            expected="a URL of visible characters",
+            fix="correct it; in a file:// URL they are written as %1B, for example",
+        )
     if scheme not in SCHEMES:
         raise SettingsError(
             f"a model at a URL that begins {one_line(scheme)}://",
@@ -73,11 +81,11 @@ def place_of(url: str) -> Place:
 def folder_of(url: str) -> Path:
     """The folder of a file:// URL."""
     name, parts = shown(url), urlsplit(url)
-    if parts.netloc not in ("", "localhost") or not parts.path.strip("/"):
+    if parts.netloc not in ("", "localhost") or not parts.path.strip("/") or "#" in url:
         raise SettingsError(
             f"the URL {name}",
             expected="file:// and an absolute path, such as file:///srv/models/triage",
-            fix="correct it",
+            fix="correct it; # is written as %23",
         )
     from urllib.request import url2pathname  # slow to import, and rarely needed
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, HfApi, ModelInfo
 
 _URL = re.compile(
-    r"hf://(?P<repository>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w./-]+))?/?"
+    r"hf://(?P<repository>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w./+-]+))?/?"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NO_MODELS: Final = ("datasets/", "spaces/", "buckets/")

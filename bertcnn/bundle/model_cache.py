@@ -37,6 +37,7 @@ _TRIES = 5  # of a pull, while others push to the same URL
 _ATTEMPTS = 3  # in a row at one file without a new byte
 _MOST_URLS = 1000  # whose latest model is remembered
 _LOOKS_EVERY = 0.2  # seconds, for another process that fetches the same model
+_PATIENCE = 120.0  # seconds, with such a process that fetches nothing
 
 
 def keep_model(source: Source, cache: Path) -> Path:
@@ -87,7 +88,7 @@ class Pull:
         try:
             return self._fetched(place, data)
         except OSError as error:
-            raise output_error(self._models, error) from None
+            raise output_error(Path(error.filename or self._models), error) from None
 
     def _fetched(self, place: Source, data: bytes) -> Path:
         """The model of this manifest; if it is replaced meanwhile, the new one."""
@@ -112,25 +113,35 @@ class Pull:
         if _is_whole(target):
             return target
         with ExitStack() as stack:
-            partial = self._alone(stack, target.with_name(f"{identity}.partial"))
+            user = getattr(os, "getuid", int)()  # who may not write in what another began
+            partial = self._alone(stack, target.with_name(f"{identity}.{user}.partial"))
             if not _is_whole(target):  # another process may have fetched it meanwhile
                 files = described(data, engine_manifest(place, identity))
                 self._fill(place, files, partial)
-                with work_folder(target) as work:
-                    put_in_place(partial, target, work, replace=True)
+                if not _is_whole(target):
+                    with work_folder(target) as work:
+                        put_in_place(partial, target, work, replace=True)
             shutil.rmtree(partial, ignore_errors=True)  # a damaged one, if it was replaced
         return target
 
     def _alone(self, stack: ExitStack, partial: Path) -> Path:
-        """The folder in which a model is put together; waits for another process at work there."""
-        waits = False
+        """The folder in which a model is put together; waits for another process at work there.
+
+        Raises:
+            BusyError: the other process has fetched nothing for a while.
+        """
+        grew, size = time.monotonic(), -1
         while True:
             try:
                 return stack.enter_context(held_folder(partial, does="fetches a model into"))
             except BusyError:
-                if not waits:
+                if size < 0:
                     self._progress.note(f"another process is fetching {self._shown}; waiting")
-                waits = True
+                before, size = size, _bytes_in(partial)
+                if size != before:
+                    grew = time.monotonic()
+                elif time.monotonic() - grew > _PATIENCE:
+                    raise
                 time.sleep(_LOOKS_EVERY)
 
     def _fill(self, place: Source, files: ModelFiles, partial: Path) -> None:
@@ -214,6 +225,16 @@ class Pull:
             seen.isoformat(" ", "minutes"),
         )
         return known
+
+
+def _bytes_in(folder: Path) -> int:
+    """Bytes of the files in a folder that another process fills."""
+    size = 0
+    with suppress(OSError):
+        for path in folder.rglob("*"):
+            with suppress(OSError):  # it is gone by now
+                size += path.stat().st_size
+    return size
 
 
 def _remove_others(folder: Path, files: ModelFiles) -> None:

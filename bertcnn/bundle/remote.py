@@ -27,6 +27,7 @@ from bertcnn.storage.folders import (
     is_debris,
     new_folder,
     real_folder,
+    resting_place,
 )
 from bertcnn.storage.manifest import MANIFEST, Manifest, parse_manifest
 
@@ -79,7 +80,14 @@ def local_folder(
     if not is_url(text):
         return Path(model)
     if text.startswith("file://"):
-        return folder_of(text)
+        folder = folder_of(text)
+        if not resting_place(folder).is_dir():
+            raise MissingError(
+                f"{folder} does not exist, or is no folder",
+                expected="a folder saved by bertcnn",
+                fix="correct the URL, or push the model there",
+            )
+        return folder
     return Pull(text, cache_folder(cache), progress or Silent()).folder()
 
 

@@ -45,5 +45,10 @@ def pull(model: AnyModel) -> None:
     """Fetch a model from a URL and print its folder.
 
     Other commands do this too; a later one finds the model in the cache.
+    A model in a folder is compared with its manifest.
     """
-    print(local_model(model), flush=True)
+    from bertcnn.bundle.places import verified
+
+    folder = local_model(model)
+    verified(folder)
+    print(folder, flush=True)

@@ -322,15 +322,20 @@ def _fill(download: _Download, file: BinaryIO, progress: Progress) -> None:
 
 @contextmanager
 def _partial_file(partials: Path, sha256: str, spare: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """The half download of this content, locked; `spare` where another process is at work on it."""
+    """The half download of this content, locked.
+
+    `spare` where another process is at work on it, or where it is another user's.
+    """
     partials.mkdir(parents=True, exist_ok=True)
     _forget_old(partials)
     path = partials / sha256
     while True:
-        file = path.open("ab+", buffering=0)
-        mine = os.name != "nt" and try_lock(file.fileno())
-        if not mine:
-            file.close()
+        file = None
+        with suppress(PermissionError):
+            file = path.open("ab+", buffering=0)
+        if file is None or os.name == "nt" or not try_lock(file.fileno()):
+            if file is not None:
+                file.close()
             path, file = spare, spare.open("xb+", buffering=0)
         # its last owner has just finished it and moved it to the cache
         elif not _still_there(path, file):
@@ -351,6 +356,7 @@ def _still_there(path: Path, file: BinaryIO) -> bool:
 def _forget_old(partials: Path) -> None:
     """Remove half downloads that nobody came back for."""
     for path in partials.iterdir():
-        with suppress(FileNotFoundError):  # its owner may just have finished it
+        # its owner may just have finished it, or be another user
+        with suppress(FileNotFoundError, PermissionError):
             if time.time() - path.stat().st_mtime > _FORGOTTEN_AFTER:
                 path.unlink()

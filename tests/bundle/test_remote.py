@@ -23,6 +23,7 @@ from bertcnn import (
     recalibrate_csv,
     score_csv,
 )
+from bertcnn.bundle import model_cache
 from bertcnn.bundle.addresses import is_url
 from bertcnn.bundle.places import MissingError, RemoteError, UnreachableError
 from bertcnn.cli.push import pull, push
@@ -32,6 +33,7 @@ from bertcnn.progress import Silent
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import open_review
+from bertcnn.storage.folders import held_folder
 from tests.bundle.hub import Hub
 from tests.bundle.test_bundle import write_manifest
 
@@ -169,9 +171,9 @@ def test_a_folder_is_no_url_and_stays_as_it_is(tmp_path):
     assert local_folder("models/triage") == Path("models/triage")
 
 
-def test_a_url_that_went_through_pathlib_is_one_still():
+def test_a_url_that_went_through_pathlib_is_one_still(first):
     assert is_url(Path("s3://bucket/triage"))
-    assert local_folder(Path("file:///srv/triage")) == Path("/srv/triage")
+    assert local_folder(Path(f"file://{first}")) == first
 
 
 def test_an_unknown_scheme_is_named_with_those_that_are_known():
@@ -205,6 +207,19 @@ def test_no_password_of_a_url_is_ever_shown(url, first):
 def test_a_hub_url_needs_an_organisation_and_a_name(url):
     with pytest.raises(RemoteError, match="expected hf://ORGANISATION/NAME"):
         local_folder(url)
+
+
+@pytest.mark.parametrize("scheme", ["s3://bucket", "hf://org", "file://", "ftp://x"])
+def test_characters_that_cannot_be_seen_never_leave_a_url(scheme, first):
+    for call in (local_folder, lambda place: push_model(first, place)):
+        with pytest.raises(SettingsError, match=r"tri\\x1b\[31mage") as caught:
+            call(f"{scheme}/tri\x1b[31mage")
+        assert str(caught.value).isprintable()
+
+
+def test_a_fragment_of_a_file_url_is_no_part_of_another_folder_s_name():
+    with pytest.raises(SettingsError, match="# is written as %23"):
+        local_folder("file:///srv/models#2")
 
 
 def test_an_object_store_url_needs_a_bucket_a_folder_and_known_parameters():
@@ -522,6 +537,7 @@ from bertcnn.progress import Silent
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import open_review
+from bertcnn.storage.folders import held_folder
 
 class Killer(Silent):
     left = 12
@@ -544,7 +560,7 @@ def test_a_damaged_copy_in_the_cache_is_fetched_again(first, url, cache):
 
 def test_half_a_file_of_an_older_pull_is_completed_or_fetched_again(first, url, cache):
     push_model(first, url)
-    partial = cache / "models" / f"{identity(first)}.partial"
+    partial = cache / "models" / f"{identity(first)}.{os.getuid()}.partial"
     partial.mkdir(parents=True)
     whole = (first / "vocab.txt").read_bytes()
     (partial / "vocab.txt").write_bytes(whole[: len(whole) // 2])
@@ -683,6 +699,8 @@ def test_a_push_to_a_branch_makes_it_and_leaves_the_others(first, second, hub, c
     push_model(second, "hf://org/triage@candidate", overwrite=True)
     assert same(first, local_folder("hf://org/triage"))
     assert same(second, local_folder("hf://org/triage@candidate"))
+    push_model(second, "hf://org/triage@v1.0+cpu", overwrite=True)
+    assert same(second, local_folder("hf://org/triage@v1.0+cpu"))
     with pytest.raises(RemoteError, match="is a commit, which never changes"):
         push_model(first, "hf://org/triage@" + "0" * 40)
 
@@ -775,6 +793,35 @@ def test_other_functions_take_a_url_too(read, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BundleError, match=r"^/no/model does not exist"):
         read("file:///no/model")
+
+
+@pytest.mark.parametrize("place", ["file://{}/nowhere", "file://{}", "{}/nowhere"])
+def test_pull_refuses_a_place_without_a_model(place, tmp_path, capsys):
+    with pytest.raises(BundleError, match="expected a folder saved by bertcnn"):
+        pull(place.format(tmp_path))
+    assert capsys.readouterr().out == ""
+
+
+def test_what_another_user_began_to_fetch_is_left_alone(first, url, cache):
+    push_model(first, url)
+    other = cache / "models" / f"{identity(first)}.{os.getuid() + 1}.partial" / "config.json"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"other")
+    assert same(first, local_folder(url))
+    assert other.read_bytes() == b"other"
+
+
+def test_a_process_that_fetches_nothing_is_not_waited_for_without_end(
+    first, url, cache, monkeypatch
+):
+    monkeypatch.setattr(model_cache, "_PATIENCE", 0.3)
+    push_model(first, url)
+    partial = cache / "models" / f"{identity(first)}.{os.getuid()}.partial"
+    with (
+        held_folder(partial, does="fetches a model into"),
+        pytest.raises(OutputError, match="another run fetches a model into"),
+    ):
+        local_folder(url)
 
 
 def test_commands_push_pull_and_use_a_url(first, url, cache, capsys):
