@@ -15,7 +15,10 @@ from bertcnn.errors import SettingsError, one_line
 Query = Annotated[
     str | None,
     typer.Option(
-        "--query", metavar="SQL", help="Of a database, the SELECT of the texts.", show_default=False
+        "--query",
+        metavar="SQL",
+        help="SELECT that returns the texts (databases only).",
+        show_default=False,
     ),
 ]
 Into = Annotated[

@@ -26,7 +26,7 @@ def push(
     """Copy a model to a URL, from which every command can use it.
 
     Every file is compared with the model's manifest first.
-    Who reads meanwhile gets the old model or the new one.
+    Readers see the old or the new model.
     After Ctrl-C or a kill, run the same command again.
     """
     from bertcnn.bundle.remote import push_model

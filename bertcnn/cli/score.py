@@ -75,9 +75,7 @@ def score(
     as_json: Summary = False,
     shard: Annotated[
         str | None,
-        typer.Option(
-            metavar="I/N", help="Of a folder, score the files of this part.", show_default=False
-        ),
+        typer.Option(metavar="I/N", help="Score only this part of a folder.", show_default=False),
     ] = None,
     query: Query = None,
     into: Into = None,
@@ -88,7 +86,7 @@ def score(
     The output has all rows and columns of the input, followed by the answers.
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
 
-    Of a folder, files whose output is there are left alone: run it every night.
+    In a folder, files already scored are skipped: run it every night.
     With --shard 1/4 to 4/4, four processes share a folder's files.
     --shard 4 takes the number from $JOB_COMPLETION_INDEX.
 

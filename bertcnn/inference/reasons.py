@@ -15,7 +15,7 @@ _WORDS: Final = {
     "uncertain": "not certain enough",
     "no_label": "no label is probable enough",
     "language": "in another language than the training texts",
-    "directions": "its scores are those of no label",
+    "directions": "its scores resemble those of no label",
     "places": "its meaning is far from that of known texts",
     "probability": "no label stands out",
     "words": "its words are not those of the label",

@@ -206,7 +206,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMask(keras.layers.Layer):
-    """Who may look at whom in rows of several documents.
+    """Block-diagonal attention mask for packed rows.
 
     Tokens of one document at each other, in a block-diagonal matrix.
     Call arguments:

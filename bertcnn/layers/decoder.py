@@ -16,7 +16,7 @@ KeysAndValues = tuple[Any, Any]
 
 
 def causal_mask(length: int) -> Any:
-    """Who may look at whom in a text that is written from left to right, int32 [1, T, T].
+    """Causal attention mask for a text that is written from left to right, int32 [1, T, T].
 
     Each token at itself and at those before it.
     """

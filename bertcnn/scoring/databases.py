@@ -123,8 +123,7 @@ def score_table(  # noqa: PLR0913 - options that callers name
                 return _run(model, job, journal)
             except OtherTextsError:
                 job.progress.note(
-                    "an interrupted run has answered other texts than the query gives by now:"
-                    " starting over"
+                    "the texts of the query have changed since the interrupted run: starting over"
                 )
                 return _run(model, job, journal)
         except KeyboardInterrupt:

@@ -189,10 +189,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
             try:
                 return _run(model, job, journal)
             except OtherTextsError:
-                job.progress.note(
-                    "an interrupted run has answered other texts than the input has by now:"
-                    " starting over"
-                )
+                job.progress.note("the input has changed since the interrupted run: starting over")
                 return _run(model, job, journal)
         except FormatLimitError:  # which the same call would meet again
             journal.remove()
@@ -472,7 +469,7 @@ def journal_header(
 ) -> JournalHeader:
     """What a run's answers depend on.
 
-    Of the model, what was loaded, whatever stands in its folder by now.
+    The loaded model counts, even if its folder has changed.
     """
     from importlib.metadata import PackageNotFoundError, version
 

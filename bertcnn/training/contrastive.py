@@ -1,4 +1,4 @@
-"""Supervised contrast: the encoder draws texts of one label together.
+"""Supervised contrastive loss: the encoder pulls texts with the same label together.
 
 Those of other labels are pushed apart, before a head is trained.
 """

@@ -175,10 +175,7 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
             try:
                 return _run(answerer, job, journal)
             except OtherTextsError:
-                progress.note(
-                    "an interrupted run has answered other texts than the input has by now:"
-                    " starting over"
-                )
+                progress.note("the input has changed since the interrupted run: starting over")
                 return _run(answerer, job, journal)
         except FormatLimitError:  # which the same call would meet again
             journal.remove()
