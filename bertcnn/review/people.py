@@ -106,7 +106,7 @@ def read_people(path: str | Path) -> dict[str, Person]:
         person = _listed(path, line, name.strip(), role.strip().lower())
         if person.name in people:
             raise SettingsError(
-                f"line {line:,} of {str(path)!r} names {one_line(person.name)} a second time",
+                f"line {line:,} of {str(path)!r} names {one_line(name.strip())} a second time",
                 expected="one line for each person; upper and lower case are the same",
                 fix="remove one of the lines",
             )

@@ -1,6 +1,7 @@
 """The page Review: what the server answers, and the desk in a real browser where there is one."""
 
 import json
+import re
 import time
 from contextlib import contextmanager
 from itertools import count
@@ -511,6 +512,13 @@ def test_similar_tickets_are_decided_and_undone_together(desk, store, stock):
     desk.saved()
     assert stands(store, ids) == {}
     assert desk.text() == "my router"
+
+
+@in_browser
+def test_the_desk_shows_the_own_id_and_the_number(desk, stock):
+    (number,) = stock(["my router"], columns={"channel": "mail"})
+    desk.open()
+    assert re.search(rf"ticket\s*\d+-0 \(#{number}, tests\)", desk.find(".facts").inner_text())
 
 
 @in_browser
