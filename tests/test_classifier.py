@@ -543,3 +543,10 @@ def test_a_loaded_classifier_can_learn_again(fitted, saved, encoder_folder):
         ["router", "cable", "a bill", "refund"], [1, 1, 2, 2]
     )
     assert list(again.classes_) == [1, 2]
+
+
+def test_what_follows_the_training_has_stages_of_its_own(encoder_folder, tmp_path):
+    notes = Notes()
+    quick(encoder_folder, progress=notes).fit(*tickets()).save(tmp_path / "m", engine="keras")
+    after = notes.stages[notes.stages.index("training") + 1 :]
+    assert after == ["calibrating and measuring", "choosing thresholds", "writing the report"]

@@ -117,6 +117,8 @@ def _show_facts(console: Screen, report: CheckReport) -> None:
         )
     size = f"{count(facts['rows'], 'row')}, {count(len(facts['columns']), 'column')}"
     _print(console, f"{report.path}: {size} ({', '.join(how)})", style="bold")
+    if facts["examined"] < facts["rows"]:
+        _print(console, f"examined: {facts['examined']:,} of {facts['rows']:,} rows")
     _print(console, f"text: {', '.join(facts['text_columns'])}")
     labels = facts["labels"]
     if labels is None:

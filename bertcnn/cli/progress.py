@@ -60,7 +60,7 @@ class PlainProgress:
             self._last = now
             share = self._done / self._total
             left = (
-                f", about {duration((now - self._started) * (1 / share - 1))} left"
+                f", about {duration((now - self._started) * (1 / share - 1))} left of this stage"
                 if share >= _SMALLEST_SHARE
                 else ""
             )

@@ -12,7 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from bertcnn.cli.console import tell
-from bertcnn.tables.lines import undecodable
+from bertcnn.errors import TableError
+from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import visible
 
 
@@ -21,6 +22,9 @@ def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
 
     A line ends at a line feed, with or without a carriage return before it. Both are read as UTF-8,
     whatever encoding the locale names.
+
+    Raises:
+        TableError: a line of standard input never ends.
     """
     if texts is not None:
         for text in texts:
@@ -29,7 +33,13 @@ def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
     if sys.stdin.isatty():
         tell("Type one text per line; end with Ctrl-D.")
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")  # type: ignore[union-attr]
-    for line in sys.stdin:
+    while line := sys.stdin.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise TableError(
+                f"a line of more than {LONGEST_LINE:,} characters on standard input",
+                expected="one text in each line",
+                fix="write line breaks between the texts",
+            )
         yield line.rstrip("\r\n")
 
 

@@ -131,6 +131,12 @@ def _examine(
     near = check_near_duplicates(dataset, groups, names)
     suspicion = np.full(len(dataset.texts), np.nan)
     skipped: list[str] = []
+    if dataset.table.left_out:
+        skipped.append(
+            f"{dataset.table.left_out:,} of {count(dataset.facts['rows'], 'row')}:"
+            f" {len(dataset.table):,} were chosen as if at random, and all that is said of texts"
+            " and labels is about these; split the file to have every row examined"
+        )
     if names is None or dataset.labels is None:
         skipped.append("no label column: only the texts were checked; name one with --label")
     else:

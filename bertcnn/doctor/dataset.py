@@ -22,11 +22,13 @@ from bertcnn.tables.tables import Chunk, Table, open_table
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
+# rows that are examined; with an embedding of 384 numbers and its copy, a row takes about 4 kB
+MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True)
 class LabelledDataset:
-    """A file in memory.
+    """A file in memory; of one of more than `MOST_ROWS` rows a sample.
 
     Attributes:
         table: its rows, columns and line numbers.
@@ -85,7 +87,7 @@ def read_dataset(
     rejects: Path | None,
     progress: Progress,
 ) -> LabelledDataset:
-    """Read a file as a whole.
+    """Read a file as a whole, or a sample of its rows if it has many.
 
     Args:
         path: the file.
@@ -108,6 +110,7 @@ def read_dataset(
             lambda table: _choose(table, text, label),
             rejects=place,
             as_written=True,
+            most=MOST_ROWS,
             reading=progress,
             progress=progress,
         )
@@ -159,7 +162,8 @@ def _facts(dataset: LabelledDataset) -> dict[str, Any]:
         "columns": list(table.columns),
         "text_columns": list(choice.text),
         "label_column": choice.label,
-        "rows": len(table),
+        "rows": len(table) + table.left_out,
+        "examined": len(table),
         "rejected": table.rejected,
         "labels": None if labels is None else dict(counts.most_common()),
         "label_separator": dataset.separator,
@@ -170,7 +174,7 @@ def check_rejected(dataset: LabelledDataset) -> list[Finding]:
     """Rows that could not be read."""
     if not dataset.rejected:
         return []
-    rejected, rows = dataset.table.rejected, len(dataset.table)
+    rejected, rows = dataset.table.rejected, dataset.facts["rows"]
     return [
         Finding(
             "rejected_rows",

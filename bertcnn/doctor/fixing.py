@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bertcnn.doctor.dataset import LabelledDataset
@@ -10,10 +10,12 @@ from bertcnn.doctor.report import Finding
 from bertcnn.tables.columns import free_names
 from bertcnn.tables.formats import DELIMITED, kind_of
 from bertcnn.tables.formulas import unescape_formula
+from bertcnn.tables.tables import Chunk, open_table
 from bertcnn.tables.writing import TableWriter
 
 SUGGESTED, FINDING = "suggested_label", "finding"
 _BETWEEN = "; "
+_LEFT_OUT = ("not examined",)
 
 
 def write_fixed(
@@ -25,6 +27,8 @@ def write_fixed(
 ) -> None:
     """Write every row, cell for cell and in its order, with the suggested label and what was found.
 
+    A row that was not in the sample examined says so in `finding`.
+
     From CSV to CSV or TSV no cell is quoted for spreadsheets, unlike in a scored file: the input's
     cells are to stay what they are, and ours begin with words of ours or are labels of the input.
     From or to another format, cells are quoted or not as everywhere.
@@ -32,10 +36,11 @@ def write_fixed(
     Raises:
         OutputError: the disk is full, or the format cannot hold the table.
     """
-    said: list[list[str]] = [[] for _ in dataset.table.rows]
+    said: dict[int, list[str]] = {line: [] for line in dataset.lines}
     for finding in findings:
         for row, words in finding.rows.items():
-            said[row].append(words)
+            said[dataset.lines[row]].append(words)
+    better = {dataset.lines[row]: label for row, label in suggestions.items()}
     table, kind = dataset.table, kind_of(target)
     raw = {dataset.facts["format"], kind and kind.format} <= DELIMITED
     plain = unescape_formula if dataset.facts["format"] in DELIMITED and not raw else str
@@ -44,7 +49,18 @@ def write_fixed(
         *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)),
     )
     with TableWriter(target, columns, raw=raw, overwrite=overwrite) as writer:
-        writer.write(
-            (*map(plain, cells), suggestions.get(row, ""), _BETWEEN.join(said[row]))
-            for row, cells in enumerate(table.rows)
-        )
+        for chunk in _chunks(dataset):
+            writer.write(
+                (*map(plain, cells), better.get(line, ""), _BETWEEN.join(said.get(line, _LEFT_OUT)))
+                for line, cells in zip(chunk.line_numbers, chunk.rows, strict=True)
+            )
+
+
+def _chunks(dataset: LabelledDataset) -> Iterator[Chunk]:
+    """All rows of the file, which is read again if they are not in memory."""
+    if not dataset.table.left_out:
+        yield dataset.table
+        return
+    with open_table(dataset.table.path, as_written=True) as reader:
+        reader.require(dataset.choice.text)
+        yield from reader.chunks()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 _STAGE = re.compile(r"(\S.*?)(?: \.\.\.|: [\d,.]+ [A-Za-z]+(?: [A-Za-z]+)*)")
 _FIGURE = r"(?:[A-Za-z][\w -]* (?:-?[\d.]+|nan|-?inf)|[\d,]+ \w+/s)"
-_SHARE = re.compile(rf"  (\d{{1,3}})%(?:, {_FIGURE})*?(?:, about (.+) left)?")
+_SHARE = re.compile(rf"  (\d{{1,3}})%(?:, {_FIGURE})*?(?:, about (.+) left of this stage)?")
 _DONE = re.compile(rf"  done in \d+ (?:s|min|h)(?: \d+ (?:s|min))?(?:, {_FIGURE})*")
 _MESSAGE = re.compile(r"(?:bertcnn|Error): (.*)")
 
@@ -33,7 +33,8 @@ def read_progress(line: str, before: JobProgress) -> JobProgress:
     Example:
         >>> read_progress("scoring: 12.3 MB", JobProgress())
         JobProgress(stage='scoring', share=None, left='')
-        >>> read_progress("  41%, 812 rows/s, about 1 min 15 s left", JobProgress("scoring"))
+        >>> line = "  41%, 812 rows/s, about 1 min 15 s left of this stage"
+        >>> read_progress(line, JobProgress("scoring"))
         JobProgress(stage='scoring', share=0.41, left='1 min 15 s')
         >>> read_progress("  done in 4 s", JobProgress("scoring", 0.98))
         JobProgress(stage='scoring', share=1.0, left='')

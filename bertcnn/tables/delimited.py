@@ -21,8 +21,9 @@ from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
-# longest quoted cell, in characters; beyond it the quote counts as broken
-_LONGEST_ROW = 64_000_000
+# longest row with a quoted cell, in characters, and how many more each of its lines counts for;
+# beyond it the quote counts as broken. A cell that is accepted has a sixteenth of this.
+_LONGEST_ROW, _LINE = 16_000_000, 50
 # most characters read again after broken quotes: this many, and 8 for each that a quoted cell spans
 _READ_AGAIN = 250_000
 _READ_AGAIN_SHARE = 8
@@ -198,9 +199,11 @@ class RowReader:
                 if line is None:
                     raise BrokenRowError("a quote that is never closed")
                 taken.append(line)
-                length += len(line)
+                length += len(line) + _LINE
                 if length > longest or len(line) > LONGEST_LINE:
-                    raise BrokenRowError(f"a quote that is not closed within {length:,} characters")
+                    raise BrokenRowError(
+                        f"a quote that is not closed within {sum(map(len, taken)):,} characters"
+                    )
                 inside = self._split(line, cells, open_cell, inside=True)
                 # limits the work for a file of broken quotes
                 if width is not None and len(cells) > 2 * width + 8:
@@ -215,7 +218,7 @@ class RowReader:
                 raise BrokenRowError("a quote that is closed only by that of a later row")
         except BrokenRowError:
             self._again.extendleft(reversed(taken[1:]))
-            new = sum(map(len, taken[1 + again :]))
+            new = sum(len(line) + _LINE for line in taken[1 + again :])
             self._budget = max(0, self._budget + _READ_AGAIN_SHARE * new - (length - len(first)))
             raise
         self._number += len(taken) - 1

@@ -160,6 +160,7 @@ def read_columns(
     rejects: Path | None = None,
     known: Sequence[str] = (),
     as_written: bool = False,
+    most: int | None = None,
     reading: Progress | None = None,
     progress: Progress,
 ) -> LabelledTable:
@@ -172,6 +173,7 @@ def read_columns(
         known: columns that the file should have; see `open_table`.
         as_written: whether the table keeps the quotes that `escape_formula` puts before cells;
             texts and labels lose them.
+        most: rows to keep in memory; see `TableReader.whole`.
         reading: reports how much of the file is read; none by default.
         progress: receives notes on the chosen columns, and on which part of the file is not read.
 
@@ -183,11 +185,11 @@ def read_columns(
     def read(required: Sequence[str] = ()) -> Table:
         is_there = rejects is None or rejects.parent.is_dir()
         place = rejects if is_there else None
-        table = _read_whole(data, place, known, required, as_written, reading)
+        table = _read_whole(data, place, known, required, as_written, reading, most)
         if rejects is None or is_there or not table.rejected:
             return table
         rejects.parent.mkdir(parents=True, exist_ok=True)  # only now is there something to keep
-        return _read_whole(data, rejects, known, required, as_written, reading)
+        return _read_whole(data, rejects, known, required, as_written, reading, most)
 
     table = read()
     if table.remark:
@@ -227,10 +229,11 @@ def _read_whole(
     required: Sequence[str],
     as_written: bool,
     reading: Progress | None,
+    most: int | None,
 ) -> Table:
     with open_table(data, rejects=rejects, as_written=as_written, known=known or None) as reader:
         reader.require(required)
-        return reader.whole(reading)
+        return reader.whole(reading, most)
 
 
 def _without_blanks(texts: list[str]) -> list[str]:

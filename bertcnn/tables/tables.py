@@ -45,6 +45,7 @@ _PADDED_CELLS = 4_000_000
 _PADDED_SHARE = 20
 # characters around a name in a repeated header: spaces, quotes, a byte order mark
 _AROUND = 8
+_SAMPLED_CHARACTERS = 1000  # of a row in a sample, on average
 _MADE_UP = re.compile(r"column_\d+")
 _CHARACTERS, _CHARACTERS_PER_BYTE = (
     96 * 1024**2,
@@ -129,6 +130,7 @@ class Table(Chunk):
         padded: number of rows that lack their last cells in the file; these are blank here.
         shortest: number of cells in the file's shortest row.
         rejected: number of rows that could not be read or repeat the header.
+        left_out: number of rows that were read and are not here, where a sample was asked for.
         remark: the parts of the file that are not read, such as other sheets of a workbook;
             mostly empty.
         format: csv, tsv, jsonl, parquet or xlsx.
@@ -141,6 +143,7 @@ class Table(Chunk):
     padded: int = 0
     shortest: int = 0
     rejected: int = 0
+    left_out: int = 0
     remark: str = ""
     format: Format = "csv"
     encoding: str | None = None
@@ -253,18 +256,20 @@ class TableReader:
                 raise swollen(self._path)
             yield chunk
 
-    def whole(self, progress: Progress | None = None) -> Table:
+    def whole(self, progress: Progress | None = None, most: int | None = None) -> Table:
         """The rest of the table in memory, at least one row; this closes the reader.
 
         Args:
             progress: callback for the bytes read.
+            most: a table of more rows, or of 1,000 times as many characters, is sampled: at least
+                half as many rows stay, chosen by their line numbers as if at random.
 
         Raises:
             TableError: the file has only a header, or every row was rejected.
         """
         progress = progress or Silent()
-        rows: list[tuple[str, ...]] = []
-        line_numbers: list[int] = []
+        sample = _Sample(most)
+        rows, line_numbers = sample.rows, sample.line_numbers
         progress.stage("reading", self.total_bytes, "bytes")
         position, objects = 0, 0  # the latter in bytes, without the characters
         for chunk in self.chunks():
@@ -274,8 +279,7 @@ class TableReader:
                 )
                 if objects + self._characters > _MEMORY + _MEMORY_PER_BYTE * self.total_bytes:
                     raise swollen(self._path)
-            rows += chunk.rows
-            line_numbers += chunk.line_numbers
+            sample.add(chunk)
             progress.advance(self.position - position)
             position = self.position
         self.close()
@@ -305,6 +309,7 @@ class TableReader:
             padded=self.padded,
             shortest=self._shortest,
             rejected=self.rejected,
+            left_out=self.accepted - len(rows),
             remark=self._remark_of_all(),
             format=self.format,
             encoding=self.encoding,
@@ -426,6 +431,48 @@ class TableReader:
         self._rejects.close(
             kind, error, trace, is_whole=self._read_to_its_end and not self.rejected
         )
+
+
+class _Sample:
+    """The rows of a table that stay in memory: all, or an even sample of many.
+
+    Args:
+        most: number of rows, of `_SAMPLED_CHARACTERS` each; None for all.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self.rows: list[tuple[str, ...]] = []
+        self.line_numbers: list[int] = []
+        self._most, self._characters, self._share = most, 0, 2**64
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the chosen rows of a chunk; with too many, half of all are dropped."""
+        if self._most is None:
+            self.rows += chunk.rows
+            self.line_numbers += chunk.line_numbers
+            return
+        self._keep(chunk.rows, chunk.line_numbers)
+        while len(self.rows) > self._most or (
+            self._characters > self._most * _SAMPLED_CHARACTERS and len(self.rows) > 1
+        ):
+            self._share //= 2
+            rows, line_numbers = self.rows[:], self.line_numbers[:]
+            self.rows.clear()
+            self.line_numbers.clear()
+            self._characters = 0
+            self._keep(rows, line_numbers)
+
+    def _keep(self, rows: Sequence[tuple[str, ...]], line_numbers: Sequence[int]) -> None:
+        import numpy as np
+
+        from bertcnn.data.hashing import splitmix64
+
+        order = splitmix64(np.array(line_numbers, np.uint64))
+        for row, line, place in zip(rows, line_numbers, order.tolist(), strict=True):
+            if place < self._share:
+                self.rows.append(row)
+                self.line_numbers.append(line)
+                self._characters += _size(row)
 
 
 def _size(row: Sequence[str]) -> int:

@@ -129,6 +129,7 @@ class TrainedModel:
             strange: the texts of `known.outside.strange`.
             progress: reports how well the confidence is calibrated.
         """
+        progress.stage("calibrating and measuring", 0)
         result, labels = outcome.result, identity.labels
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
         judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
@@ -220,6 +221,7 @@ class TrainedModel:
         Thresholds of float32 are not quite those of int8. On validation rows that the model has
         learned from in the end, what it answered before counts.
         """
+        progress.stage("choosing thresholds", 0)
         known, examined, seed = self.known, self.examined, bundle.config.seed
         if examined is None:
             answers = valid.logits if self.unlearned is None else self.unlearned

@@ -605,3 +605,28 @@ def test_rows_with_several_labels_are_judged_label_by_label(tmp_path, minilm_fol
     assert "software" in fixed[5]["suggested_label"]
     assert "billing" not in fixed[5]["suggested_label"]
     assert "Hardware" not in fixed[20]["suggested_label"]
+
+
+def test_of_a_file_of_many_rows_a_sample_is_examined_and_fix_keeps_the_others(
+    look, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("bertcnn.doctor.dataset.MOST_ROWS", 60)
+    report = look(healthy(), fix=tmp_path / "fixed.csv")
+    assert (report.facts["rows"], len(report.lines)) == (90, report.facts["examined"])
+    assert 30 <= report.facts["examined"] <= 60
+    left_out = 90 - report.facts["examined"]
+    assert report.skipped[0].startswith(f"{left_out} of 90 rows")
+    fixed = read_table(tmp_path / "fixed.csv")
+    assert [row[:3] for row in fixed.rows] == [tuple(row) for row in healthy()]
+    assert fixed.column("finding").count("not examined") == left_out
+
+
+def test_an_even_sample_of_a_table_is_kept_in_the_order_of_its_rows(tmp_path):
+    path = write(tmp_path / "in.csv", [[str(row), "text", "a"] for row in range(20_000)])
+    with open_table(path) as reader:
+        table = reader.whole(most=3000)
+    chosen = [int(row[0]) for row in table.rows]
+    assert table.line_numbers == [row + 2 for row in chosen] == sorted(table.line_numbers)
+    assert 1500 <= len(chosen) <= 3000
+    assert table.left_out == 20_000 - len(chosen)
+    assert sum(row < 10_000 for row in chosen) / len(chosen) == pytest.approx(0.5, abs=0.05)

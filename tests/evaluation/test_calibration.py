@@ -164,3 +164,13 @@ def test_hardly_any_rows_give_figures_too(rows):
 def test_the_interval_ends_at_one():
     figures = compare_calibration(np.full(3, 0.9), np.full(3, 0.9), np.array([True, False, False]))
     assert figures.before_interval[1] == figures.after_interval[1] == 1.0
+
+
+def test_of_very_many_logits_some_rows_are_skipped(monkeypatch):
+    labels = np.random.default_rng(1).integers(0, 50, 3000)
+    logits = np.random.default_rng(0).normal(size=(3000, 50))
+    logits[np.arange(3000), labels] += 2
+    every = fit_temperature(logits, labels)
+    logits[1::2] = np.nan
+    monkeypatch.setattr("bertcnn.evaluation.calibration._MOST_CELLS", 100_000)
+    assert fit_temperature(logits, labels) == pytest.approx(every, rel=0.1)

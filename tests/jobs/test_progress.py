@@ -52,7 +52,7 @@ def test_every_line_of_a_stage_is_understood(read, figures):
 
 @pytest.mark.parametrize("left", ["4 s", "1 min 15 s", "2 h 1 min"])
 def test_the_time_left_is_kept_as_it_is_said(left):
-    line = f"  41%, loss 0.412, 397 rows/s, about {left} left"
+    line = f"  41%, loss 0.412, 397 rows/s, about {left} left of this stage"
     assert read_progress(line, JobProgress("training")) == JobProgress("training", 0.41, left)
 
 

@@ -75,3 +75,12 @@ def test_a_file_of_quotes_that_never_close_takes_linear_time():
     assert time.perf_counter() - started < 20  # 0.5 s; without a limit, many minutes
     assert got == []
     assert len(rejected) == 20_000
+
+
+def test_the_rows_behind_a_quote_that_never_closes_do_not_wait_for_the_end_of_the_file():
+    lines = iter(['"open,x', *["a,b"] * 1_000_000])
+    rejected = []
+    rows = RowReader(lines, Dialect(","), lambda *row: rejected.append(row)).rows(2)
+    assert next(rows) == (2, ("a", "b"))
+    assert rejected == [(1, "a quote that is not closed within 905,668 characters", '"open,x')]
+    assert sum(1 for _ in lines) > 500_000
