@@ -11,6 +11,7 @@ from typing import Any
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.inference.predictor import Predictor, load
+from bertcnn.tables.cells import given_text
 from bertcnn.tables.columns import join_texts
 
 TEXT = "text"  # the column of a model that was trained on texts without a table
@@ -68,7 +69,7 @@ class PyFuncModel:
         columns = getattr(model_input, "columns", None)
         if columns is None:
             cells = [model_input] if isinstance(model_input, str) else list(model_input)
-            return [_cell(cell) for cell in cells]
+            return [given_text(cell) for cell in cells]
         wanted = input_columns(self.predictor.bundle.config.text_columns)
         if wanted[0] not in columns and len(columns) == 1:
             wanted = (columns[0],)
@@ -83,12 +84,7 @@ class PyFuncModel:
 
 
 def _joined(columns: Sequence[Iterable[Any]]) -> list[str]:
-    return [join_texts(map(_cell, row)) for row in zip(*columns, strict=True)]
-
-
-def _cell(value: object) -> str:
-    """A cell as text; pandas has floats and None for missing ones."""
-    return value if isinstance(value, str) else ""
+    return [join_texts(map(given_text, row)) for row in zip(*columns, strict=True)]
 
 
 def _load_pyfunc(data_path: str) -> PyFuncModel:

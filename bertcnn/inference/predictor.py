@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.inference.reasons import reason_in_words
 from bertcnn.settings import DECISIONS, PrecisionTargets
+from bertcnn.tables.cells import is_missing
 from bertcnn.text.cleaning import is_blank
 from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
 
@@ -505,17 +505,12 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     checked = list(texts) if as_python is None else as_python()
     for row, text in enumerate(checked):
         if not isinstance(text, str):
-            missing = (
-                text is None
-                or (isinstance(text, float) and math.isnan(text))
-                or type(text).__name__ in ("NAType", "MaskedConstant")
-            )
             raise SettingsError(
                 f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
                 expected="a string",
                 fix=(
                     "fill or drop missing texts first, for example with table['text'].fillna('')"
-                    if missing
+                    if is_missing(text)
                     else "pass strings"
                 ),
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, load
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.settings import PrecisionTargets
+from bertcnn.tables.cells import given_text
 from bertcnn.tables.columns import join_texts
 
 _MODELS = 2  # that a process keeps
@@ -64,10 +64,10 @@ class BatchScorer:
         Raises:
             BundleError: the model's folder is not a model.
             ColumnError: the batch lacks a text column.
-            SettingsError: the batch is of another kind.
+            SettingsError: the batch is of another kind, or holds bytes that are not UTF-8.
         """
         if isinstance(batch, Mapping):
-            return {**batch, **self._answers([*batch], lambda name: batch[name].tolist())}
+            return {**batch, **self._answers([*batch], lambda name: [*batch[name]])}
         if hasattr(batch, "append_column"):
             return self._to_arrow(batch)
         if hasattr(batch, "assign"):
@@ -81,7 +81,9 @@ class BatchScorer:
     def _to_arrow(self, batch: Any) -> Any:  # noqa: ANN401 - a pyarrow Table or RecordBatch
         import pyarrow
 
-        answers = self._answers(batch.column_names, lambda name: batch.column(name).to_pylist())
+        from bertcnn.tables.parquet import python_values
+
+        answers = self._answers(batch.column_names, lambda name: python_values(batch.column(name)))
         for name, values in answers.items():
             kind = pyarrow.string() if values.dtype == object else pyarrow.float64()
             batch = batch.append_column(name, pyarrow.array(values, kind, from_pandas=True))
@@ -91,8 +93,7 @@ class BatchScorer:
         import pandas as pd
 
         def cells(name: Any) -> list[Any]:  # noqa: ANN401 - any column's name
-            column = batch[name]
-            return column.astype(object).where(column.notna(), None).tolist()
+            return [*batch[name].to_numpy()]
 
         answers = self._answers([*batch.columns], cells)
         kinds = {
@@ -119,7 +120,7 @@ class BatchScorer:
         columns = OutputColumns(
             given, predictor, probabilities=self.probabilities, reasons=self.reasons
         )
-        text_cells = [map(_text, cells(name)) for name in self._texts(predictor, names)]
+        text_cells = [map(given_text, cells(name)) for name in self._texts(predictor, names)]
         texts = [join_texts(row) for row in zip(*text_cells, strict=True)]
         ours = columns.all[len(names) :]
         rows = columns.cells(texts, predictor.answer(texts))
@@ -174,11 +175,6 @@ def _load(model: str, engine: EngineName, targets: str | None) -> Predictor:
 
 
 atexit.register(_load.cache_clear)  # engines are dropped while Python is still whole
-
-
-def _text(cell: Any) -> str:  # noqa: ANN401 - of any column
-    """A cell as text, empty if it is missing."""
-    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
 
 
 def _numbers(cells: np.ndarray) -> np.ndarray:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.errors import TableError
-from bertcnn.tables.cells import MOST_COLUMNS, plain_text, well_formed
+from bertcnn.errors import TableError, one_line
+from bertcnn.tables.cells import MOST_COLUMNS, plain_text
 from bertcnn.tables.delimited import Reject, Row, as_line, long_cell
 from bertcnn.tables.formats import unreadable
+from bertcnn.tables.lines import undecodable
 
 _BATCH_ROWS = 1024
 
@@ -56,6 +57,7 @@ class ParquetSource:
             )
         self.header = tuple(names)
         self.total = self._file.metadata.num_rows
+        self._not_text: dict[int, str] = {}
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every row that can be read, with its number; `reject` hears of the others."""
@@ -64,13 +66,12 @@ class ParquetSource:
         done = 0
         try:
             for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
-                columns = [
-                    [well_formed(plain_text(value)) for value in _values(column)]
-                    for column in _flat(pyarrow.Table.from_batches([batch])).columns
-                ]
+                table = _flat(pyarrow.Table.from_batches([batch]))
+                columns = [list(map(plain_text, python_values(one))) for one in table.columns]
+                self._empty_binary(table, columns)
                 for row in zip(*columns, strict=True):
                     done += 1
-                    fault = long_cell(row)
+                    fault = long_cell(row) or _bytes_in(row)
                     if fault:
                         reject(done, fault, as_line(row))
                     else:
@@ -80,9 +81,21 @@ class ParquetSource:
         except self._errors as error:
             raise unreadable(self._path, "Parquet", error) from None
 
+    def _empty_binary(self, table: Any, columns: list[list[str]]) -> None:  # noqa: ANN401
+        """Leave columns of bytes empty that hold something else than text, such as images."""
+        for place, (kind, cells) in enumerate(zip(table.schema.types, columns, strict=True)):
+            if "binary" not in str(kind):
+                continue
+            if place in self._not_text or sum(map(undecodable, cells)) > len(cells) / 2:
+                self._not_text[place] = self.header[place]
+                columns[place] = [""] * len(cells)
+
     def closing_remark(self) -> str:
-        """Nothing."""
-        return ""
+        """Which columns are left empty."""
+        if not self._not_text:
+            return ""
+        shown = ", ".join(one_line(name, 40) for name in self._not_text.values())
+        return f"bytes that are no text are left empty in {str(self._path)!r}: column {shown}"
 
 
 def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
@@ -92,7 +105,13 @@ def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
     return table
 
 
-def _values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
+def _bytes_in(row: tuple[str, ...]) -> str:
+    """Why a row with bytes that are no text cannot be read; "" for others."""
+    return "bytes that are not text in UTF-8" if any(map(undecodable, row)) else ""
+
+
+def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
+    """The values of a column, for `plain_text`."""
     # 32 bits, whose shortest text as 64 bits has digits that nobody wrote
     if str(column.type) == "float":
         return [

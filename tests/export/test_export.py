@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino as ov
+import pandas as pd
 import pytest
 
 import bertcnn
@@ -27,6 +28,7 @@ from bertcnn.errors import (
     SettingsError,
 )
 from bertcnn.export.export import check_export, export_model
+from bertcnn.export.mlflow_model import PyFuncModel
 from bertcnn.export.parity import BOUND, CLEAR, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
 from bertcnn.inference.openvino_graph import classifier_graph, serialized
@@ -443,6 +445,12 @@ answers = model.predict(table, params={"probabilities": True})
 print(json.dumps({"rows": json.loads(answers.to_json(orient="records")),
                   "keras": "keras" in sys.modules}))
 """
+
+
+def test_mlflow_takes_cells_that_are_not_strings():
+    model = PyFuncModel(bertcnn.load(Path(__file__).parents[1] / "golden" / "saved" / "model"))
+    table = pd.DataFrame({"text": [404, None, float("nan"), "my router"]}, dtype=object)
+    assert model.predict(table).equals(model.predict(["404", "", "", "my router"]))
 
 
 def test_mlflow_loads_it_and_gives_the_models_answers(exported, encoder_folder):

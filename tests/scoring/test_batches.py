@@ -100,8 +100,35 @@ def test_missing_cells_are_blank():
     for kind in (object, "string"):
         frame = pd.DataFrame({"text": pd.Series(cells, dtype=kind)})
         assert [*scorer(frame)["decision"].iloc[1:]] == ["review:empty"] * 4
-    answered = scorer({"text": np.array(cells[:3], object)})
-    assert [*answered["decision"][1:]] == ["review:empty"] * 2
+    answered = scorer({"text": np.array(cells, object)})
+    assert [*answered["decision"][1:]] == ["review:empty"] * 4
+    for missing in (np.array([np.nan], np.float32), np.array(["NaT"], "M8[ns]")):
+        for batch in ({"text": missing}, pd.DataFrame({"text": missing})):
+            assert [*scorer(batch)["decision"]] == ["review:empty"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (np.array([0.1], np.float32), "0.1"),
+        (np.array(["2024-01-05T10"], "M8[ns]"), "2024-01-05 10:00:00"),
+        (np.array([b"my router is off"], object), "my router is off"),
+    ],
+)
+def test_cells_of_any_type_are_read_as_in_a_file(cells, text):
+    scorer = BatchScorer(MODEL, "text", probabilities=True)
+    expected = [*scorer({"text": np.array([text], object)}).values()][1:]
+    for batch in ({"text": cells}, pd.DataFrame({"text": cells}), pa.table({"text": cells})):
+        answered = scorer(batch)
+        names = getattr(answered, "column_names", None) or [*answered]
+        assert [[*map(str, answered[name])] for name in names[1:]] == [
+            [*map(str, column)] for column in expected
+        ]
+
+
+def test_bytes_that_are_not_utf_8_are_refused():
+    with pytest.raises(SettingsError, match="bytes are not UTF-8"):
+        BatchScorer(MODEL, "text")({"text": np.array([b"\xff"], object)})
 
 
 def test_all_copies_and_threads_of_a_process_load_the_model_once(monkeypatch):

@@ -75,11 +75,11 @@ def test_squad_2_is_read_without_its_plausible_answers(tmp_path):
             r"not at its start 4; found there: 'red ",
         ),
         (
-            {"question": WHICH, "answers": [answer("red", "4")]},
-            r"whose start is '4'; .* whole number",
+            {"question": WHICH, "answers": [answer("red", "4th")]},
+            r"whose start is '4th'; .* whole number",
         ),
         ({"question": WHICH, "answers": [answer("red", True)]}, r"whose start is 'True'"),
-        ({"question": WHICH, "answers": [answer("red", 4.0)]}, r"whose start is '4.0'"),
+        ({"question": WHICH, "answers": [answer("red", 4.5)]}, r"whose start is '4.5'"),
         ({"question": " ", "answers": []}, r"whose question is ' '"),
         ({"question": 5, "answers": []}, r"whose question is '5'"),
         ({"answers": []}, r"cannot be read \(KeyError: 'question'\); .* form of SQuAD"),
@@ -120,6 +120,14 @@ def test_json_that_cannot_be_read_is_refused(tmp_path):
     for name in ("broken.json", "latin.json", "deep.json", "missing.json"):
         with pytest.raises(TableError, match=rf"{name} cannot be read .* form of SQuAD"):
             read_questions(tmp_path / name)
+
+
+@pytest.mark.parametrize("start", [4, 4.0, "4", "4.0"])
+def test_a_start_is_a_whole_number_in_any_spelling(tmp_path, start):
+    expected = [Question(WHICH, CONTEXT, ("red",), (4,))]
+    assert read_questions(write_jsonl(tmp_path, row(start=start))) == expected
+    entry = {"question": WHICH, "answers": [answer("red", start)]}
+    assert read_questions(write_json(tmp_path, squad(entry))) == expected
 
 
 def test_json_lines_are_read(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -14,13 +13,13 @@ import numpy as np
 
 from bertcnn.errors import ColumnError, TableError, one_line
 from bertcnn.storage.files import read_text
+from bertcnn.tables.cells import whole_number
 from bertcnn.tables.column_names import find_name
 from bertcnn.tables.tables import list_columns, open_table
 from bertcnn.text.cleaning import is_blank
 
 _COLUMNS = ("question", "context", "answer")
 _OPTIONAL = ("start", "id", "ticket_id")
-_WHOLE_NUMBER = re.compile("-?[0-9]{1,15}")
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def _from_table(place: Path) -> list[Question]:
     for number, row in enumerate(rows, 1):
         cells = {name: row[column] for name, column in at.items()}
         start = cells.get("start", "").strip()
-        spans = [(cells["answer"], int(start) if _WHOLE_NUMBER.fullmatch(start) else start or None)]
+        spans = [(cells["answer"], start or None)]
         texts, identity = (cells["question"], cells["context"]), cells.get("id")
         where = f"row {number} of {place}"
         questions.append(_checked(where, texts, spans, identity or cells.get("ticket_id", "")))
@@ -176,10 +175,11 @@ def _checked(
                 expected="a question and the text that it is about",
                 fix="complete the row or remove it",
             )
+    numbers = [(answer, start, whole_number(start)) for answer, start in spans]
     found = [
-        (answer, _start(where, texts[1], answer, start))
-        for answer, start in spans
-        if isinstance(start, str) or not is_blank(answer)
+        (answer, _start(where, texts[1], answer, start if number is None else number))
+        for answer, start, number in numbers
+        if (isinstance(start, str) and number is None) or not is_blank(answer)
     ]
     answers, starts = tuple(answer for answer, _ in found), tuple(start for _, start in found)
     return Question(*texts, answers, starts, identity)
