@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 
 from bertcnn.databases.database import Column, Rows, one_select, refused
@@ -64,7 +65,7 @@ class SQLite:
         with self._reading() as connection:
             found = connection.execute(f"SELECT {wanted} FROM ({one_select(query)}\n){limit}")
             while batch := found.fetchmany(_BATCH_ROWS):
-                if key is not None:
+                if key is not None and bytes in set(map(type, chain.from_iterable(batch))):
                     _check_no_blob(columns, batch)
                 yield [
                     (
@@ -100,6 +101,8 @@ class SQLite:
                 expected="a name without a schema, which SQLite does not have",
                 fix="name the table alone",
             )
+        if rehearse and spool.rows:  # the spool has compared the ids
+            return
         table = f"target.{quoted(target.table.table)}"
         connection = spool.connection
         with self._explained(f"the table {target.table} cannot be written"):
