@@ -25,11 +25,13 @@ from bertcnn.serving.logs import log
 from bertcnn.serving.models import ServedModel
 from bertcnn.serving.options import ServeOptions
 from bertcnn.serving.service import Service
+from bertcnn.serving.supervise import STOPS
 from bertcnn.serving.token import read_token
 
 READY: Final = b"ready\n"  # sent to the parent
 _BACKLOG: Final = 2048  # connections that are not yet accepted
 _REST: Final = 0.5  # seconds after the last connection was accepted, to read its request
+_MOMENT: Final = 0.02  # seconds, until uvicorn listens
 _PATIENCE: Final = 30  # seconds for the last answers
 _SWITCH: Final = 0.0005  # seconds after which threads take turns, or a refusal would wait for them
 
@@ -175,6 +177,8 @@ class _Control:
         uvicorn alone would close connections that it has accepted and not yet read.
         """
         log("stopping", drain=drain)
+        while not self._server.started:
+            await asyncio.sleep(_MOMENT)
         await asyncio.sleep(drain)
         for accepting in self._server.servers:
             accepting.close()
@@ -204,3 +208,4 @@ def _heed_signals(control: _Control, drain: float, parent: socket.socket) -> Non
     loop.add_signal_handler(signal.SIGTERM, control.stop, drain)
     loop.add_signal_handler(signal.SIGINT, control.stop, 0)
     loop.add_signal_handler(signal.SIGHUP, control.reload)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from types import FrameType
 from typing import Final
@@ -25,6 +26,7 @@ from bertcnn.errors import BertCNNError, SettingsError, missing_package
 from bertcnn.serving.logs import log, start_logging
 from bertcnn.serving.options import ServeOptions
 
+STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _READY: Final = b"ready\n"
 _QUEUE: Final = 2048  # connections that are not yet accepted
 _LONGEST_PAUSE: Final = 10.0  # seconds between two starts that fail
@@ -116,10 +118,10 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._forward)
         pause = _FIRST_PAUSE
-        while not self._stopping:
+        while True:
             code = self._run_worker()
-            if self._stopping:
-                return
+            if self._stopping and (self._is_closed or not self._was_ready):
+                return  # otherwise connections wait that only another worker can answer
             if not self._was_ready:
                 raise self._refusal or BertCNNError(
                     f"the worker process, which ended with code {code} before it answered",
@@ -130,7 +132,9 @@ class Supervisor:
             if self._is_ready:
                 pause = _FIRST_PAUSE
             else:  # such as a model that was damaged meanwhile
-                time.sleep(pause)
+                until = time.monotonic() + pause
+                while not self._stopping and time.monotonic() < until:
+                    time.sleep(_FIRST_PAUSE)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _run_worker(self) -> int:
@@ -141,26 +145,35 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             handles = self._listener.fileno(), theirs.fileno()
-            if self._stopping:  # the listener may be closed
-                return 0
-            self._worker = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "bertcnn.serving"),
-                    *map(str, handles),
-                    options.model_dump_json(),
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=handles,
-                env=_ALLOCATOR | _PRODUCTS | os.environ,
-            )
+            # one that replaces another heeds signals once it answers, see `run`
+            with _blocked(STOPS if self._was_ready else ()):
+                if self._is_closed:
+                    return 0
+                self._worker = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "bertcnn.serving"),
+                        *map(str, handles),
+                        options.model_dump_json(),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=handles,
+                    env=_ALLOCATOR | _PRODUCTS | os.environ,
+                )
             theirs.close()
             listening = threading.Thread(target=self._listen, args=(ours,), daemon=True)
             listening.start()
             if self._stopping:  # the signal came before there was a worker
+                self._listener.close()
                 self._worker.terminate()
             code = self._worker.wait()
+            self._worker = None
             listening.join()
         return code
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether no further worker can be given the socket."""
+        return self._listener.fileno() < 0
 
     def _listen(self, worker: socket.socket) -> None:
         """Notice what a worker says, until it ends."""
@@ -181,8 +194,19 @@ class Supervisor:
     def _forward(self, number: int, _: FrameType | None) -> None:
         if number != signal.SIGHUP:
             self._stopping = True
-            self._listener.close()  # only the worker accepts, and for as long as it likes
+            if self._worker is not None or number == signal.SIGINT:
+                self._listener.close()  # only the worker accepts, and for as long as it likes
         elif not self._is_ready:  # it loads the models anyway
             return
         if self._worker is not None:
             self._worker.send_signal(number)
+
+
+@contextmanager
+def _blocked(numbers: Iterable[signal.Signals]) -> Iterator[None]:
+    """Signals that wait, also in processes that are started meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

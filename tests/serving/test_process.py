@@ -150,6 +150,17 @@ def test_a_stop_answers_what_comes_until_nobody_sends_more(model, tmp_path):
         assert [event["event"] for event in server.events()][-2:] == ["stopping", "stopped"]
 
 
+def test_a_stop_while_a_worker_restarts_answers_those_who_wait(model, tmp_path):
+    with serving(tmp_path, model, "--drain", 0.5) as server:
+        os.kill(server.worker(), signal.SIGKILL)
+        server.event("worker died")
+        waiting = server.connection()
+        waiting.request("POST", "/classify", '{"texts": ["my router"]}')
+        server.process.send_signal(signal.SIGTERM)
+        assert waiting.getresponse().status == 200
+        assert server.process.wait(30) == 0
+
+
 def test_a_token_is_needed_where_there_is_one(model, tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     arguments = (model, "--host", "0.0.0.0", "--token-file", tmp_path / "token", "--log-requests")
