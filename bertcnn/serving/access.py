@@ -72,13 +72,15 @@ class Access:
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
+        # uvicorn leaves the body of an answer to HEAD out
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             self._check(scope)
-            await self._app(scope, receive, noted)
+            await self._app(inner, receive, noted)
         except RequestError as error:
             await _refuse(noted, error)
         finally:
-            self._note(scope, status, time.perf_counter() - began)
+            self._note(inner, status, time.perf_counter() - began)
 
     def _check(self, scope: Scope) -> None:
         """Refuse a request that may not ask, or for whose texts there is no room.

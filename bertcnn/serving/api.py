@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bertcnn.errors import BertCNNError
-from bertcnn.serving.bodies import complaint, to_json
+from bertcnn.serving import conventions
+from bertcnn.serving.bodies import Body, to_json
 from bertcnn.serving.conventions import (
+    AnswerOptions,
+    Asked,
     InvocationBody,
     PredictionBody,
+    is_csv,
+    read_csv,
     read_invocation,
     read_prediction,
 )
@@ -34,30 +40,24 @@ from bertcnn.serving.open_inference import (
 from bertcnn.serving.problems import RequestError
 from bertcnn.serving.service import Service
 
+_MLFLOW_CODES: Final = {429: "REQUEST_LIMIT_EXCEEDED", 500: "INTERNAL_ERROR"}
 
-class ClassifyRequest(BaseModel):
+
+class ClassifyRequest(AnswerOptions):
     """The body of `POST /classify`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    texts: list[str]
+    texts: Annotated[list[str], Field(fail_fast=True)]
     model: Annotated[str | None, Field(description="name; the first by default")] = None
-    because: Annotated[bool, Field(description="give the phrases that moved the answer")] = True
-    probabilities: Annotated[bool, Field(description="give every label's probability")] = False
-    auto_precision: Annotated[
-        float | str | None,
-        Field(description='share of automatic answers that have to be right: 0.95 or "0.9,a=0.99"'),
-    ] = None
 
 
-class LoadParameters(BaseModel):
+class LoadParameters(Body):
     """How a model is loaded again."""
 
     path: Annotated[str | None, Field(description="folder; by default the one it came from")] = None
     other_labels: Annotated[bool, Field(description="allow another set of labels")] = False
 
 
-class LoadRequest(BaseModel):
+class LoadRequest(Body):
     """The body of `POST /v2/repository/models/NAME/load`; it may be empty."""
 
     parameters: LoadParameters = LoadParameters()
@@ -124,10 +124,7 @@ def _add_own_routes(app: FastAPI, service: Service) -> None:
     @app.post("/classify", openapi_extra=body_of(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts: label, confidence, decision and reason of each."""
-        try:
-            asked = ClassifyRequest.model_validate_json(await service.read_body(request))
-        except ValidationError as error:
-            raise complaint(error) from None
+        asked = ClassifyRequest.read(await service.read_body(request))
         model, answers = await service.answer(
             request, asked.texts, model=asked.model, auto_precision=asked.auto_precision
         )
@@ -183,7 +180,8 @@ def _add_open_inference(app: FastAPI, service: Service) -> None:
     async def model(name: str, version: str | None = None) -> Response:
         """Open Inference: a model, its input and its outputs."""
         served = service.models.get(name, version)
-        return json_response(metadata(name, served.version, served.predictor.hierarchy.names))
+        labels, columns = served.predictor.hierarchy.names, service.columns(served)
+        return json_response(metadata(name, served.version, labels, columns))
 
     @app.get("/v2/models/{name}/versions/{version}/ready")
     @app.get("/v2/models/{name}/ready")
@@ -200,15 +198,17 @@ def _add_open_inference(app: FastAPI, service: Service) -> None:
     @app.post("/v2/models/{name}/infer", openapi_extra=described)
     async def infer(request: Request, name: str, version: str | None = None) -> Response:
         """Open Inference: classify texts, as JSON or as binary tensors."""
-        asked = read_request(await service.read_body(request), request.headers.get(HEADER_LENGTH))
+        columns = service.columns(service.models.get(name, version))
+        body = await service.read_body(request)
+        asked = read_request(body, request.headers.get(HEADER_LENGTH), columns)
         served, answers = await service.answer(
             request, asked.texts, model=name, version=version, auto_precision=asked.auto_precision
         )
-        body, header_length = write_response(asked, answers, name, served.version)
+        answer, header_length = write_response(asked, answers, name, served.version)
         if header_length is None:
-            return Response(body, media_type="application/json")
+            return Response(answer, media_type="application/json")
         headers = {"Inference-Header-Content-Length": str(header_length)}
-        return Response(body, headers=headers, media_type="application/octet-stream")
+        return Response(answer, headers=headers, media_type="application/octet-stream")
 
 
 def _add_repository(app: FastAPI, service: Service) -> None:
@@ -231,38 +231,51 @@ def _add_repository(app: FastAPI, service: Service) -> None:
         It is verified and computes every shape once; then it takes over at once. One that is
         refused changes nothing.
         """
-        try:
-            body = await service.read_body(request)
-            asked = LoadRequest.model_validate_json(body or b"{}").parameters
-        except ValidationError as error:
-            raise complaint(error) from None
+        asked = LoadRequest.read(await service.read_body(request) or b"{}").parameters
         service.check_place(asked.path)
         model = await service.load(name, asked.path, other_labels=asked.other_labels)
         return json_response(_described(model))
 
 
 def _add_conventions(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/models/{name}:predict", openapi_extra=body_of(PredictionBody))
-    async def predict(request: Request, name: str) -> Response:
-        """KServe v1, TensorFlow Serving and Vertex AI: {"instances": [...]}."""
-        texts = read_prediction(await service.read_body(request))
-        _, answers = await service.answer(request, texts, model=name)
-        return json_response({"predictions": [answer.as_json() for answer in answers]})
+    described = body_of(PredictionBody)
 
+    @app.post("/v1/models/{name}/versions/{version}:predict", openapi_extra=described)
+    @app.post("/v1/models/{name}:predict", openapi_extra=described)
+    async def predict(request: Request, name: str, version: str | None = None) -> Response:
+        """KServe v1, TensorFlow Serving and Vertex AI: {"instances": [...]} or {"inputs": ...}."""
+        columns = service.columns(service.models.get(name, version))
+        asked = read_prediction(await service.read_body(request), columns)
+        return await _answered(service, request, asked, name, version)
+
+    @app.get("/v1/models/{name}/versions/{version}")
     @app.get("/v1/models/{name}")
-    async def status(name: str) -> Response:
+    async def status(name: str, version: str | None = None) -> Response:
         """KServe v1 and TensorFlow Serving: whether a model answers."""
-        version = service.models.get(name).version
+        version = service.models.get(name, version).version
         state = {"version": version, "state": "AVAILABLE", "status": {"error_code": "OK"}}
         answer = {"name": name, "ready": service.is_ready, "model_version_status": [state]}
         return json_response(answer)
 
+    @app.get("/v1/models/{name}/versions/{version}/metadata")
+    @app.get("/v1/models/{name}/metadata")
+    async def described_model(name: str, version: str | None = None) -> Response:
+        """TensorFlow Serving: a model's inputs and outputs."""
+        served = service.models.get(name, version)
+        columns = service.columns(served)
+        return json_response(conventions.metadata(name, served.version, columns))
+
     @app.post("/invocations", openapi_extra=body_of(InvocationBody))
     async def invocations(request: Request) -> Response:
-        """MLflow and SageMaker: {"inputs": [...]}, or a data frame with a column of texts."""
-        texts = read_invocation(await service.read_body(request))
-        _, answers = await service.answer(request, texts)
-        return json_response({"predictions": [answer.as_json() for answer in answers]})
+        """MLflow and SageMaker: {"inputs": [...]}, a data frame with columns of texts, or CSV."""
+        columns = service.columns(service.models.get())
+        kind = request.headers.get("content-type", "")
+        body = await service.read_body(request)
+        if is_csv(kind):
+            asked = Asked(await asyncio.to_thread(read_csv, body, kind, columns))
+        else:
+            asked = read_invocation(body, columns)
+        return await _answered(service, request, asked)
 
     @app.get("/ping")
     async def ping() -> Response:
@@ -270,13 +283,32 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
         return json_response({"ready": service.is_ready}, 200 if service.is_ready else 503)
 
 
+async def _answered(
+    service: Service,
+    request: Request,
+    asked: Asked,
+    model: str | None = None,
+    version: str | None = None,
+) -> Response:
+    """The answers to texts as the convention has them."""
+    precision = asked.options.auto_precision
+    _, answers = await service.answer(
+        request, asked.texts, model=model, version=version, auto_precision=precision
+    )
+    return json_response(asked.answers(answers))
+
+
 # === Errors ===
 
 
-async def _answer_error(_: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
+    status, headers = 400, {}
     if isinstance(error, RequestError):
-        return json_response({"error": str(error)}, error.status, error.headers)
-    return json_response({"error": str(error)}, 400)
+        status, headers = error.status, error.headers
+    body = {"error": str(error)}
+    if request.url.path == "/invocations":  # MLflow's form
+        body = {"error_code": _MLFLOW_CODES.get(status, "BAD_REQUEST"), "message": str(error)}
+    return json_response(body, status, headers)
 
 
 async def _answer_status(request: Request, error: Exception) -> Response:

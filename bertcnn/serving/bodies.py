@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import zlib
+from typing import Any, Final, Self
 
 import pydantic
+import pydantic_core
 
 from bertcnn.errors import one_line
 from bertcnn.serving.problems import RequestError
 
 _ANY: Final = pydantic.TypeAdapter(Any)
+_GZIP_OR_ZLIB: Final = 47  # zlib's "wbits": finds out which of the two it is
+
+
+class Body(pydantic.BaseModel):
+    """A body, or an object in one. Its first unknown key is refused, not all of them in turn."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if isinstance(value, dict) and not value.keys() <= cls.model_fields.keys():
+            unknown = next(key for key in value if key not in cls.model_fields)
+            known = ", ".join(cls.model_fields)
+            raise pydantic_core.PydanticCustomError(
+                "unknown_key",
+                "{unknown} is none of: {known}",
+                {"unknown": one_line(unknown), "known": known},
+            )
+        return value
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """The body in these bytes.
+
+        Raises:
+            RequestError: it has another form.
+        """
+        value = from_json(body)
+        try:
+            return cls.model_validate(value)
+        except pydantic.ValidationError as error:
+            raise _complaint(error) from None
 
 
 def to_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -24,22 +59,65 @@ def from_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
         RequestError: it is not JSON.
     """
     try:
-        return _ANY.validate_json(body)
-    except pydantic.ValidationError as error:
-        raise complaint(error) from None
+        return pydantic_core.from_json(body, cache_strings="none")  # few strings are repeated
+    except ValueError as error:
+        raise refused(f"a body that is not JSON ({error})", "a JSON object") from None
 
 
-def complaint(error: pydantic.ValidationError) -> RequestError:
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """A body without the compression that `Content-Encoding` names.
+
+    Args:
+        body: the bytes that were sent.
+        encoding: identity, gzip or deflate.
+        most: bytes of the result.
+
+    Raises:
+        RequestError: another compression, a body that is damaged, or a result that is too large.
+
+    Example:
+        >>> decompressed(zlib.compress(b"hello"), "deflate", 100)
+        b'hello'
+    """
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise RequestError(
+            415,
+            f"a body in the compression {one_line(encoding)}",
+            expected="gzip, deflate or none",
+            fix="send it in one of them",
+        )
+    stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+    try:
+        found = stream.decompress(body, most + 1)
+    except zlib.error:
+        raise refused(f"a body that is not {encoding}", "what Content-Encoding says") from None
+    if len(found) > most:
+        raise too_large(f"a body of more than {most:,} bytes", "fewer, decompressed")
+    if not stream.eof or stream.unused_data:
+        raise refused(f"{encoding} that is cut off, or has more behind it", "one whole stream")
+    return found
+
+
+def _complaint(error: pydantic.ValidationError) -> RequestError:
     """The first thing that is wrong with a body."""
     finding = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, finding["loc"]))
-    message = finding["msg"]
-    if finding["type"] == "json_invalid":
-        return refused(f"a body that is not JSON ({message})", "a JSON object")
-    expected = message[0].lower() + message[1:]
+    expected = finding["msg"][0].lower() + finding["msg"][1:]
     return refused(f"a body whose {one_line(where) if where else 'value'} is wrong", expected)
 
 
 def refused(given: str, expected: str) -> RequestError:
     """A body that is not what the route takes."""
     return RequestError(400, given, expected=expected, fix="correct it; GET /docs shows each route")
+
+
+def too_large(given: str, expected: str) -> RequestError:
+    """A request with more than the service takes."""
+    return RequestError(
+        413,
+        given,
+        expected=expected,
+        fix="split it into several requests, or score a file with bertcnn score",
+    )

@@ -1,88 +1,212 @@
-"""Bodies of other model servers: KServe v1, TensorFlow Serving, Vertex AI, MLflow, SageMaker."""
+"""Bodies of other model servers: KServe v1, TensorFlow Serving, Vertex AI, MLflow, SageMaker.
+
+Each form is understood or refused. Sources: "RESTful API" of TensorFlow Serving, "Get online
+inferences" of Vertex AI, and "Local Inference Server Specification" of MLflow.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import tempfile
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from bertcnn.errors import one_line
-from bertcnn.serving.bodies import from_json, refused
+from bertcnn.errors import BertCNNError, one_line
+from bertcnn.inference.answers import Prediction
+from bertcnn.serving.bodies import Body, refused
+from bertcnn.serving.texts import TextColumns, check_number
+from bertcnn.tables.tables import read_table
 
-
-class PredictionBody(BaseModel):
-    """The body of `POST /v1/models/NAME:predict`, for its documentation."""
-
-    instances: list[str | dict[str, str]]
-
-
-class DataFrame(BaseModel):
-    """A data frame with one column of texts, by rows."""
-
-    columns: list[str] = []
-    data: list[tuple[str]]
+_SIGNATURE: Final = "serving_default"
+_OUTPUTS: Final = {"label": "DT_STRING", "confidence": "DT_FLOAT", "decision": "DT_STRING"}
 
 
-class InvocationBody(BaseModel):
-    """The body of `POST /invocations`, for its documentation; it has one of the four."""
+class AnswerOptions(Body):
+    """`params` of MLflow and `parameters` of Vertex AI."""
 
-    inputs: list[str] | dict[str, list[str]] | None = None
-    instances: list[str | dict[str, str]] | None = None
+    because: Annotated[bool, Field(description="give the phrases that moved the answer")] = True
+    probabilities: Annotated[bool, Field(description="give every label's probability")] = False
+    auto_precision: Annotated[
+        float | str | None,
+        Field(description='share of automatic answers that have to be right: 0.95 or "0.9,a=0.99"'),
+    ] = None
+
+
+class PredictionBody(Body):
+    """The body of `POST /v1/models/NAME:predict`: `instances`, or `inputs` by columns."""
+
+    instances: list[Any] | None = None
+    inputs: list[Any] | dict[str, Any] | None = None
+    parameters: AnswerOptions | None = None
+    signature_name: str | None = None
+
+
+class DataFrame(Body):
+    """A data frame by rows."""
+
+    columns: Annotated[list[str] | None, Field(fail_fast=True)] = None
+    index: Any = None
+    data: Annotated[list[list[Any]], Field(fail_fast=True)]
+
+
+class InvocationBody(Body):
+    """The body of `POST /invocations`; it has one of the first four."""
+
+    inputs: list[Any] | dict[str, Any] | None = None
+    instances: list[Any] | None = None
     dataframe_split: DataFrame | None = None
-    dataframe_records: list[dict[str, str]] | None = None
+    dataframe_records: Annotated[list[dict[str, Any]] | None, Field(fail_fast=True)] = None
+    params: AnswerOptions | None = None
 
 
-def read_prediction(body: bytes) -> list[str]:
-    """The texts of {"instances": [...]}, each a string or an object with one string.
+@dataclass(frozen=True)
+class Asked:
+    """Texts, and how their answers are shown.
+
+    Attributes:
+        texts: to be answered.
+        options: the contents of an answer.
+        by_columns: answers are a list for each part, not an object for each text.
+    """
+
+    texts: list[str]
+    options: AnswerOptions = field(default_factory=AnswerOptions)
+    by_columns: bool = False
+
+    def answers(self, predictions: list[Prediction]) -> dict[str, Any]:
+        """The body of the response."""
+        wanted = self.options
+        rows = [
+            each.as_json(because=wanted.because, probabilities=wanted.probabilities)
+            for each in predictions
+        ]
+        if self.by_columns:
+            names = rows[0] if rows else ()
+            return {"outputs": {name: [row[name] for row in rows] for name in names}}
+        return {"predictions": rows}
+
+
+def read_prediction(body: bytes, columns: TextColumns) -> Asked:
+    """The texts of {"instances": [...]}, or of TensorFlow Serving's {"inputs": ...}.
 
     Raises:
         RequestError: it has another form.
 
     Example:
-        >>> read_prediction(b'{"instances": ["no signal", {"text": "a refund"}]}')
+        >>> body = b'{"instances": ["no signal", ["a refund"]]}'
+        >>> read_prediction(body, TextColumns((), 100)).texts
         ['no signal', 'a refund']
     """
-    return _strings(_object(body, ("instances",))[1], "instances")
+    asked = PredictionBody.read(body)
+    if asked.signature_name not in (None, "", _SIGNATURE):
+        raise refused(f"the signature {one_line(asked.signature_name)}", _SIGNATURE)
+    _one_of(asked, ("instances", "inputs"))
+    options = asked.parameters or AnswerOptions()
+    if asked.instances is not None:
+        return Asked(columns.from_values(asked.instances, "instances"), options)
+    return Asked(_inputs(asked.inputs, columns), options, by_columns=True)
 
 
-def read_invocation(body: bytes) -> list[str]:
+def read_invocation(body: bytes, columns: TextColumns) -> Asked:
     """The texts of `inputs`, `instances`, `dataframe_split` or `dataframe_records`.
 
     Raises:
         RequestError: it has another form.
-
-    Example:
-        >>> read_invocation(b'{"dataframe_split": {"columns": ["text"], "data": [["no signal"]]}}')
-        ['no signal']
     """
-    names = ("inputs", "instances", "dataframe_split", "dataframe_records")
-    name, value = _object(body, names)
-    if name == "dataframe_split":
-        value = value.get("data") if isinstance(value, dict) else None
-    return _strings(value, name)
+    asked = InvocationBody.read(body)
+    name = _one_of(asked, ("inputs", "instances", "dataframe_split", "dataframe_records"))
+    options = asked.params or AnswerOptions()
+    if asked.inputs is not None:
+        texts = _inputs(asked.inputs, columns)
+    elif asked.instances is not None:
+        texts = columns.from_values(asked.instances, name)
+    elif asked.dataframe_split is not None:
+        texts = _split(asked.dataframe_split, columns)
+    else:
+        rows = asked.dataframe_records or []
+        check_number(len(rows), columns.most)
+        texts = columns.from_rows(rows, name, is_table=True)
+    return Asked(texts, options)
 
 
-def _object(body: bytes, names: tuple[str, ...]) -> tuple[str, Any]:
-    """The first of these keys that the body has, and its value."""
-    expected = f"a JSON object with {' or '.join(names)}"
-    value = from_json(body)
-    for name in names:
-        if isinstance(value, dict) and name in value:
-            return name, value[name]
-    raise refused(f"a body without {' or '.join(names)}", expected)
+def _one_of(body: BaseModel, names: tuple[str, ...]) -> str:
+    """The only one of these keys that the body has."""
+    given = [name for name in names if getattr(body, name) is not None]
+    if len(given) != 1:
+        what = (
+            f"a body with {' and '.join(given)}"
+            if given
+            else f"a body without {' or '.join(names)}"
+        )
+        raise refused(what, f"one of {', '.join(names)}")
+    return given[0]
 
 
-def _strings(value: Any, name: str) -> list[str]:  # noqa: ANN401 - any JSON value
-    """One string of each element."""
-    if isinstance(value, dict) and len(value) == 1:  # of a column
-        (value,) = value.values()
-    if not isinstance(value, list):
-        raise refused(f"{name} that are no list", "a list of texts")
-    texts = []
-    for element in value:
-        parts = list(element.values()) if isinstance(element, dict) else element
-        text = parts[0] if isinstance(parts, list) and len(parts) == 1 else parts
-        if not isinstance(text, str):
-            raise refused(f"{one_line(element)} in {name}", "a text, or one column of texts")
-        texts.append(text)
-    return texts
+def _inputs(inputs: list[Any] | dict[str, Any] | None, columns: TextColumns) -> list[str]:
+    if isinstance(inputs, dict):
+        return columns.from_columns(inputs, "inputs")
+    return columns.from_values(inputs, "inputs")
+
+
+def _split(frame: DataFrame, columns: TextColumns) -> list[str]:
+    names = frame.columns
+    if names is None and len(columns.names) == 1:
+        names = [*columns.names]
+    if names is None or len(set(names)) < len(names):
+        raise refused("dataframe_split without a name for each column", "columns, each once")
+    check_number(len(frame.data), columns.most)
+    if any(len(row) != len(names) for row in frame.data):
+        raise refused("rows of dataframe_split with other lengths", f"{len(names)} cells in each")
+    cells = {name: [row[place] for row in frame.data] for place, name in enumerate(names)}
+    return columns.from_columns(cells, "dataframe_split", is_table=True)
+
+
+def is_csv(content_type: str) -> bool:
+    """Whether this header names CSV."""
+    return content_type.partition(";")[0].strip().lower() == "text/csv"
+
+
+def read_csv(body: bytes, content_type: str, columns: TextColumns) -> list[str]:
+    """The texts of CSV with a header, read as `bertcnn score` reads a file.
+
+    Raises:
+        RequestError: it cannot be read, or lacks a column.
+    """
+    header = Message()
+    header["Content-Type"] = content_type
+    encoding = header.get_content_charset() or "utf-8"
+    with tempfile.TemporaryDirectory(prefix="bertcnn-") as folder:
+        file = Path(folder, "body.csv")
+        file.write_bytes(body)
+        try:
+            table = read_table(file, delimiter=",", quote='"', encoding=encoding)
+        except BertCNNError as error:
+            what = error.given.replace(repr(str(file)), "the body")
+            raise refused(f"CSV that cannot be read: {what}", error.expected) from None
+    if table.rejected:
+        raise refused(
+            f"CSV with {table.rejected:,} rows that cannot be read", "rows as long as the header"
+        )
+    cells = {name: table.column(name) for name in table.columns}
+    return columns.from_columns(cells, "CSV", is_table=True)
+
+
+def metadata(name: str, version: str, columns: TextColumns) -> dict[str, Any]:
+    """The answer to TensorFlow Serving's `GET /v1/models/NAME/metadata`."""
+
+    def tensor(name: str, kind: str) -> dict[str, Any]:
+        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+        return {"dtype": kind, "tensor_shape": shape, "name": name}
+
+    signature = {
+        "inputs": {column: tensor(column, "DT_STRING") for column in columns.names},
+        "outputs": {output: tensor(output, kind) for output, kind in _OUTPUTS.items()},
+        "method_name": "tensorflow/serving/predict",
+    }
+    return {
+        "model_spec": {"name": name, "signature_name": "", "version": version},
+        "metadata": {"signature_def": {"signature_def": {_SIGNATURE: signature}}},
+    }

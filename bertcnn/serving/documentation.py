@@ -5,6 +5,7 @@ FastAPI's own page loads them from a content delivery network.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -45,7 +46,13 @@ def add_documentation(app: FastAPI) -> None:
 def _add_file(app: FastAPI, name: str, media_type: str) -> None:
     @app.get(f"{PAGE}/{name}", include_in_schema=False)
     async def file() -> Response:
-        import fastapi_offline
+        headers = {"Cache-Control": "max-age=3600"}
+        return Response(_content(name), media_type=media_type, headers=headers)
 
-        content = resources.files(fastapi_offline).joinpath("static", name).read_bytes()
-        return Response(content, media_type=media_type, headers={"Cache-Control": "max-age=3600"})
+
+@cache
+def _content(name: str) -> bytes:
+    """A file of the package, once for all clients, however slowly they read."""
+    import fastapi_offline
+
+    return resources.files(fastapi_offline).joinpath("static", name).read_bytes()

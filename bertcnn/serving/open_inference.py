@@ -10,49 +10,57 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Annotated, Any, Final
 
 import numpy as np
-import pydantic
+from pydantic import Field
 
 from bertcnn.errors import one_line
 from bertcnn.inference.answers import Prediction
-from bertcnn.serving.bodies import complaint, refused, to_json
+from bertcnn.serving.bodies import Body, refused, to_json
+from bertcnn.serving.texts import TextColumns, check_number, decoded
 
 HEADER_LENGTH: Final = "inference-header-content-length"
-INPUT: Final = "text"
 EXTENSIONS: Final = ("binary_tensor_data", "model_repository")
 _LENGTH = struct.Struct("<I")  # before each string
 
 
-class _Parameters(pydantic.BaseModel):
-    """Of a request, an input or an output; others are passed over."""
+_PLAIN: Final = (None, "str", "np", "pd")  # content types of MLServer whose strings are texts
+_MOST: Final = 64  # inputs, or outputs
+
+
+class _Parameters(Body):
+    """Parameters of a request, an input or an output."""
 
     binary_data: bool | None = None
     binary_data_size: int | None = None
     binary_data_output: bool = False
+    content_type: str | None = None
     auto_precision: float | str | None = None
+    priority: Any = Field(None, description="no meaning here; tritonclient can send it")
+    timeout: Any = Field(None, description="no meaning here; tritonclient can send it")
 
 
-class _Input(pydantic.BaseModel):
+class _Input(Body):
     name: str
-    shape: list[int]
+    shape: Annotated[list[int], Field(fail_fast=True)]
     datatype: str
     data: Any = None
     parameters: _Parameters = _Parameters()
 
 
-class _Output(pydantic.BaseModel):
+class _Output(Body):
     name: str
     parameters: _Parameters = _Parameters()
 
 
-class InferBody(pydantic.BaseModel):
-    """The body of a request, or its first part; parameters that nobody knows are passed over."""
+class InferBody(Body):
+    """The body of a request, or its first part."""
 
     id: str | None = None
-    inputs: list[_Input]
-    outputs: list[_Output] | None = None
+    inputs: Annotated[list[_Input], Field(min_length=1, max_length=_MOST, fail_fast=True)]
+    outputs: Annotated[list[_Output] | None, Field(max_length=_MOST, fail_fast=True)] = None
     parameters: _Parameters = _Parameters()
 
 
@@ -64,7 +72,7 @@ class InferRequest:
         texts: to be answered.
         id: given back with the answer.
         outputs: names of the outputs that are wanted, each with whether in binary form.
-        shape: of the input, which the outputs have too.
+        shape: of each input, which the outputs have too.
         auto_precision: how often automatic answers have to be right.
     """
 
@@ -95,13 +103,17 @@ _OUTPUTS: Final[dict[str, tuple[str, Callable[[Sequence[Prediction]], list[Any]]
 _DEFAULT_OUTPUTS = tuple(name for name in _OUTPUTS if name != "probabilities")
 
 
-def metadata(name: str, version: str, labels: Sequence[str]) -> dict[str, Any]:
+def metadata(
+    name: str, version: str, labels: Sequence[str], columns: TextColumns
+) -> dict[str, Any]:
     """What `GET /v2/models/NAME` answers."""
     return {
         "name": name,
         "versions": [version],
         "platform": "bertcnn",
-        "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
+        "inputs": [
+            {"name": column, "datatype": "BYTES", "shape": [-1]} for column in columns.names
+        ],
         "outputs": [
             {
                 "name": output,
@@ -117,33 +129,43 @@ def metadata(name: str, version: str, labels: Sequence[str]) -> dict[str, Any]:
 # === Requests ===
 
 
-def read_request(body: bytes, header_length: str | None) -> InferRequest:
+def read_request(body: bytes, header_length: str | None, columns: TextColumns) -> InferRequest:
     """The request in a body.
 
     Args:
         body: JSON, or JSON and binary tensors.
         header_length: bytes of the JSON, by the header of this name; None if there is nothing else.
+        columns: what the model takes: one input for each.
 
     Raises:
         RequestError: it is not a request for texts.
     """
     end = len(body) if header_length is None else _end_of_json(header_length, len(body))
-    try:
-        request = InferBody.model_validate_json(body[:end])
-    except pydantic.ValidationError as error:
-        raise complaint(error) from None
-    if len(request.inputs) != 1 or request.inputs[0].name != INPUT:
-        names = ", ".join(given.name for given in request.inputs)
-        raise refused(f"the inputs {one_line(names)}", f"one input, {INPUT!r}")
-    (given,) = request.inputs
-    texts = _texts(given, body[end:])
-    if not _fits(given.shape, len(texts)):
-        raise refused(
-            f"{len(texts):,} texts with the shape {one_line(given.shape)}", "the shape of the data"
-        )
-    return InferRequest(
-        texts, request.id, _wanted(request), given.shape, request.parameters.auto_precision
-    )
+    request = InferBody.read(body[:end])
+    for described in (request, *(request.outputs or ())):
+        _check_plain(described.parameters.content_type)
+    cells: dict[str, list[str]] = {}
+    shape = request.inputs[0].shape
+    for given in request.inputs:
+        if given.name in cells or given.shape != shape:
+            raise refused(
+                f"the input {one_line(given.name)} twice, or inputs of different shapes",
+                "one input of the same shape for each text column",
+            )
+        size = given.parameters.binary_data_size
+        binary = b"" if size is None else body[end : end + max(size, 0)]
+        end += len(binary)
+        cells[given.name] = _texts(given, binary, columns)
+    if end < len(body):
+        raise refused(f"{len(body) - end:,} bytes behind the last tensor", "nothing more")
+    texts = columns.from_columns(cells, "inputs")
+    precision = request.parameters.auto_precision
+    return InferRequest(texts, request.id, _wanted(request), shape, precision)
+
+
+def _check_plain(content_type: str | None) -> None:
+    if content_type not in _PLAIN:
+        raise refused(f"the content type {one_line(content_type)}", "str, or base64 of an input")
 
 
 def _end_of_json(header_length: str, most: int) -> int:
@@ -171,27 +193,38 @@ def _fits(shape: Sequence[int], elements: int) -> bool:
     return size == elements
 
 
-def _texts(given: _Input, binary: bytes) -> list[str]:
-    """The texts of the input, in the order of its elements."""
+def _texts(given: _Input, binary: bytes, columns: TextColumns) -> list[str]:
+    """The texts of an input, in the order of its elements."""
     if given.datatype != "BYTES":
         raise refused(f"an input of the type {one_line(given.datatype)}", "BYTES: strings")
     size = given.parameters.binary_data_size
     if size is not None:
         if size != len(binary):
             raise refused(f"binary_data_size {size:,} of {len(binary):,} bytes", "the same number")
-        return unpacked(binary)
-    flat: list[Any] = []
-    waiting = [given.data]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += reversed(value)
-        else:
-            flat.append(value)
-    for value in flat:
-        if not isinstance(value, str):
-            raise refused(f"{one_line(value)} among the texts", "strings only")
-    return flat
+        if given.data is not None:
+            raise refused("an input with data and binary_data_size", "one of them")
+        values: list[Any] = unpacked(binary)
+    else:
+        values = _flat(given.data)
+    if not _fits(given.shape, len(values)):
+        raise refused(
+            f"{len(values):,} texts with the shape {one_line(given.shape)}", "the shape of the data"
+        )
+    check_number(len(values), columns.most)
+    is_base64 = given.parameters.content_type == "base64"
+    if not is_base64:
+        _check_plain(given.parameters.content_type)
+    return [decoded(value, "the texts", is_base64=is_base64) for value in values]
+
+
+def _flat(data: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
+    """The elements of nested lists."""
+    values = data if isinstance(data, list) else [data]
+    while values and isinstance(values[0], list):
+        if not all(isinstance(value, list) for value in values):
+            raise refused("lists and single elements side by side", "lists of one depth")
+        values = list(chain.from_iterable(values))
+    return values
 
 
 def unpacked(data: bytes) -> list[str]:
@@ -212,7 +245,10 @@ def unpacked(data: bytes) -> list[str]:
         place = start + _LENGTH.unpack_from(data, start - _LENGTH.size)[0]
         if place > len(data):
             raise refused("a BYTES tensor that ends within a string", "as many bytes as its length")
-        texts.append(data[start:place].decode("utf-8", "replace"))
+        try:
+            texts.append(data[start:place].decode("utf-8"))
+        except UnicodeDecodeError:
+            raise refused("a BYTES tensor whose strings are not UTF-8", "UTF-8") from None
     return texts
 
 

@@ -15,11 +15,13 @@ from starlette.requests import ClientDisconnect, Request
 from bertcnn.errors import one_line
 from bertcnn.inference.answers import Prediction
 from bertcnn.serving.batching import Batcher, Work
+from bertcnn.serving.bodies import decompressed, too_large
 from bertcnn.serving.loader import give_back_memory
 from bertcnn.serving.logs import log
 from bertcnn.serving.models import Models, Precision, ServedModel, answering_streams
 from bertcnn.serving.options import ServeOptions
 from bertcnn.serving.problems import RequestError
+from bertcnn.serving.texts import TextColumns, check_number
 
 _PATIENCE: Final = 0.05  # seconds of waiting, after which it is noticed if the client has gone
 _REST: Final = 1.0  # seconds in which the batches end that are being computed
@@ -110,27 +112,31 @@ class Service:
         )
 
     async def read_body(self, request: Request) -> bytes:
-        """The body of a request.
+        """The body of a request, decompressed.
 
         Raises:
-            RequestError: it has too many bytes, is compressed, or its client has gone.
+            RequestError: it has too many bytes, is damaged, or its client has gone.
         """
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError(
-                415, "a compressed body", expected="plain bytes", fix="send it without compression"
-            )
         most, length = self.limits.body_bytes, request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
-            raise _too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
+            raise too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
         body = bytearray()
         try:
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > most:
-                    raise _too_large(f"a body of more than {most:,} bytes", "fewer")
+                    raise too_large(f"a body of more than {most:,} bytes", "fewer")
         except ClientDisconnect:
             raise _gone() from None
-        return bytes(body)
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if encoding == "identity":
+            return bytes(body)
+        return await asyncio.to_thread(decompressed, bytes(body), encoding, most)
+
+    def columns(self, model: ServedModel) -> TextColumns:
+        """The text columns of a model, for reading a request."""
+        names = model.predictor.bundle.config.text_columns
+        return TextColumns(names, self.limits.texts)
 
     async def answer(
         self,
@@ -159,11 +165,10 @@ class Service:
         return served, await self._answers(request, work)
 
     def _check(self, texts: Sequence[str]) -> None:
-        if len(texts) > self.limits.texts:
-            raise _too_large(f"{len(texts):,} texts in a request", f"at most {self.limits.texts:,}")
+        check_number(len(texts), self.limits.texts)
         longest = max(map(len, texts), default=0)
         if longest > self.limits.characters:
-            raise _too_large(
+            raise too_large(
                 f"a text of {longest:,} characters", f"at most {self.limits.characters:,}"
             )
 
@@ -197,13 +202,4 @@ def _gone() -> RequestError:
         "a client that has gone",
         expected="one that waits for its answer",
         fix="send the request again",
-    )
-
-
-def _too_large(given: str, expected: str) -> RequestError:
-    return RequestError(
-        413,
-        given,
-        expected=expected,
-        fix="split it into several requests, or score a file with bertcnn score",
     )

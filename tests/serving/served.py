@@ -34,7 +34,7 @@ class Server:
         response = connection.getresponse()
         data = response.read()
         is_json = response.headers.get_content_type() == "application/json"
-        return response.status, json.loads(data) if is_json else data, response.headers
+        return response.status, json.loads(data) if is_json and data else data, response.headers
 
     def events(self):
         """What was logged."""

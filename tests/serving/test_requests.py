@@ -1,5 +1,6 @@
 """Every route, what it answers, and the one line for each request that is refused."""
 
+import gzip
 import json
 import re
 import struct
@@ -84,7 +85,7 @@ REFUSED = {
     "spelling": (
         b'{"texts": [], "text": 1}',
         400,
-        "a body whose 'text' is wrong; expected extra in",
+        "a body whose value is wrong; expected 'text' is none of: because, probabil",
     ),
     "surrogate": (b'{"texts": ["\\ud800"]}', 400, "a body that is not JSON"),
     "precision": (
@@ -116,13 +117,28 @@ def test_a_request_that_cannot_be_answered_is_told_why(server, why):
     assert "\n" not in answer["error"]
 
 
-def test_other_routes_methods_and_compression_are_refused(server):
+def test_other_routes_and_methods_are_refused(server):
     assert server.ask("/nothing")[:2] == (
         404,
         {"error": "GET /nothing: no such route; GET /docs shows all"},
     )
     assert server.ask("/classify")[0] == 405
-    assert server.ask("/classify", b"x", {"Content-Encoding": "gzip"})[0] == 415
+
+
+def test_compressed_bodies_are_answered(server, predictor):
+    body = gzip.compress(json.dumps({"texts": TEXTS}).encode())
+    status, answer, _ = server.ask("/classify", body, {"Content-Encoding": "gzip"})
+    assert status == 200
+    agree(answer["answers"], shown(predictor, TEXTS))
+    bomb = gzip.compress(bytes(20 << 20))
+    assert server.ask("/classify", bomb, {"Content-Encoding": "gzip"})[0] == 413
+
+
+@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/ping", "/docs"])
+def test_head_is_answered_as_get_without_the_body(server, path):
+    status, body, headers = server.ask(path, method="HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 0
 
 
 def test_pages_of_other_sites_cannot_ask(server):
@@ -243,13 +259,13 @@ def test_open_inference_answers_binary_tensors_as_tritonclient_sends_them(server
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "words"}, "the inputs 'words'; expected one input, 'text'"),
+        ({"name": "words"}, "inputs with 'words'; expected the model's text columns: 'text'"),
         ({"datatype": "FP32"}, "an input of the type 'FP32'"),
         ({"shape": [3]}, "1 texts with the shape '[3]'"),
         ({"shape": [1] * 99 + [2]}, "1 texts with the shape '[1, 1"),
         ({"shape": [-1, -1]}, "1 texts with the shape '[-1, -1]'"),
         ({"shape": [0, 2**70]}, "1 texts with the shape '[0, 1180591620717411303424]'"),
-        ({"data": [1]}, "'1' among the texts"),
+        ({"data": [1]}, "'1' in the texts; expected a text"),
         ({"parameters": {"binary_data_size": 9}}, "binary_data_size 9 of 0 bytes"),
     ],
 )
@@ -300,14 +316,40 @@ def test_a_client_that_breaks_off_its_request_is_no_fault_of_the_server(server):
         ("/v1/models/tiny:predict", {"instances": [{"text": text} for text in TEXTS]}),
         ("/invocations", {"inputs": TEXTS}),
         ("/invocations", {"inputs": {"text": TEXTS}}),
-        ("/invocations", {"dataframe_split": {"columns": ["t"], "data": [[t] for t in TEXTS]}}),
-        ("/invocations", {"dataframe_records": [{"t": text} for text in TEXTS]}),
+        ("/invocations", {"dataframe_split": {"columns": ["text"], "data": [[t] for t in TEXTS]}}),
+        ("/invocations", {"dataframe_records": [{"text": text} for text in TEXTS]}),
     ],
 )
 def test_requests_of_other_servers_are_answered(server, predictor, path, body):
     status, answer, _ = server.ask(path, body)
     assert status == 200
     agree(answer["predictions"], shown(predictor, TEXTS))
+
+
+def test_tensorflow_serving_has_versions_metadata_and_columns(server, predictor):
+    version = predictor.bundle.bundle_id[:12]
+    place = f"/v1/models/tiny/versions/{version}"
+    status, answer, _ = server.ask(f"{place}:predict", {"inputs": TEXTS})
+    assert status == 200
+    rows = shown(predictor, TEXTS)
+    assert answer["outputs"]["label"] == [row["label"] for row in rows]
+    assert set(answer["outputs"]) == set(rows[0])
+    assert server.ask("/v1/models/tiny/versions/1:predict", {"inputs": TEXTS})[0] == 404
+    about = server.ask(f"{place}/metadata")[1]
+    assert about == server.ask("/v1/models/tiny/metadata")[1]
+    signature = about["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert (about["model_spec"]["version"], [*signature["inputs"]]) == (version, ["text"])
+    assert server.ask(place)[1]["model_version_status"][0]["version"] == version
+
+
+def test_mlflow_has_params_and_csv(server, predictor):
+    asked = {"inputs": TEXTS, "params": {"probabilities": True, "because": False}}
+    answer = server.ask("/invocations", asked)[1]
+    agree(answer["predictions"], shown(predictor, TEXTS, probabilities=True, because=False))
+    body = b"id,text\n1,my router is broken\n2,refund the invoice twice\n"
+    status, answer, _ = server.ask("/invocations", body, {"Content-Type": "text/csv"})
+    assert status == 200
+    agree(answer["predictions"], shown(predictor, TEXTS[:2]))
 
 
 def test_health_of_other_servers_is_told(server):
@@ -321,4 +363,4 @@ def test_health_of_other_servers_is_told(server):
 )
 def test_other_bodies_are_refused(server, body):
     status, answer, _ = server.ask("/invocations", body)
-    assert (status, list(answer)) == (400, ["error"])
+    assert (status, answer["error_code"], list(answer)[1:]) == (400, "BAD_REQUEST", ["message"])
