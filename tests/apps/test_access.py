@@ -64,7 +64,7 @@ def made(tmp_path_factory):
 # --- the list of people --------------------------------------------------------------------------
 
 
-def test_a_list_gives_each_person_a_role_and_keeps_their_spelling(tmp_path):
+def test_a_list_gives_each_person_a_role_in_any_spelling(tmp_path):
     (tmp_path / "people.csv").write_text(
         "person,role,team\n Ann@Example.org ,Admin,a\n李,viewer,b\n"
     )
