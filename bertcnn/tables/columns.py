@@ -428,16 +428,17 @@ def _with_id_and_time(
     identifier = next(
         (one for one in rest if _may_be_id(one) and one.filled == one.variety == 1), None
     )
-    times = [one for one in rest if one is not identifier and one.dates > 0.9]
-    time = min(times, key=lambda one: one.rank(TIME_WORDS) is None, default=None)
+    named = {one.name for one in rest if one.rank(TIME_WORDS) is not None}
+    times = [
+        one
+        for one in rest
+        if one is not identifier and one.dates > (0.5 if one.name in named else 0.9)
+    ]
+    time = min(times, key=lambda one: one.name not in named, default=None)
     if identifier is not None:
         reasons["id"] = f"{identifier.name!r} (by its name; no value repeats in the rows looked at)"
     if time is not None:
-        why = (
-            "its values are dates"
-            if time.rank(TIME_WORDS) is None
-            else "by its name; its values are dates"
-        )
+        why = f"{'by its name; ' if time.name in named else ''}its values are dates"
         reasons["time"] = f"{time.name!r} ({why})"
     return ColumnChoice(
         text, label, identifier.name if identifier else None, time.name if time else None, reasons

@@ -454,3 +454,11 @@ def test_the_only_text_named_as_label_or_the_only_label_named_as_text_is_told():
         guess_columns(table, label="text")
     with pytest.raises(ColumnError, match="no column is left for the labels"):
         guess_columns(table, text="label")
+
+
+def test_a_column_named_as_times_may_hold_some_other_cells():
+    def day(rng, number):
+        return "soon" if number % 4 == 0 else date(rng, number)
+
+    for name, found in (("received", "received"), ("remark", None)):
+        assert guess_text_columns(table([name, "text"], day, text)).time == found
