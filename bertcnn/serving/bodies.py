@@ -28,7 +28,7 @@ class Body(pydantic.BaseModel):
             known = ", ".join(cls.model_fields)
             raise pydantic_core.PydanticCustomError(
                 "unknown_key",
-                "{unknown} is none of: {known}",
+                "unknown key",
                 {"unknown": one_line(unknown), "known": known},
             )
         return value
@@ -104,6 +104,10 @@ def _complaint(error: pydantic.ValidationError) -> RequestError:
     """The first thing that is wrong with a body."""
     finding = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, finding["loc"]))
+    if finding["type"] == "unknown_key":
+        found = finding["ctx"]
+        place = one_line(where) if where else "the body"
+        return refused(f"the key {found['unknown']} in {place}", f"one of: {found['known']}")
     expected = finding["msg"][0].lower() + finding["msg"][1:]
     return refused(f"a body whose {one_line(where) if where else 'value'} is wrong", expected)
 

@@ -109,7 +109,7 @@ def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
         (
             PLAIN,
             {"instances": ["a"], "more": 1},
-            "a body whose value is wrong; expected 'more' is n",
+            "the key 'more' in the body; expected one of: inst",
         ),
         (
             PLAIN,
@@ -119,7 +119,7 @@ def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
         (
             PLAIN,
             {"instances": ["a"], "parameters": {"top_k": 3}},
-            "a body whose 'parameters' is wr",
+            "the key 'top_k' in 'parameters'",
         ),
         (PLAIN, {"inputs": "a"}, "a body whose 'inputs"),
     ],
@@ -169,15 +169,15 @@ def test_null_in_a_data_frame_is_a_blank_cell():
         ),
         (
             {"dataframe_split": {"columns": [], "rows": []}},
-            "a body whose 'dataframe_split' is wrong",
+            "the key 'rows' in 'dataframe_split'",
         ),
         (
             {"inputs": ["a"], "params": {"unknown": 1}},
-            "a body whose 'params' is wrong; expected 'unk",
+            "the key 'unknown' in 'params'; expected one of",
         ),
         (
             {"columns": ["text"], "data": [["a"]]},
-            "a body whose value is wrong; expected 'columns' is",
+            "the key 'columns' in the body; expected one of: in",
         ),
     ],
 )
@@ -245,12 +245,12 @@ def test_base64_is_decoded_where_it_is_named():
     [
         ({"parameters": {"content_type": "base64"}}, "'a' in the texts; expected base64 of a text"),
         ({"parameters": {"content_type": "datetime"}}, "the content type 'datetime'; expected str"),
-        ({"parameters": {"shared_memory_region": "x"}}, "a body whose 'inputs.0.parameters' is wr"),
+        ({"parameters": {"shared_memory_region": "x"}}, "the key 'shared_memory_region' in 'inp"),
         (
             {"name": "ticket_id"},
             "inputs with 'ticket_id'; expected the model's text columns: 'text'",
         ),
-        ({"colour": "red"}, "a body whose 'inputs.0' is wrong; expected 'colour' is none of: name"),
+        ({"colour": "red"}, "the key 'colour' in 'inputs.0'; expected one of: name"),
     ],
 )
 def test_other_inputs_are_refused(change, message):

@@ -85,7 +85,7 @@ REFUSED = {
     "spelling": (
         b'{"texts": [], "text": 1}',
         400,
-        "a body whose value is wrong; expected 'text' is none of: because, probabil",
+        "the key 'text' in the body; expected one of: because, probabil",
     ),
     "surrogate": (b'{"texts": ["\\ud800"]}', 400, "a body that is not JSON"),
     "precision": (
