@@ -90,6 +90,10 @@ def test_a_server_scores_every_format_as_the_full_install_does(server, place):
     chain = ["in.csv", "b.xlsx", "c.parquet", "d.jsonl.gz", "e.tsv"]
     for given, out in pairwise(chain):
         run([command, "score", "model", given, out, "--auto-precision", "0.9"], cwd=place)
+    store = f"file://{place}/store/model"
+    run([command, "push", "model", store], cwd=place)
+    assert run([command, "classify", store, "no signal"], cwd=place)
+    assert Path(run([command, "pull", store], cwd=place).strip()).is_dir()
     rows = (place / "e.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 16
     assert rows[1].split("\t")[:2] == ["no signal since monday", "7"]
