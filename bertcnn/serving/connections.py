@@ -7,7 +7,6 @@ client that sends nothing keeps its connection for ever.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -96,8 +95,6 @@ def most_connections(wanted: int) -> int:
 
     The limit of this process is raised if that is allowed.
     """
-    if sys.platform == "win32":
-        return wanted
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
