@@ -59,6 +59,7 @@ Dates = Annotated[
     DateOrder | None,
     typer.Option(
         "--dates",
+        metavar="ORDER",
         help="Order in dates such as 01/02/2025: day-first, month-first or year-first.",
         show_default="guessed from the whole column",
     ),

@@ -575,13 +575,18 @@ def test_a_stop_is_resumable_where_a_shell_script_ignores_ctrl_c(model, tmp_path
     source, target = tmp_path / "in.parquet", tmp_path / "out.csv"
     texts = [f"my router and the red light {row}" for row in range(30_000)]
     pyarrow.parquet.write_table(pyarrow.table({"text": texts}), source)
+
+    def as_a_script_does():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(sent, signal.SIG_DFL)  # the tests may run under nohup
+
     with subprocess.Popen(
         command(model, source, target),
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        preexec_fn=as_a_script_does,
     ) as running:
         wait_for_answers(running, target, 1)
         os.killpg(running.pid, sent)  # as `timeout` does: the process that reads gets it too
