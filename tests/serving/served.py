@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -67,6 +66,8 @@ def serving(folder, *arguments, files=None, **variables):
     """A server that is ready; `files` that its processes may have open."""
 
     def limit():
+        import resource  # not on Windows
+
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
     log = folder / f"log-{time.monotonic_ns()}.jsonl"
