@@ -31,7 +31,7 @@ _WAL = sqlite3.sqlite_version_info >= _WAL_FROM
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_may_have_any_name(tmp_path, name):
-    with open_review(tmp_path / name, version=1).writing() as connection:
+    with open_review(tmp_path / name, version=VERSION).writing() as connection:
         connection.execute(new_row())
     again = open_review(
         str(tmp_path / name), create=False, version=VERSION + 1, migrations={VERSION: lift}

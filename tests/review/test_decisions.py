@@ -110,7 +110,7 @@ def test_what_cannot_be_is_refused_and_the_rest_is_stored(store, encoder_folder)
     assert done.stored == ("1", "8")
     assert set(done.refused) == {"2", "3", "4", "", "k" * 64, "7"}
     assert "the label 'no such label'; expected a label in use" in done.refused["2"]
-    assert "no ticket 99999" in done.refused["3"]
+    assert "no ticket #99999" in done.refused["3"]
     with pytest.raises(RoleError):
         record(store, Person("eve", "viewer"), [])
 

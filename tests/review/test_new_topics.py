@@ -50,7 +50,7 @@ def test_a_topic_has_a_name_tickets_and_examples(store, encoder_folder):
     said = found.lines()
     assert said[0].startswith("1 topic among ")
     assert said[1].startswith(f"{topic.name}: {len(topic.tickets)} tickets on {topic.days} days")
-    assert found.to_json()["topics"][0]["tickets"] == topic.tickets
+    assert found.to_json()["topics"][0]["tickets"] == [f"#{one}" for one in topic.tickets]
 
 
 def test_labelled_erased_and_older_tickets_are_left_out(store, encoder_folder):
