@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -74,9 +74,18 @@ def hub_response(url: str, offset: int = 0) -> Iterator[httpx2.Response]:
         hub_seconds("HF_HUB_DOWNLOAD_TIMEOUT", READ_SECONDS),
         connect=hub_seconds("HF_HUB_ETAG_TIMEOUT", ANSWER_SECONDS),
     )
-    with get_session().stream(
-        "GET", url, headers=headers, timeout=timeout, follow_redirects=True
-    ) as response:
+    with ExitStack() as stack:
+        for may_be_stale in (True, False):
+            try:
+                response = stack.enter_context(
+                    get_session().stream(
+                        "GET", url, headers=headers, timeout=timeout, follow_redirects=True
+                    )
+                )
+                break
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                if not may_be_stale:  # a kept connection that the server closed meanwhile
+                    raise
         hf_raise_for_status(response)
         yield response
 

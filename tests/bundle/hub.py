@@ -18,7 +18,8 @@ class Hub:
         parents: of every commit that was made, the parent that its author named.
         blobs: what was uploaded as a large file, by sha256.
         refuses: the status that every request gets instead of an answer.
-        drops: of the coming answers with a file, after how many bytes each breaks off.
+        drops: of the coming answers with a longer file, after how many bytes each breaks off.
+        hangs_up: how many of the coming requests get no answer, only the end of the connection.
         requests: method and path of all that came.
     """
 
@@ -30,6 +31,7 @@ class Hub:
         self.blobs: dict[str, bytes] = {}
         self.refuses: int | None = None
         self.drops: list[int] = []
+        self.hangs_up = 0
         self.requests: list[str] = []
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self})
@@ -73,7 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append(f"{self.command} {path}")
-        if self.hub.refuses is not None:
+        if self.hub.hangs_up:
+            self.hub.hangs_up -= 1
+            self.close_connection = True
+        elif self.hub.refuses is not None:
             self._send(self.hub.refuses)
         elif path == "/api/repos/create":
             self._create(json.loads(body))
@@ -180,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", commit)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
-        if self.hub.drops:
+        if self.hub.drops and len(data) - start > self.hub.drops[0]:
             self.wfile.write(data[start:][: self.hub.drops.pop(0)])
             self.close_connection = True
         else:

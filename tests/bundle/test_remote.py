@@ -729,6 +729,15 @@ def test_a_connection_that_breaks_is_taken_up_again(first, hub, cache):
     assert same(first, local_folder("hf://org/triage"))
 
 
+def test_a_connection_that_the_hub_closed_meanwhile_is_opened_again(first, hub, cache):
+    push_model(first, "hf://org/triage")
+    hub.hangs_up = 1
+    assert same(first, local_folder("hf://org/triage"))
+    hub.hangs_up = 2
+    with pytest.raises(UnreachableError, match=r"cannot be reached \(RemoteProtocolError\)"):
+        local_folder("hf://org/other")
+
+
 def test_a_damaged_file_on_the_hub_is_named(first, hub, cache):
     push_model(first, "hf://org/triage")
     hub.files("org/triage")["labels.json"] = b"[]"
