@@ -55,6 +55,14 @@ class DetectorInputs:
     words: np.ndarray
     lengths: np.ndarray
 
+    def of(self, rows: np.ndarray) -> DetectorInputs:
+        """Some of the rows, int [chosen], ascending."""
+        place = np.full(len(self.logits), -1)
+        place[rows] = np.arange(len(rows))
+        words = self.words[place[self.words[:, 0]] >= 0]
+        words = np.stack([place[words[:, 0]], words[:, 1]], axis=1)
+        return DetectorInputs(self.logits[rows], self.means[rows], words, self.lengths[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Strangeness:

@@ -63,6 +63,35 @@ class OutsideTexts:
         return cls(np.empty((0, width), np.float32), np.empty((0, width), np.float32))
 
 
+@dataclass(frozen=True, eq=False)
+class FoldInputs:
+    """What a model trained on a part of the training rows makes of them, and of the others.
+
+    Attributes:
+        known: rows it learned from.
+        labels: int [rows], of `known`.
+        held_out: rows it did not learn from.
+    """
+
+    known: DetectorInputs
+    labels: np.ndarray
+    held_out: DetectorInputs
+
+
+@dataclass(frozen=True, eq=False)
+class DetectorFit:
+    """Detectors that share their weights and limits.
+
+    Attributes:
+        detector: of the final model.
+        folds: of each fold's model, with its own centres, words and direction, so that it says
+            which of the fold's held-out rows are out of scope without having learned from them.
+    """
+
+    detector: OutOfScopeDetector
+    folds: tuple[OutOfScopeDetector, ...] = ()
+
+
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
     """Different rows of each label for `fit_detector`.
 
@@ -77,12 +106,15 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
         for place, (row, label) in reversed(list(enumerate(zip(token_ids, labels, strict=True))))
     }
     different = np.sort(np.fromiter(first.values(), np.int64, len(first)))
-    most = max(_KNOWN_OF_A_LABEL, _KNOWN // max(1, len(np.unique(labels))))
-    chosen = [np.empty(0, np.int64)]
-    for label in np.unique(labels):
-        own = different[labels[different] == label]
-        chosen.append(own[np.linspace(0, len(own) - 1, min(len(own), most)).astype(int)])
-    return np.sort(np.concatenate(chosen))
+    return different[_of_each_label(labels[different])]
+
+
+def _of_each_label(labels: np.ndarray) -> np.ndarray:
+    """Rows of each label for its centres and words, evenly chosen, int [chosen], ascending."""
+    own = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    most = max(_KNOWN_OF_A_LABEL, _KNOWN // max(1, len(own)))
+    chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)] for rows in own]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
 
 
 def fit_detector(
@@ -92,8 +124,12 @@ def fit_detector(
     outside: OutsideTexts | None = None,
     *,
     seed: int = 0,
-) -> OutOfScopeDetector:
+    folds: Sequence[FoldInputs] = (),
+) -> DetectorFit:
     """The scope of a model.
+
+    The validation rows and all rows that the folds held out give the weights and limits together.
+    Of each label up to 80 training rows, or 900 altogether, give centres and words.
 
     Args:
         texts: different training rows.
@@ -101,31 +137,77 @@ def fit_detector(
         valid: rows not trained on.
         outside: texts that belong to no label; by default none.
         seed: of k-means.
+        folds: of models trained on parts of the training rows; by default none.
 
     Returns:
-        One without centres, in which everything is in scope, if there are fewer than 24 validation
-        rows, too many labels for 32 MiB of centres, or no label with 3 rows.
+        Detectors without centres, for which everything is in scope, if there are fewer than 24
+        held-out rows, too many labels for 32 MiB of centres, or no label with 3 rows; a fold's
+        detector has none either if its own rows are too few for a centre.
     """
-    if len(valid.logits) < FEWEST_ROWS:
-        return OutOfScopeDetector()
-    scope = _around(OutOfScopeDetector(), texts, labels, seed)
+    nothing = DetectorFit(OutOfScopeDetector(), (OutOfScopeDetector(),) * len(folds))
+    if len(valid.logits) + sum(len(fold.held_out.logits) for fold in folds) < FEWEST_ROWS:
+        return nothing
+    outside = outside or OutsideTexts.none(texts.means.shape[1])
+    parts = [FoldInputs(texts, labels, valid), *folds]
+    scopes = [_unweighted(part, outside, seed) for part in parts]
+    if not scopes[0]:
+        return nothing
+    features = np.concatenate(
+        [
+            scope.features(part.held_out)
+            for scope, part in zip(scopes, parts, strict=True)
+            if scope and len(part.held_out.logits)
+        ]
+    )
+    strange = outside.valid
+    unknown = None if strange is None else scopes[0].features(strange)
+    usual = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    weights = _best_weights(features, unknown, classes=texts.logits.shape[1])
+    limit, auto_limit = _limits(
+        ((features - usual) * weights).sum(axis=1),
+        None if unknown is None else ((unknown - usual) * weights).sum(axis=1),
+    )
+    shared = {"weights": weights, "usual": usual, "limit": limit, "auto_limit": auto_limit}
+    detector, *others = (replace(scope, **shared) if scope else scope for scope in scopes)
+    return DetectorFit(detector, tuple(others))
+
+
+def _unweighted(part: FoldInputs, outside: OutsideTexts, seed: int) -> OutOfScopeDetector:
+    """A detector with centres, words and direction, if the rows are enough for a centre."""
+    chosen = _of_each_label(part.labels)
+    scope = _around(OutOfScopeDetector(), part.known.of(chosen), part.labels[chosen], seed)
     if not len(scope.logit_centroids) or not len(scope.embedding_centroids):
         return OutOfScopeDetector()
-    outside = outside or OutsideTexts.none(texts.means.shape[1])
-    scope = replace(scope, background=_direction(texts.means, valid.means, outside))
-    features = scope.features(valid)
+    valid = part.held_out.means if len(part.held_out.means) else None
+    return replace(scope, background=_direction(part.known.means[chosen], valid, outside))
+
+
+def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: int) -> np.ndarray:
+    """What each part counts, float32 [5], by held-out rows and the number of labels.
+
+    Where at least 5 rows are out of scope, the background counts as much as is best for these, by
+    AUROC.
+
+    Args:
+        features: of held-out rows with a label, float32 [rows, 5].
+        unknown: of rows out of scope, float32 [rows, 5], or None.
+        classes: the number of labels.
+    """
     spread = features.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
-    classes = texts.logits.shape[1]
     weights[[_DIRECTIONS, _WORDS]] *= min(
         1.0, math.log(classes) / math.log(_ENOUGH_LABELS)
     )  # what a label can tell
     unit_weight = weights[BACKGROUND]
     weights[BACKGROUND] *= _background_weight(classes)
-    usual = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    scope = replace(scope, weights=weights, usual=usual)
-    scope = _best_weight(scope, float(unit_weight), valid, outside.valid)
-    return with_limits(scope, valid, outside.valid)
+    if unknown is None or len(unknown) < _FEWEST_STRANGE:
+        return weights
+    tried = [weights] + [
+        np.where(np.arange(len(weights)) == BACKGROUND, one * unit_weight, weights)
+        for one in _WEIGHTS
+    ]
+    areas = [float(np.mean(np.sign((unknown @ one)[:, None] - features @ one))) for one in tried]
+    return tried[int(np.argmax(areas))].astype(np.float32)
 
 
 def _background_weight(labels: int) -> float:
@@ -148,14 +230,21 @@ def with_limits(
         valid: rows not trained on, with a label.
         strange: the same, out of scope; by default none.
     """
-    known = scope.outlier_score(valid)
-    limit, auto_limit = _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
-    if strange is not None and len(strange.logits) >= _FEWEST_STRANGE:
-        scores, highest = scope.outlier_score(strange), _above(known, _STRICTEST)
-        tried = np.unique(np.clip(np.append(scores, known), auto_limit, highest))[::-1]
-        gain = [(scores > one).mean() - (known > one).mean() for one in tried]
-        limit = float(tried[int(np.argmax(gain))])
+    limit, auto_limit = _limits(
+        scope.outlier_score(valid), None if strange is None else scope.outlier_score(strange)
+    )
     return replace(scope, limit=limit, auto_limit=auto_limit)
+
+
+def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
+    """`limit` and `auto_limit` by the scores of held-out rows, and of rows out of scope if any."""
+    limit, auto_limit = _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
+    if strange is not None and len(strange) >= _FEWEST_STRANGE:
+        highest = _above(known, _STRICTEST)
+        tried = np.unique(np.clip(np.append(strange, known), auto_limit, highest))[::-1]
+        gain = [(strange > one).mean() - (known > one).mean() for one in tried]
+        limit = float(tried[int(np.argmax(gain))])
+    return limit, auto_limit
 
 
 def _above(scores: np.ndarray, share: float) -> float:
@@ -222,29 +311,6 @@ def _usual_nearness(valid: np.ndarray | None, known: np.ndarray) -> np.ndarray:
         np.fill_diagonal(cosines, -1)
     nearest: np.ndarray = cosines.max(axis=1)
     return nearest
-
-
-def _best_weight(
-    scope: OutOfScopeDetector,
-    unit_weight: float,
-    valid: DetectorInputs,
-    strange: DetectorInputs | None,
-) -> OutOfScopeDetector:
-    """The detector whose background counts as much as is best for rows out of scope, by AUROC.
-
-    `unit_weight` is that of a part that counts once.
-    """
-    if strange is None or len(strange.logits) < _FEWEST_STRANGE:
-        return scope
-    known, unknown = scope.features(valid), scope.features(strange)
-    tried = [scope.weights] + [
-        np.where(np.arange(len(scope.weights)) == BACKGROUND, one * unit_weight, scope.weights)
-        for one in _WEIGHTS
-    ]
-    areas = [
-        float(np.mean(np.sign((unknown @ weights)[:, None] - known @ weights))) for weights in tried
-    ]
-    return replace(scope, weights=tried[int(np.argmax(areas))].astype(np.float32))
 
 
 def _around(

@@ -233,7 +233,7 @@ class TrainedModel:
         outside = self._outside(examined.outside)
         scope = fit_detector(
             read(known.token_ids, *examined.known), known.labels, texts, outside, seed=seed
-        )
+        ).detector
         judgement = ScoredPredictions(
             self.measured.judgement.truth, examined.valid[0], bundle.calibration
         )

@@ -77,8 +77,8 @@ def test_a_background_tells_what_is_near_in_all_other_respects():
             np.concatenate([scope.outlier_score(more), scope.outlier_score(strange)]),
         )
         for scope in (
-            fit_detector(known, labels, valid),
-            fit_detector(known, labels, valid, outside),
+            fit_detector(known, labels, valid).detector,
+            fit_detector(known, labels, valid, outside).detector,
         )
     ]
     assert areas[0] < 0.75
@@ -91,7 +91,7 @@ def test_its_direction_is_that_of_scikit_learns_regression_without_texts_near_kn
     far, near = world.other(300).means, known.means[:50] * 1.001 + 1e-3
     scope = fit_detector(
         known, labels, valid, OutsideTexts(np.concatenate([far, near]), np.empty((0, WIDTH)))
-    )
+    ).detector
     cosines = unit(valid.means) @ unit(known.means).T
     reach = np.quantile(cosines.max(axis=1), 0.1)
     kept = unit(far)[(unit(far) @ unit(known.means).T).max(axis=1) < reach]
@@ -113,7 +113,7 @@ def test_the_fewer_labels_the_more_it_counts():
             for one in (known, valid)
             for parts in [(one.means, one.words, one.lengths)]
         ]
-        scope = fit_detector(wide[0], labels, wide[1], outside)
+        scope = fit_detector(wide[0], labels, wide[1], outside).detector
         shares.append(scope.weights[BACKGROUND] * scope.features(wide[1])[:, BACKGROUND].std())
     np.testing.assert_allclose(shares, [3, 0.3, 0], rtol=1e-3)
 
@@ -122,8 +122,10 @@ def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
     world = World()
     (known, labels), (valid, _), (more, _) = world.known(300), world.known(400), world.known(1000)
     background, strange = world.other(300).means, world.other(300)
-    plain = fit_detector(known, labels, valid, OutsideTexts(background, background[:0]))
-    told = fit_detector(known, labels, valid, OutsideTexts(background, strange.means, strange))
+    plain = fit_detector(known, labels, valid, OutsideTexts(background, background[:0])).detector
+    told = fit_detector(
+        known, labels, valid, OutsideTexts(background, strange.means, strange)
+    ).detector
     asked = world.other(1000)
     assert told.outside(asked).mean() > plain.outside(asked).mean() + 0.05
     assert told.outside(more).mean() < 0.08
@@ -133,7 +135,7 @@ def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
 def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
     world = World()
     (known, labels), (valid, _) = world.known(300), world.known(200)
-    scope = fit_detector(known, labels, valid)
+    scope = fit_detector(known, labels, valid).detector
     other, _ = world.known(999)
     moved = with_limits(scope, other)
     scores = np.sort(scope.outlier_score(other))
@@ -148,7 +150,7 @@ def test_a_refit_learns_the_direction_anew():
     world = World()
     (known, labels), (valid, _) = world.known(300), world.known(200)
     outside = OutsideTexts(world.other(300).means, np.empty((0, WIDTH)))
-    scope = fit_detector(known, labels, valid, outside)
+    scope = fit_detector(known, labels, valid, outside).detector
     turned = np.roll(np.eye(WIDTH, dtype=np.float32), 3, axis=0)
     moved = refit_detector(
         scope,

@@ -8,7 +8,13 @@ import pytest
 
 from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.out_of_scope import fit_detector, label_words, refit_detector, rows_to_know
+from bertcnn.evaluation.out_of_scope import (
+    FoldInputs,
+    fit_detector,
+    label_words,
+    refit_detector,
+    rows_to_know,
+)
 
 LABELS, WIDTH = 4, 12
 COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
@@ -47,7 +53,7 @@ def learned(rows=400, valid=300, seed=0):
     labels = generator.integers(0, LABELS, rows)
     return fit_detector(
         texts(generator, labels), labels, texts(generator, generator.integers(0, LABELS, valid))
-    )
+    ).detector
 
 
 def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
@@ -87,6 +93,32 @@ def test_without_24_held_out_rows_nothing_is_out_of_scope(valid, known):
     assert known or not scope.outside(foreign(np.random.default_rng(1), 50)).any()
 
 
+def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own():
+    generator = np.random.default_rng(6)
+    labels = generator.integers(0, LABELS, 400)
+    whole = texts(generator, labels)
+    axes = np.roll(np.eye(WIDTH, dtype=np.float32), 4, axis=0)  # a fold's model reads differently
+    parts = [np.arange(fold, 400, 4) for fold in range(4)]
+    folds = [
+        FoldInputs(
+            turned(whole.of(np.setdiff1d(np.arange(400), part)), axes),
+            np.delete(labels, part),
+            turned(whole.of(part), axes),
+        )
+        for part in parts
+    ]
+    few = texts(generator, generator.integers(0, LABELS, 10))  # of themselves too few for limits
+    fit = fit_detector(whole, labels, few, folds=folds)
+    held_back = [
+        one.outside(fold.held_out).sum() for one, fold in zip(fit.folds, folds, strict=True)
+    ]
+    assert 4 <= sum(held_back) + fit.detector.outside(few).sum() <= 8  # 2 % of 410
+    assert fit.detector.outside(folds[0].held_out).mean() > 0.9
+    others = texts(generator, generator.integers(0, LABELS, 5000))
+    assert fit.detector.outside(others).mean() == pytest.approx(0.02, abs=0.02)
+    assert not fit_detector(whole, labels, few).detector
+
+
 def test_no_centre_is_a_training_row():
     generator = np.random.default_rng(2)
     # a label with two rows gets none
@@ -96,7 +128,7 @@ def test_no_centre_is_a_training_row():
         -known.logits[0] * 9,
         -known.means[0] * 9,
     )  # k-means would give this row a centre of its own
-    scope = fit_detector(known, labels, texts(generator, labels))
+    scope = fit_detector(known, labels, texts(generator, labels)).detector
     for centres, vectors in (
         (scope.logit_centroids, known.logits),
         (scope.embedding_centroids, known.means),
@@ -122,7 +154,7 @@ def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
         :, None
     ]  # 30 in all rows of label 0 and in one of five of label 1
     text = readings(np.eye(2)[labels] * 5, np.ones((80, 3)), words)
-    scope = fit_detector(text, labels, text)
+    scope = fit_detector(text, labels, text).detector
     share = 40.5 / 81
     expected = np.log(
         (np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share
@@ -146,7 +178,7 @@ def test_words_of_fewer_than_three_rows_are_not_kept():
     rare = np.array([[0, 900], [1, 900], [2, 901], [3, 901], [4, 901]])
     scope = fit_detector(
         replace(known, words=np.concatenate([known.words, rare])), labels, texts(generator, labels)
-    )
+    ).detector
     assert scope.words.tolist() == [COMMON, *range(FIRST, FIRST + 2 * LABELS), 901]
 
 
@@ -188,12 +220,12 @@ def test_too_many_labels_for_the_memory_are_left_out():
         readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int))
         for rows in (6, 60)
     )
-    assert not fit_detector(known, np.arange(6), valid)
+    assert not fit_detector(known, np.arange(6), valid).detector
 
 
 def test_rows_that_are_all_the_same_do_no_harm():
     same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
-    scope = fit_detector(same, np.zeros(60, int), same)
+    scope = fit_detector(same, np.zeros(60, int), same).detector
     assert not scope.outside(same).any()
     assert np.isfinite(
         scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))
