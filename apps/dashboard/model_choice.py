@@ -10,7 +10,10 @@ from model_folders import model_folder, models_roots, saved_models
 from review_store import may_see
 
 from bertcnn import Predictor, load
+from bertcnn.bundle.bundle import read_metrics
+from bertcnn.errors import BundleError
 from bertcnn.evaluation.decisions import automation, in_words
+from bertcnn.evaluation.no_information import saved_warning
 
 _ANOTHER = "Another folder ..."
 _MOST_NAMES = 12  # labels named in the description of a model
@@ -137,6 +140,8 @@ def describe(predictor: Predictor) -> None:
         else ""
     )
     st.caption(plain(f"{len(predictor.labels)} labels: {names}{more}"))
+    if warning := saved_warning(metrics):
+        st.warning(plain(warning), icon=":material/casino:")
     if answers_nothing(predictor):
         st.info(
             plain(
@@ -146,6 +151,16 @@ def describe(predictor: Predictor) -> None:
             + " Train it with more labelled rows or with a lower precision.",
             icon=":material/person_search:",
         )
+
+
+def warn_of(folder: str) -> None:
+    """Warn of the model in a folder if it knows nothing; a folder that is gone is passed over."""
+    try:
+        warning = saved_warning(read_metrics(folder))
+    except BundleError:
+        return
+    if warning:
+        st.warning(plain(warning), icon=":material/casino:")
 
 
 def answers_nothing(predictor: Predictor) -> bool:

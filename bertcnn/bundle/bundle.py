@@ -434,3 +434,16 @@ def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
         BundleError: as in `read_bundle`, for the manifest and `config.json`.
     """
     return _config(read_members(Path(folder), FORMAT, {CONFIG})[1])
+
+
+def read_metrics(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The figures alone of a saved model, in milliseconds; other members are not looked at.
+
+    Args:
+        folder: as given to `write_bundle`.
+
+    Raises:
+        BundleError: as in `read_bundle`, for the manifest and `metrics.json`.
+    """
+    members = read_members(Path(folder), FORMAT, {"metrics.json"})[1]
+    return _metrics(parse_json("metrics.json", members["metrics.json"]))

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, summary, tell
+from bertcnn.cli.console import command_line, summary
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Force, Label, Model, Summary, Text, given
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
-from bertcnn.cli.train import tell_saved
+from bertcnn.cli.train import tell_next, tell_saved
 
 
 def distill(
@@ -114,4 +114,4 @@ def distill(
     if as_json:
         summary(report)
     tell_saved(out, report)
-    tell(f"Report: {out / 'report.html'}. Next: {command_line('evaluate', out, 'CHECKED.csv')}")
+    tell_next(out, report.metrics, command_line("evaluate", out, "CHECKED.csv"))

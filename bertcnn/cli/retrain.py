@@ -46,13 +46,14 @@ def retrain(
     Both models are compared on them.
     The new model does not serve before somebody promotes it.
     """
-    from bertcnn.bundle.bundle import check_bundle_target
+    from bertcnn.bundle.bundle import check_bundle_target, read_metrics
     from bertcnn.cli.progress import show_progress
 
     check_bundle_target(out, overwrite=False)
     opened_store = opened(store)
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
+    from bertcnn.evaluation.no_information import saved_warning
     from bertcnn.review.retraining import retrain as run
 
     with show_progress() as progress, resumes(out):
@@ -71,6 +72,8 @@ def retrain(
     if as_json:
         summary(done)
     tell(f"Model {done.model[:12]} is in {out} and in the store.")
+    if warning := saved_warning(read_metrics(out)):
+        tell(f"WARNING: {warning}")
     if done.comparison is None:
         return
     say = tell if as_json else show

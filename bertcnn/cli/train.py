@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -205,10 +206,16 @@ def train(
     if as_json:
         summary(report)
     tell_saved(out, report)
-    tell(
-        f"Report: {out / 'report.html'}. Next:"
-        f" {command_line('score', out, 'INBOX.csv', 'SCORED.csv')}"
-    )
+    tell_next(out, report.metrics, command_line("score", out, "INBOX.csv", "SCORED.csv"))
+
+
+def tell_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
+    """Where the report is, the next command, and last of all a warning if the model is useless."""
+    from bertcnn.evaluation.no_information import saved_warning
+
+    tell(f"Report: {out / 'report.html'}. Next: {command}")
+    if warning := saved_warning(metrics):
+        tell(f"WARNING: {warning}")
 
 
 def tell_saved(out: Path, report: TrainingReport) -> None:

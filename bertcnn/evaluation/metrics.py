@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.evaluation.no_information import NoInformation
 from bertcnn.wording import count
 
 # labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
@@ -90,6 +91,7 @@ class Evaluation:
         unknown_labels: of rows; the model does not have them, and so never finds them.
         out_of_scope: further rows that belong to no label, and how many of them are answered
             automatically; None if there are none.
+        no_information: the model beside the best constant answer; None where it was not compared.
     """
 
     rows: int
@@ -102,6 +104,7 @@ class Evaluation:
     several_labels: bool = False
     unknown_labels: tuple[str, ...] = ()
     out_of_scope: OutOfScopeRows | None = None
+    no_information: NoInformation | None = None
 
     @property
     def confusion(self) -> np.ndarray:
@@ -117,11 +120,12 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object.
 
-        `several_labels`, `unknown_labels` and `out_of_scope` only if there are any. With more than
-        `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is there in its place.
+        `several_labels`, `unknown_labels`, `out_of_scope` and `no_information` only if there are
+        any. With more than `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is
+        there in its place.
         """
-        found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int)))
-        del found["confusion_pairs"]
+        found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int), no_information=None))
+        del found["confusion_pairs"], found["no_information"]
         last = {
             name: found.pop(name)
             for name in ("most_confused", "several_labels", "unknown_labels", "out_of_scope")
@@ -130,9 +134,10 @@ class Evaluation:
             found["confusion"] = self.confusion.tolist()
         else:
             found |= {"confusion": None, "confusion_pairs": self.confusion_pairs.tolist()}
-        return found | {
-            name: value for name, value in last.items() if value or name == "most_confused"
-        }
+        found |= {name: value for name, value in last.items() if value or name == "most_confused"}
+        if self.no_information is not None:
+            found["no_information"] = self.no_information.to_json()
+        return found
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bertcnn.bundle.schemas import Calibration, HeldOut, LabelShiftCalibration
 from bertcnn.data.hierarchy import Hierarchy
+from bertcnn.data.label_sets import LabelSet
 from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import (
     CalibrationFigures,
@@ -20,6 +21,11 @@ from bertcnn.evaluation.calibration import (
 )
 from bertcnn.evaluation.decisions import HeldBack, held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
+from bertcnn.evaluation.no_information import (
+    against_constant,
+    against_constant_sets,
+    fair_answers,
+)
 from bertcnn.evaluation.probabilities import (
     calibrated_probabilities,
     chosen,
@@ -151,20 +157,34 @@ class ScoredPredictions:
             logits=np.concatenate([self.logits, logits]),
         )
 
-    def figures(self) -> Evaluation:
-        """By label and overall."""
+    def figures(self, usual: LabelSet | None = None) -> Evaluation:
+        """By label and overall, also beside the best constant answer.
+
+        Args:
+            usual: the label, or the labels, that most training rows have; by default most of these.
+        """
         names = list(self.truth.names)
         every = [*names, *self.truth.unknown]
         if self.truth.multi_hot is None:
-            return evaluate(
+            found = evaluate(
                 names,
                 [every[place] for place in self.truth.labels],
                 [names[place] for place in self.first],
             )
+            known = against_constant(
+                every,
+                self.truth.labels,
+                self.first,
+                fair=fair_answers(self.probabilities, label_shares(self.calibration)),
+                usual=usual,
+            )
+            return replace(found, no_information=known)
         actual, predicted = (
             [tuple(compress(every, row)) for row in rows] for rows in self.indicators()
         )
-        return evaluate_sets(names, actual, predicted)
+        found = evaluate_sets(names, actual, predicted)
+        known = against_constant_sets(every, *self.indicators(), usual=usual)
+        return replace(found, no_information=known)
 
     def calibration_figures(self) -> CalibrationFigures:
         """How far confidence is off."""
@@ -197,6 +217,12 @@ class ScoredPredictions:
         if self.truth.multi_hot is None:
             return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)
         return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, held_back)
+
+
+def label_shares(calibration: Calibration) -> np.ndarray:
+    """The share of each label in the rows of the calibration, float [C]; [1] in older models."""
+    shift = calibration.label_shift
+    return np.ones(1) if shift is None else np.array(shift.shares)
 
 
 def _label_shift(logits: np.ndarray, labels: np.ndarray) -> LabelShiftCalibration | None:

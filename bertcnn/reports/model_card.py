@@ -70,7 +70,7 @@ on {literal(config.created_at)} ({literal(versions)}).
 
 ## Figures
 
-On the {figures.rows} validation rows, which chose the epoch and the temperature ({temperature:.3f}), so expect
+{_warning(figures)}On the {figures.rows} validation rows, which chose the epoch and the temperature ({temperature:.3f}), so expect
 slightly less on new rows: accuracy {figures.accuracy:.4f}{right}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
 Calibration: {calibration.in_words()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
 without the row.
@@ -101,6 +101,17 @@ For texts like those it learned from, in the same language and with the same lab
 labels {"may get one" if figures.several_labels else "still gets one of them"}; {_scope(figures, decisions, scope)}
 {_languages(config)}Texts over {config.tokenizer.max_tokens} tokens lose their middle.
 """
+
+
+def _warning(figures: Evaluation) -> str:
+    """Whether the model knows anything, and which labels nothing separates."""
+    known = figures.no_information
+    if known is None:
+        return ""
+    if known.knows_nothing:
+        return f"**{known.sentence()}** {known.advice}\n\n"
+    pairs = known.pairs_in_words()
+    return f"On these rows {literal(pairs)}.\n\n" if pairs else ""
 
 
 def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:

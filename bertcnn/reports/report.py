@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from bertcnn.evaluation.calibration import CalibrationFigures, ReliabilityBin, reliability
 from bertcnn.evaluation.decisions import Automation
+from bertcnn.evaluation.intervals import wilson
 from bertcnn.evaluation.metrics import LARGEST_MATRIX, Evaluation
 from bertcnn.reports.charts import BOTTOM as _BOTTOM
 from bertcnn.reports.charts import (
@@ -32,7 +33,7 @@ from bertcnn.reports.charts import (
     nice_top,
 )
 from bertcnn.reports.profile import DataProfile
-from bertcnn.reports.slices import SliceFigures, wilson
+from bertcnn.reports.slices import SliceFigures
 from bertcnn.reports.spurious_tokens import SpuriousToken
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ class Report:
             not those of an epoch.
         spurious_tokens: words of suspicious weight; None where they were not looked for.
         examples: with texts; None in what must not quote any.
-        several: whether a row may have several labels.
+        multi_label: whether a row may have several labels.
+        warning: sentences of a model that knows nothing; "" for any other.
     """
 
     title: str
@@ -165,6 +167,7 @@ class Report:
     spurious_tokens: tuple[SpuriousToken, ...] | None = None
     examples: ExampleGroups | None = None
     multi_label: bool = False
+    warning: str = ""
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:
@@ -451,6 +454,7 @@ def _notable(report: Report) -> list[str]:
         report.profile,
         [
             _of_labels(report.figures),
+            _of_pairs(report.figures),
             _of_slices(report.slices),
             _of_spurious_tokens(report.spurious_tokens or ()),
         ],
@@ -467,6 +471,11 @@ def _notable(report: Report) -> list[str]:
             " on one of them only."
         )
     return [sentence for sentence in found if sentence]
+
+
+def _of_pairs(figures: Evaluation) -> str:
+    words = figures.no_information.pairs_in_words() if figures.no_information else ""
+    return f"On these rows {words}." if words else ""
 
 
 def _of_labels(figures: Evaluation) -> str:

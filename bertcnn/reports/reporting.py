@@ -26,6 +26,7 @@ from bertcnn.evaluation.metrics import (
     describe_unknown,
     find_unknown,
 )
+from bertcnn.evaluation.no_information import saved_warning, usual_answer
 from bertcnn.evaluation.probabilities import names_of
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.answers import Answers
@@ -243,6 +244,7 @@ def training_report(
         title=f"Text classifier with {len(names)} labels",
         rows_are="validation rows",
         multi_label=bundle.multi_label,
+        warning=saved_warning(bundle.metrics),
         caution=(
             f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate"
             " --report measures on rows of your own."
@@ -356,7 +358,8 @@ def evaluation_report(
     answers = answered_texts.answers
     truth = _truth(labels, names, unknown, multi_label=predictor.multi_label)
     judged = ScoredPredictions(truth, answered_texts.logits, predictor.bundle.calibration)
-    figures, right, confidence = judged.figures(), judged.right, judged.confidence
+    figures = judged.figures(usual_answer(predictor.bundle.metrics))
+    right, confidence, known = judged.right, judged.confidence, figures.no_information
     automatic = answers.decisions == DECISIONS.index("auto")
     found = _found(predictor, answers, judged)
     uncalibrated = judged.without_temperature()  # none is fitted on these rows
@@ -406,6 +409,7 @@ def evaluation_report(
         slices=_slices(lengths, origin.slices, answered),
         examples=_examples(texts, answers, given.cells, judged, figures),
         multi_label=predictor.multi_label,
+        warning=known.sentence("model") if known and known.knows_nothing else "",
     )
     return replace(figures, out_of_scope=out_of_scope), render(report)
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import hypergeom
+
+from bertcnn.evaluation.intervals import wilson
 
 FEWEST = 3  # rows of a part that is shown
 _LENGTHS = 4
@@ -125,19 +126,3 @@ def _parts(
             )
         )
     return tuple(found)
-
-
-def wilson(right: int, rows: int, level: float = 0.95) -> tuple[float, float]:
-    """The interval of a share (Wilson 1927, "Probable inference").
-
-    Example:
-        >>> [round(bound, 4) for bound in wilson(9, 10)]
-        [0.5958, 0.9821]
-    """
-    z = float(ndtri((1 + level) / 2))
-    share = right / rows
-    middle = share + z * z / (2 * rows)
-    half = z * np.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    return max(0.0, float((middle - half) / (1 + z * z / rows))), min(
-        1.0, float((middle + half) / (1 + z * z / rows))
-    )

@@ -19,6 +19,7 @@ from bertcnn.evaluation.decisions import (
     promise_in_words,
     scope_in_words,
 )
+from bertcnn.evaluation.no_information import most_frequent
 from bertcnn.evaluation.out_of_scope import OutsideTexts, fit_detector, refit_detector
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.decide import held_back
@@ -133,7 +134,8 @@ class TrainedModel:
         result, labels = outcome.result, identity.labels
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
         judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
-        figures, calibration = judged.figures(), judged.calibration_figures()
+        figures = judged.figures(most_frequent(train.texts.labels))
+        calibration = judged.calibration_figures()
         decisions = decide(
             judged.held_out(hierarchy=hierarchy_of(labels, identity.config)),
             labels,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.label_cells import known_sets
-from bertcnn.data.label_sets import LabelSet
+from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.data.out_of_scope import AUTO, NO, find_labels
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError
@@ -24,6 +23,13 @@ from bertcnn.evaluation.metrics import (
     evaluate_sets,
     find_unknown,
 )
+from bertcnn.evaluation.no_information import (
+    against_constant,
+    against_constant_sets,
+    fair_answers,
+    usual_answer,
+)
+from bertcnn.evaluation.scored_predictions import label_shares
 from bertcnn.inference.engines import EngineName
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
@@ -103,13 +109,9 @@ def evaluate_csv(
     unknown = describe_unknown(predictor.labels, actual)
     if unknown:
         progress.note(unknown)
-    single = ["".join(names) for names in actual]
     outside = _out_of_scope(predictor, [read.texts[row] for row in strange])
     if page is None:
-        predicted = _predicted(predictor, texts, progress)
-        if config.label_separator is None:
-            return replace(evaluate(predictor.labels, single, predicted), out_of_scope=outside)
-        return replace(evaluate_sets(predictor.labels, actual, predicted), out_of_scope=outside)
+        return replace(_figures(predictor, texts, actual, progress), out_of_scope=outside)
     from bertcnn.reports.reporting import Provenance, evaluation_report, write_report
     from bertcnn.storage.files import sha256_of
 
@@ -118,7 +120,7 @@ def evaluate_csv(
         for name, values in (read.slices or slice_columns(read.table, choice)).items()
     }
     origin = Provenance("", path.name, sha256_of(path), slices)
-    labels = single if config.label_separator is None else actual
+    labels = _single(actual) if config.label_separator is None else actual
     figures, content = evaluation_report(
         predictor, texts, labels, origin, progress, out_of_scope=outside
     )
@@ -223,11 +225,44 @@ def _as_learned(
     return learned
 
 
-def _predicted(predictor: Predictor, texts: list[str], progress: Progress) -> list[Any]:
-    predicted: list[Any] = []
+def _single(sets: Sequence[LabelSet]) -> list[str]:
+    """The labels of rows that have one each."""
+    return ["".join(names) for names in sets]
+
+
+def _figures(
+    predictor: Predictor, texts: Sequence[str], actual: Sequence[LabelSet], progress: Progress
+) -> Evaluation:
+    """The figures, of which only labels are kept, since probabilities of many rows are large."""
+    names, usual = predictor.labels, usual_answer(predictor.bundle.metrics)
+    shares = label_shares(predictor.bundle.calibration)
+    places, fair, given = list[int](), list[int](), list[LabelSet]()
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), _AT_ONCE):
         part = texts[start : start + _AT_ONCE]
-        predicted += predictor.predict(part).tolist()
+        probabilities = predictor.predict_proba(part)
+        if predictor.multi_label:
+            given += predictor.names_given(probabilities)
+        else:
+            places += probabilities.argmax(axis=1).tolist()
+            fair += fair_answers(probabilities, shares).tolist()
         progress.advance(len(part))
-    return predicted
+    if predictor.multi_label:
+        found = evaluate_sets(names, actual, given)
+        every = [*names, *found.unknown_labels]
+        known = against_constant_sets(
+            every, indicators(actual, every), indicators(given, every), usual=usual
+        )
+        return replace(found, no_information=known)
+    single = _single(actual)
+    found = evaluate(names, single, [names[place] for place in places])
+    every = [*names, *found.unknown_labels]
+    place_of = {name: place for place, name in enumerate(every)}
+    known = against_constant(
+        every,
+        np.array([place_of[name] for name in single]),
+        np.array(places),
+        fair=np.array(fair),
+        usual=usual,
+    )
+    return replace(found, no_information=known)

@@ -36,7 +36,9 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     automatic = Decisions(thresholds=(0.0,) * len(LABELS))
     for rows, name in enumerate(("first", "second"), start=100):
-        save_model(folder / name, labels=LABELS, decisions=automatic, metrics={"rows": rows})
+        useless = {"verdict": "uninformative", "answer": ["x"], "message": f"By chance {rows}."}
+        metrics = {"rows": rows, "no_information": useless}
+        save_model(folder / name, labels=LABELS, decisions=automatic, metrics=metrics)
     return folder
 
 
@@ -88,6 +90,7 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
     second = add_model(made.store, made.models / "second", ROOT)
     app = app.run()
     assert "not compared yet" in said(app.markdown)
+    assert said(app.warning) == "By chance 100.\nBy chance 101."
     assert "Promote" not in " ".join(labels_of(app.button))
     app = press(app, "Compare with the serving model")
     assert "no decided tickets to compare models on" in said(app.error)

@@ -10,14 +10,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.metadata import version
 
+import numpy as np
 import pytest
 import typer
 
+from bertcnn.bundle.bundle import read_metrics
 from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
+from bertcnn.evaluation.no_information import against_constant
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved, saved_with_scope
 
@@ -161,6 +165,9 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert "label: 'label'" in err
     assert "95% precision cannot be shown on 3 held-out rows" in err
     assert "Next: bertcnn score" in err
+    told = read_metrics(tmp_path / "model")["no_information"]["message"]
+    assert told.startswith("3 rows cannot show that the text tells the label: ")
+    assert err.endswith(f"WARNING: {told}\n")
     assert not any(character in err for character in "\x1b\r")
 
 
@@ -393,12 +400,24 @@ def test_pairs_mixed_up_are_a_table_without_broken_lines(capsys):
     assert last.split() == [long, "other", "1", "50.0%"]
 
 
+def test_an_evaluation_says_first_that_a_model_knows_nothing(capsys):
+    figures = evaluate(["a", "b"], ["a", "b"], ["b", "a"])
+    known = against_constant(["a", "b"], np.array([0, 1]), np.array([1, 0]))
+    show_evaluation(replace(figures, no_information=known))
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "weighted F1 0.0000 2 rows cannot show that the model tells the label: 0.0% right" in told
+    )
+
+
 def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
     code, out, _ = run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json")
     assert code == 0
     assert "macro-F1" in out
     assert max(map(len, out.splitlines())) <= 80
-    assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 12
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["rows"] == figures["no_information"]["rows"] == 12
+    assert figures["no_information"]["verdict"] == "informative"
     refused(
         run("evaluate", model, data(tmp_path, GOOD), "--json", tmp_path / "figures.json"),
         "figures.json",

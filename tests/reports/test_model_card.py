@@ -2,6 +2,7 @@
 
 import html
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide
 from bertcnn.evaluation.metrics import evaluate, evaluate_sets
+from bertcnn.evaluation.no_information import against_constant
 from bertcnn.reports.model_card import model_card
 from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, TokenizerSettings
 
@@ -29,6 +31,7 @@ def card(
     scope=SCOPE,
     outside=4,
     several=False,
+    known=None,
     names=NAMES,
     encoder_name="tiny",
     about=ABOUT,
@@ -63,6 +66,7 @@ def card(
         figures = evaluate_sets(
             names, [(name,) for name in actual], [(name,) for name in predicted]
         )
+    figures = replace(figures, no_information=known)
     decisions = decide(held_out, names, PrecisionTargets.of(targets))
     return model_card(
         config,
@@ -84,6 +88,14 @@ def test_figures_and_names_stand_in_tables():
     assert "`` bertcnn train 'a`b\\|c.csv' ``" in text
     assert "seed 7" in text
     assert "Texts over 64 tokens" in text
+
+
+def test_a_model_that_knows_nothing_is_marked_and_pairs_are_named():
+    rows = np.arange(2000)
+    useless = against_constant(NAMES, rows % 2, rows // 2 % 2)
+    assert f"**{useless.sentence()}** {useless.advice}" in card(known=useless)
+    told = card(known=replace(useless, low=0.5, inseparable=(NAMES,)))
+    assert "On these rows nothing separates 'a|b' from 'bills" in told
 
 
 def test_what_is_automatic_is_told_with_the_targets_of_labels():

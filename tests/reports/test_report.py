@@ -89,6 +89,12 @@ def made(names, rows=300, seed=0, **changes):
     return Report(**{**parts, **changes}), true, called, confidence, before
 
 
+def test_a_model_that_knows_nothing_is_marked_above_all_figures():
+    assert "no-information" not in render(made(["a", "b"])[0])
+    page = render(made(["a", "b"], warning="The text does not tell <b>.")[0])
+    assert page.index("The text does not tell &lt;b&gt;.") < page.index('class="tiles"')
+
+
 @pytest.mark.parametrize("labels", [3, 77])
 def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     names = [f"label_{place:02}" for place in range(labels)]

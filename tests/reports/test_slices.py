@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value, wilson
+from bertcnn.evaluation.intervals import wilson
+from bertcnn.reports.slices import Answered, slice_by_length, slice_by_value
 
 
 def answered(right):

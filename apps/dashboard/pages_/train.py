@@ -12,10 +12,12 @@ from actions import done, may, tell_done
 from file_choice import chosen_file, for_job
 from job_list import show_jobs
 from literal import plain
+from model_choice import warn_of
 from model_folders import models_roots
 from review_store import person, review_store
 
 from bertcnn.errors import ColumnError, LabelColumnError
+from bertcnn.jobs.job import Job
 from bertcnn.jobs.jobs import start_job
 from bertcnn.review import (
     decided,
@@ -52,7 +54,9 @@ def page() -> None:
         name_and_train(store, groups)
     else:
         begin(store)
-    show_jobs(("retrain", "review start", "review answer"), empty="No training yet.")
+    show_jobs(
+        ("retrain", "review start", "review answer"), results=trained, empty="No training yet."
+    )
 
 
 # === The first model ===
@@ -224,6 +228,12 @@ def start_training(
         start_job(store, ["retrain", *([data] if data else []), *options], person(), folder=folder)
         del st.session_state[_NAME]
         done(f"The training of {out.name} has begun.")
+
+
+def trained(job: Job) -> None:
+    """Say of a training that has ended if its model knows nothing."""
+    if job.state == "done" and "--out" in job.arguments:
+        warn_of(job.arguments[job.arguments.index("--out") + 1])
 
 
 def me() -> list[str]:

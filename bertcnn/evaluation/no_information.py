@@ -1,0 +1,303 @@
+"""Whether a model's answers are better than always giving the most frequent label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from bertcnn.data.label_sets import LabelSet
+from bertcnn.errors import one_line
+from bertcnn.evaluation.intervals import wilson
+from bertcnn.monitoring.paired import PairedDifference, paired_difference
+
+Verdict = Literal["informative", "uninformative", "unclear"]
+
+# of what the best constant answer leaves to gain: a model that gains no more than this is useless
+_LITTLE = 0.1
+# share of right answers between two labels, rows of both counting alike; guessing gives a half
+_APART = 0.6
+_FEWEST_CONFUSED = 10  # rows of a pair that no model separates: fewer prove nothing
+_PAIRS = 3  # named
+
+
+@dataclass(frozen=True)
+class NoInformation:
+    """A model compared with the best constant answer, on the same held-out rows.
+
+    The no-information rate is the accuracy of always giving the most frequent answer. Accuracy
+    alone would condemn a model of rare labels, so balanced accuracy is compared too: the mean of
+    the labels' recalls, or of recall and specificity of each label where rows may have several.
+
+    Attributes:
+        rows: compared.
+        answer: the constant one: the label, or the labels, that most training rows have.
+        accuracy: of the model.
+        rate: the no-information rate.
+        low: lower end of the 95 % confidence interval of `accuracy` - `rate`.
+        high: upper end.
+        balanced_accuracy: of the model's answers if all labels were equally frequent.
+        balanced_rate: the same of any constant answer.
+        balanced_low: lower end of the interval of `balanced_accuracy` - `balanced_rate`.
+        balanced_high: upper end.
+        inseparable: pairs of labels that nothing separates, those with most rows first.
+    """
+
+    rows: int
+    answer: LabelSet
+    accuracy: float
+    rate: float
+    low: float
+    high: float
+    balanced_accuracy: float
+    balanced_rate: float
+    balanced_low: float
+    balanced_high: float
+    inseparable: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the model knows something.
+
+        "informative" if one of both intervals lies above 0, "uninformative" if there is next to
+        nothing to gain by both, "unclear" if there are too few rows to say.
+        """
+        if max(self.low, self.balanced_low) > 0:
+            return "informative"
+        little = self.high <= _LITTLE * (1 - self.rate) and self.balanced_high <= _LITTLE * (
+            1 - self.balanced_rate
+        )
+        return "uninformative" if little else "unclear"
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether no gain is shown."""
+        return self.verdict != "informative"
+
+    def in_words(self, subject: str = "text") -> str:
+        """A sentence without a full stop.
+
+        Args:
+            subject: what does not tell the label: the text, or one model of it.
+        """
+        figures = (
+            f"{self.accuracy:.1%} right on held-out rows, where always answering the most frequent"
+            f" one is right for {self.rate:.1%}"
+        )
+        if self.verdict == "informative":
+            return figures
+        if self.verdict == "unclear":
+            return f"{self.rows:,} rows cannot show that the {subject} tells the label: {figures}"
+        return f"the {subject} does not tell the label: {figures}"
+
+    def sentence(self, subject: str = "text") -> str:
+        """The same with what the model gains, as a whole sentence.
+
+        Args:
+            subject: as of `in_words`.
+        """
+        words, gain = self.in_words(subject), 100 * (self.accuracy - self.rate)
+        return (
+            f"{words[0].upper()}{words[1:]} ({gain:+.1f} points, 95% interval"
+            f" {100 * self.low:+.1f} to {100 * self.high:+.1f})."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do, as a sentence; "" if the model is informative."""
+        if self.verdict == "informative":
+            return ""
+        if self.verdict == "unclear":
+            return "More labelled rows can show it."
+        return "Choose another label column (--label) or other text columns (--text)."
+
+    def pairs_in_words(self) -> str:
+        """Which pairs nothing separates, a sentence without a full stop; "" if there is none."""
+        return "; ".join(
+            f"nothing separates {one_line(one, 40)} from {one_line(other, 40)}"
+            for one, other in self.inseparable[:_PAIRS]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object, with the verdict, and sentences about it in `message`."""
+        return {
+            **asdict(self),
+            "answer": list(self.answer),
+            "inseparable": [list(pair) for pair in self.inseparable],
+            "verdict": self.verdict,
+            "message": f"{self.sentence()} {self.advice}".rstrip(),
+        }
+
+
+def most_frequent(labels: Iterable[Any]) -> LabelSet:
+    """The label, or the labels, that most rows have.
+
+    Args:
+        labels: one for each row, or a tuple of all of its labels.
+
+    Example:
+        >>> most_frequent(["sales", "billing", "billing"]), most_frequent([("a", "b"), ("a",)])
+        (('billing',), ('a', 'b'))
+    """
+    counts = Counter(
+        tuple(sorted(label)) if isinstance(label, tuple) else (str(label),) for label in labels
+    )
+    return counts.most_common(1)[0][0] if counts else ()
+
+
+def usual_answer(metrics: Mapping[str, Any]) -> LabelSet | None:
+    """The answer that most training rows have, by a saved model's metrics; None in older models."""
+    saved = metrics.get("no_information")
+    return tuple(map(str, saved["answer"])) if isinstance(saved, Mapping) else None
+
+
+def saved_warning(metrics: Mapping[str, Any]) -> str:
+    """The sentences about a saved model that knows nothing, by its metrics; "" for any other.
+
+    Example:
+        >>> saved_warning({"no_information": {"verdict": "informative", "message": "50% right"}})
+        ''
+    """
+    saved = metrics.get("no_information")
+    if not isinstance(saved, Mapping) or saved.get("verdict") == "informative":
+        return ""
+    return str(saved.get("message", ""))
+
+
+def fair_answers(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The most probable labels if all labels were equally frequent, int [rows].
+
+    Args:
+        probabilities: float [rows, C].
+        shares: float [C], of the labels where the model was trained or calibrated.
+    """
+    found: np.ndarray = (probabilities / np.maximum(shares, 1e-6)).argmax(axis=1)
+    return found
+
+
+def against_constant(
+    names: Sequence[str],
+    actual: np.ndarray,
+    predicted: np.ndarray,
+    *,
+    fair: np.ndarray | None = None,
+    usual: LabelSet | None = None,
+    groups: np.ndarray | None = None,
+) -> NoInformation:
+    """Compare a model with one label a row with the best constant answer.
+
+    Args:
+        names: C labels.
+        actual: int [rows], places in `names`.
+        predicted: int [rows], the same.
+        fair: int [rows], of `fair_answers`, for balanced accuracy; by default `predicted`.
+        usual: the answer that most training rows have; by default most of these rows.
+        groups: int [rows], equal for near duplicates, which count as one row; by default all
+            differ.
+    """
+    fair = predicted if fair is None else fair
+    sizes = np.bincount(actual, minlength=len(names))
+    answer = usual if usual and usual[0] in names else (names[int(sizes.argmax())],)
+    constant = actual == list(names).index(answer[0])
+    found = np.bincount(actual[fair == actual], minlength=len(names))
+    there = sizes > 0
+    balanced = _mean_share(found[there], sizes[there])
+    difference = paired_difference(constant, predicted == actual, groups=groups)
+    known = _compared(answer, predicted == actual, constant, difference, balanced, 1 / there.sum())
+    if known.knows_nothing:
+        return known
+    return _with_pairs(known, names, actual, fair, sizes)
+
+
+def against_constant_sets(
+    names: Sequence[str], actual: np.ndarray, given: np.ndarray, *, usual: LabelSet | None = None
+) -> NoInformation:
+    """The same where a row may have several labels: all of them have to be right, and no other.
+
+    Args:
+        names: C labels.
+        actual: bool [rows, C], which row has which label.
+        given: bool [rows, C], which row got which.
+        usual: the labels that most training rows have; by default most of these rows.
+    """
+    if usual is None:
+        rows, counts = np.unique(actual, axis=0, return_counts=True)
+        usual = tuple(name for name, has in zip(names, rows[counts.argmax()], strict=True) if has)
+    constant = (actual == np.isin(names, usual)).all(axis=1)
+    right = (actual == given).all(axis=1)
+    hits = np.concatenate([(actual & given).sum(axis=0), (~actual & ~given).sum(axis=0)])
+    sizes = np.concatenate([actual.sum(axis=0), (~actual).sum(axis=0)])
+    both = np.tile((sizes.reshape(2, -1) > 0).all(axis=0), 2)
+    balanced = _mean_share(hits[both], sizes[both]) if both.any() else (0.5, 0.5, 0.5)
+    return _compared(usual, right, constant, paired_difference(constant, right), balanced, 0.5)
+
+
+def _compared(
+    answer: LabelSet,
+    right: np.ndarray,
+    constant: np.ndarray,
+    difference: PairedDifference,
+    balanced: tuple[float, float, float],
+    chance: float,
+) -> NoInformation:
+    mean, low, high = balanced
+    return NoInformation(
+        rows=len(right),
+        answer=answer,
+        accuracy=float(right.mean()),
+        rate=float(constant.mean()),
+        low=difference.low,
+        high=difference.high,
+        balanced_accuracy=mean,
+        balanced_rate=float(chance),
+        balanced_low=low - float(chance),
+        balanced_high=high - float(chance),
+    )
+
+
+def _mean_share(right: np.ndarray, rows: np.ndarray) -> tuple[float, float, float]:
+    """The mean of independent shares with its 95 % interval, from Wilson's of each.
+
+    Zou and Donner 2008, "Construction of confidence limits about effect measures", equation 3
+    (MOVER).
+
+    Args:
+        right: int [K].
+        rows: int [K], above 0.
+    """
+    shares = right / rows
+    bounds = np.array([wilson(int(one), int(of)) for one, of in zip(right, rows, strict=True)])
+    mean = float(shares.mean())
+    below, above = (
+        float(np.sqrt(((shares - bounds[:, side]) ** 2).sum())) / len(rows) for side in (0, 1)
+    )
+    return mean, mean - below, mean + above
+
+
+def _with_pairs(
+    known: NoInformation,
+    names: Sequence[str],
+    actual: np.ndarray,
+    fair: np.ndarray,
+    sizes: np.ndarray,
+) -> NoInformation:
+    """With the pairs of labels that the answers demonstrably do not separate.
+
+    Rows that have one of both labels and get one of both count. They have to be at least half of
+    each label's rows.
+    """
+    counts = Counter(zip(actual.tolist(), fair.tolist(), strict=True))
+    found = []
+    for one, other in {tuple(sorted(pair)) for pair in counts if pair[0] != pair[1]}:
+        confused = counts[one, other] + counts[other, one]
+        right = np.array([counts[one, one], counts[other, other]])
+        rows = right + np.array([counts[one, other], counts[other, one]])
+        if confused < _FEWEST_CONFUSED or (2 * rows < sizes[[one, other]]).any():
+            continue
+        _, low, high = _mean_share(right, rows)
+        if low <= 0.5 and high <= _APART:
+            found.append((-int(rows.sum()), names[one], names[other]))
+    return replace(known, inseparable=tuple((one, other) for _, one, other in sorted(found)))

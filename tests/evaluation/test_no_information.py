@@ -1,0 +1,113 @@
+"""A model that knows nothing is told from one that knows something, and from too few rows."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bertcnn.evaluation.no_information import (
+    against_constant,
+    against_constant_sets,
+    fair_answers,
+    most_frequent,
+    saved_warning,
+    usual_answer,
+)
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def drawn(rows, seed, shares=None):
+    return np.random.default_rng(seed).choice(len(NAMES), rows, p=shares)
+
+
+def test_answers_by_chance_are_said_to_know_nothing_and_the_sentence_has_both_figures():
+    actual = drawn(8000, 0)
+    found = against_constant(NAMES, actual, drawn(8000, 1))
+    assert found.verdict == "uninformative"
+    assert found.rate == np.bincount(actual).max() / 8000
+    assert found.in_words() == (
+        f"the text does not tell the label: {found.accuracy:.1%} right on held-out rows, where"
+        f" always answering the most frequent one is right for {found.rate:.1%}"
+    )
+
+
+def test_answers_by_chance_seldom_pass_for_knowledge():
+    passed = [
+        not against_constant(NAMES, drawn(300, seed), drawn(300, seed + 1000)).knows_nothing
+        for seed in range(200)
+    ]
+    assert np.mean(passed) <= 0.05
+
+
+def test_too_few_rows_are_said_to_show_nothing():
+    found = against_constant(NAMES[:2], np.arange(12) % 2, np.arange(12) // 2 % 2)
+    assert found.verdict == "unclear"
+    assert found.in_words().startswith("12 rows cannot show that the text tells the label: ")
+
+
+def test_a_model_that_finds_a_rare_label_is_no_constant():
+    actual = (np.arange(1000) % 20 == 0).astype(int)  # 95 % of one label
+    predicted = np.where(np.arange(1000) % 40 == 0, 1, np.arange(1000) % 33 == 0)
+    found = against_constant(NAMES[:2], actual, predicted)
+    assert found.low < 0 < found.balanced_low
+    assert found.verdict == "informative"
+
+
+def test_probabilities_that_rank_a_rare_label_are_knowledge_though_it_is_never_answered():
+    actual = (np.arange(1000) % 20 == 0).astype(int)
+    rare = np.where(actual == 1, 0.2, 0.02)
+    fair = fair_answers(np.stack([1 - rare, rare], axis=1), np.array([0.95, 0.05]))
+    always = np.zeros(1000, int)
+    assert against_constant(NAMES[:2], actual, always, fair=fair).verdict == "informative"
+    assert against_constant(NAMES[:2], actual, always).verdict == "uninformative"
+
+
+def test_the_constant_is_the_most_frequent_label_of_the_training_rows():
+    actual = np.repeat([0, 1], [30, 70])
+    assert against_constant(NAMES, actual, actual).rate == 0.7
+    assert against_constant(NAMES, actual, actual, usual=("a",)).rate == 0.3
+    assert most_frequent([3, 3, 7]) == ("3",)
+
+
+def test_two_labels_that_nothing_separates_are_named_and_no_others():
+    actual = drawn(3000, 2)
+    guess = drawn(3000, 3) % 2
+    found = against_constant(NAMES, actual, np.where(actual < 2, guess, actual))
+    assert found.verdict == "informative"
+    assert found.inseparable == (("a", "b"),)
+    assert found.pairs_in_words() == "nothing separates 'a' from 'b'"
+    half_right = np.where(drawn(3000, 4) % 2, guess, actual)
+    separated = against_constant(NAMES, actual, np.where(actual < 2, half_right, actual))
+    assert separated.inseparable == ()
+    few = actual < 6 * (np.arange(3000) < 60)  # too few rows of the pair to prove it
+    assert (
+        against_constant(NAMES, actual[few], np.where(actual < 2, guess, actual)[few]).inseparable
+        == ()
+    )
+
+
+def test_near_duplicates_count_as_one_row():
+    actual = np.repeat(drawn(40, 5), 50)
+    predicted = np.where(np.repeat(np.arange(40) % 3 > 0, 50), drawn(2000, 6), actual)
+    alone = against_constant(NAMES, actual, predicted)
+    together = against_constant(NAMES, actual, predicted, groups=np.arange(2000) // 50)
+    assert together.high - together.low > 3 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize(("knows", "verdict"), [(True, "informative"), (False, "uninformative")])
+def test_several_labels_have_to_be_right_together(knows, verdict):
+    generator = np.random.default_rng(0)
+    actual = generator.random((4000, 3)) < [0.7, 0.3, 0.2]
+    given = actual if knows else generator.random((4000, 3)) < [0.7, 0.3, 0.2]
+    found = against_constant_sets(NAMES[:3], actual, given)
+    assert (found.verdict, found.answer) == (verdict, ("a",))
+    assert against_constant_sets(NAMES[:3], actual, given, usual=("a", "b")).rate < found.rate
+
+
+def test_the_figures_are_kept_as_json():
+    found = against_constant(NAMES, drawn(2000, 0), drawn(2000, 1))
+    metrics = json.loads(json.dumps({"no_information": found.to_json()}))
+    assert usual_answer(metrics) == found.answer
+    assert saved_warning(metrics) == found.sentence()
+    assert (usual_answer({}), saved_warning({})) == (None, "")
