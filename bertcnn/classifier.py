@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,6 +64,7 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.languages import main_languages
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
+from bertcnn.training.cross_fitting import cross_fit
 from bertcnn.training.deadline import Deadline
 from bertcnn.training.distillation import Student
 from bertcnn.training.examples import (
@@ -75,7 +77,7 @@ from bertcnn.training.examples import (
 )
 from bertcnn.training.features import TokenizedRows, keras_embed
 from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
-from bertcnn.training.recipe_choice import choose_recipe
+from bertcnn.training.recipe_choice import choose_recipe, fold_count
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.refit import Examined, examine, quantization_data, train_and_refit
 from bertcnn.training.savepoints import Savepoints, digest
@@ -266,6 +268,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             deadline=deadline,
             head_weights=None if student is None else student.head_weights,
         )
+        if valid is None and self.teacher is None:
+            tokens = int(train_part.rows.lengths.sum())
+            folds = fold_count(recipe, start.encoder, tokens, len(held_out.texts), settings)
+            run = replace(run, fold_of=train_part.texts.folds(folds))
         outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(
             outcome,
@@ -785,9 +791,24 @@ def _train(
             progress=run.progress,
         )
 
+    untrained, begun = extract(start.encoder.weights), time.monotonic()
     if recipe == "full" and run.refit:
-        return Outcome(*train_and_refit(once, start.encoder, data, run, ask))
-    return Outcome(*once(start.encoder, data, run))
+        outcome = Outcome(*train_and_refit(once, start.encoder, data, run, ask))
+    else:
+        outcome = Outcome(*once(start.encoder, data, run))
+    if run.fold_of is None:
+        return outcome
+    like = settings.model_copy(update={"epochs": len(outcome.result.epochs), "fewest_steps": 0})
+    folds = cross_fit(
+        lambda encoder, data, run: train(encoder, data, head, recipe, like, run),
+        start.encoder,
+        untrained,
+        data,
+        replace(run, like=replace(outcome.result, trainings=1)),
+        seconds=time.monotonic() - begun,
+        trains_encoder=recipe != "frozen",
+    )
+    return replace(outcome, folds=folds)
 
 
 def _versions() -> dict[str, str]:

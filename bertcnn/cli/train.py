@@ -138,6 +138,16 @@ def train(
             show_default="few-shot only",
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help=(
+                "Train so many times more, without a part of the rows each, so that all rows set"
+                " the thresholds; 0: none."
+            ),
+            show_default="2 to 5, where few rows are held out",
+        ),
+    ] = None,
     auto_precision: Annotated[
         str,
         typer.Option(
@@ -175,6 +185,7 @@ def train(
             time_budget=time_budget,
             trainings=trainings,
             refit=refit,
+            folds=folds,
         ),
     }
     with show_progress() as progress:

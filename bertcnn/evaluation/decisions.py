@@ -46,6 +46,12 @@ class HeldBack:
         """Of so many rows none."""
         return cls(*(np.zeros(rows, bool) for _ in range(3)))
 
+    @classmethod
+    def of(cls, parts: Sequence[HeldBack]) -> HeldBack:
+        """Of several parts of the rows, one behind the other."""
+        columns = zip(*((part.outside, part.doubtful, part.strange) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
     @property
     def any(self) -> np.ndarray:
         """Which are held back, bool [rows]."""
@@ -57,10 +63,7 @@ class HeldBack:
 
     def with_strange(self, outside: np.ndarray, doubtful: np.ndarray) -> HeldBack:
         """Further rows, which are known to be out of scope."""
-        parts = (outside, doubtful, np.ones(len(outside), bool))
-        return HeldBack(
-            *map(np.concatenate, zip((self.outside, self.doubtful, self.strange), parts)),  # noqa: B905
-        )
+        return HeldBack.of([self, HeldBack(outside, doubtful, np.ones(len(outside), bool))])
 
     def counts(self) -> dict[str, int]:
         """The numbers of `HeldOut`."""

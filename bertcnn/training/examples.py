@@ -16,7 +16,7 @@ import numpy as np
 from bertcnn.data.label_sets import LabelSet, indicators, is_set, numbered, rarest
 from bertcnn.data.labels import check_labels, check_one_type, checked_labels
 from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
-from bertcnn.data.splits import duplicate_key, split_validation, stratified_part
+from bertcnn.data.splits import assign_folds, duplicate_key, split_validation, stratified_part
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.predictor import check_texts
@@ -152,6 +152,11 @@ class LabelledTexts:
         return stratified_part(
             main, len(main) if most is None else most, np.random.default_rng(seed)
         )
+
+    def folds(self, count: int) -> np.ndarray | None:
+        """The fold of each row, int64 [rows], duplicates kept together; None for no fold."""
+        keys = [duplicate_key(text) for text in self.texts] if count else []
+        return assign_folds(keys, self.main_labels, self.texts, count) if count else None
 
     def tokenized(
         self, tokenizer: WordPieceTokenizer, classes: Sequence[Any], progress: Progress

@@ -94,6 +94,22 @@ def keras_embed(encoder: Bert) -> Embed:
     return embed
 
 
+def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
+    """The encoder's output for rows whose features are there, from these.
+
+    Args:
+        features: of the rows.
+        token_ids: theirs, per row int32 [T].
+    """
+    places = {row.tobytes(): place for place, row in enumerate(token_ids)}
+
+    def embed(rows: Sequence[np.ndarray], store: Store) -> None:
+        for number, row in enumerate(rows):
+            store(np.array([number]), features.row(places[row.tobytes()])[np.newaxis])
+
+    return embed
+
+
 class Features:
     """The encoder's token embeddings of every row, kept on disk in half precision.
 
@@ -145,14 +161,14 @@ class Features:
         part._starts, part._ends = self._starts[rows], self._ends[rows]
         return part
 
+    def row(self, row: int) -> np.ndarray:
+        """A row's token embeddings, float16 [T, D]."""
+        return self._values[self._starts[row] : self._ends[row]]
+
     def means(self, rows: np.ndarray) -> np.ndarray:
         """Each row's mean token embedding, float32 [rows, D]."""
-        return np.stack(
-            [
-                self._values[self._starts[row] : self._ends[row]].mean(axis=0, dtype=np.float32)
-                for row in rows
-            ]
-        )
+        means = [self.row(row).mean(axis=0, dtype=np.float32) for row in rows]
+        return np.array(means, np.float32).reshape(len(rows), self._width)
 
     def collate(self, plan: BatchPlan | PackedPlan) -> Inputs:
         """The head's input for a planned batch.

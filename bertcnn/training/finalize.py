@@ -10,7 +10,7 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.checks import hierarchy_of
 from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector
+from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.evaluation.decisions import (
     HeldBack,
     automation,
@@ -20,7 +20,13 @@ from bertcnn.evaluation.decisions import (
     scope_in_words,
 )
 from bertcnn.evaluation.no_information import most_frequent
-from bertcnn.evaluation.out_of_scope import OutsideTexts, fit_detector, refit_detector
+from bertcnn.evaluation.out_of_scope import (
+    DetectorFit,
+    FoldInputs,
+    OutsideTexts,
+    fit_detector,
+    refit_detector,
+)
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.inference.decide import held_back
 from bertcnn.inference.engines import Engine, EngineOutput
@@ -34,6 +40,7 @@ from bertcnn.reports.model_card import model_card
 from bertcnn.reports.report import Epoch
 from bertcnn.reports.reporting import Measured, Provenance, Rows, about, training_report
 from bertcnn.settings import PrecisionTargets
+from bertcnn.training.cross_fitting import FoldAnswers
 from bertcnn.training.examples import KnownRows, TokenizedTexts
 from bertcnn.training.refit import Examined, quantization_data
 from bertcnn.training.state import FitResult
@@ -48,11 +55,14 @@ class Outcome:
         model: trained.
         result: its figures, epoch by epoch.
         examined: what the compiled model answered before a refit of `full`, if there was one.
+        folds: answers to training rows by models that did not learn them; none without
+            cross-fitting.
     """
 
     model: BertCnn
     result: FitResult
     examined: Examined | None = None
+    folds: Sequence[FoldAnswers] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,9 @@ class TrainedModel:
             them too, if it was.
         unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out
             rows in the end.
-        learned: the rows it learned from.
+        train: the rows it learned from.
+        folds: answers to these by models that did not learn them; none without cross-fitting.
+        truth: of the held-out rows, then of the rows of each fold.
         held_out: the rows that chose the epoch.
         strange: texts out of scope, on which it is measured too.
         measured: on these.
@@ -99,7 +111,9 @@ class TrainedModel:
     known: KnownRows
     examined: Examined | None
     unlearned: np.ndarray | None
-    learned: Rows
+    train: TokenizedTexts
+    folds: Sequence[FoldAnswers]
+    truth: GroundTruth
     held_out: Rows
     strange: Sequence[str]
     measured: Measured
@@ -131,13 +145,19 @@ class TrainedModel:
             progress: reports how well the confidence is calibrated.
         """
         progress.stage("calibrating and measuring", 0)
-        result, labels = outcome.result, identity.labels
+        result, labels, folds = outcome.result, identity.labels, outcome.folds
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
-        judged = ScoredPredictions(truth, result.valid_logits, truth.calibrate(result.valid_logits))
+        answered = valid.rows.with_rows(
+            train.rows.of(np.concatenate([np.arange(0), *(fold.held_out for fold in folds)]))
+        )
+        every = GroundTruth(labels, answered.labels, answered.multi_hot)
+        logits = np.concatenate([result.valid_logits, *(fold.answered[0] for fold in folds)])
+        scored = ScoredPredictions(every, logits, every.calibrate(logits))
+        judged = ScoredPredictions(truth, result.valid_logits, scored.calibration)
         figures = judged.figures(most_frequent(train.texts.labels))
         calibration = judged.calibration_figures()
         decisions = decide(
-            judged.held_out(hierarchy=hierarchy_of(labels, identity.config)),
+            scored.held_out(hierarchy=hierarchy_of(labels, identity.config)),
             labels,
             identity.targets,
         )
@@ -175,7 +195,9 @@ class TrainedModel:
             known=known,
             examined=outcome.examined,
             unlearned=None if result.refit_logits is None else result.valid_logits,
-            learned=_rows(train),
+            train=train,
+            folds=folds,
+            truth=every,
             held_out=_rows(valid),
             strange=strange,
             measured=Measured(
@@ -221,7 +243,8 @@ class TrainedModel:
         """The model with its scope, and with decisions, by what an engine answers.
 
         Thresholds of float32 are not quite those of int8. On validation rows that the model has
-        learned from in the end, what it answered before counts.
+        learned from in the end, what it answered before counts; on training rows, what models of
+        the other folds answered in float32.
         """
         progress.stage("choosing thresholds", 0)
         known, examined, seed = self.known, self.examined, bundle.config.seed
@@ -233,13 +256,22 @@ class TrainedModel:
         read, token_ids = self.reference.readings, self.quantization_data.valid
         texts = read(token_ids, *examined.valid)
         outside = self._outside(examined.outside)
-        scope = fit_detector(
-            read(known.token_ids, *examined.known), known.labels, texts, outside, seed=seed
-        ).detector
+        folds = [self._fold(fold) for fold in self.folds]
+        fit = fit_detector(
+            read(known.token_ids, *examined.known),
+            known.labels,
+            texts,
+            outside,
+            seed=seed,
+            folds=folds,
+        )
+        scope = fit.detector
         judgement = ScoredPredictions(
             self.measured.judgement.truth, examined.valid[0], bundle.calibration
         )
-        held_back = self._held_back(bundle, scope, texts, outside.valid)
+        logits = np.concatenate([examined.valid[0], *(fold.answered[0] for fold in self.folds)])
+        scored = ScoredPredictions(self.truth, logits, bundle.calibration)
+        held_back = self._held_back(bundle, fit, texts, folds, outside.valid)
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
             scope = refit_detector(
@@ -249,7 +281,7 @@ class TrainedModel:
                 self._outside(known.outside.answers(engine)),
                 seed=seed,
             )
-        held_out = judgement.with_strange(examined.outside["strange"][0]).held_out(
+        held_out = scored.with_strange(examined.outside["strange"][0]).held_out(
             held_back, bundle.hierarchy
         )
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
@@ -272,16 +304,38 @@ class TrainedModel:
     def _held_back(
         self,
         bundle: Bundle,
-        scope: OutOfScopeDetector,
+        fit: DetectorFit,
         valid: DetectorInputs,
+        folds: Sequence[FoldInputs],
         strange: DetectorInputs | None,
     ) -> HeldBack:
-        """Which validation rows, and then rows out of scope, are never automatic."""
-        found = held_back(scope, valid, self.held_out.texts, bundle.config.languages)
+        """Which validation rows, rows of folds, and rows out of scope, are never automatic."""
+        languages, texts = bundle.config.languages, self.train.texts.texts
+        found = HeldBack.of(
+            [
+                held_back(fit.detector, valid, self.held_out.texts, languages),
+                *(
+                    held_back(detector, one.held_out, [texts[row] for row in rows], languages)
+                    for detector, one, rows in zip(
+                        fit.folds, folds, (fold.held_out for fold in self.folds), strict=True
+                    )
+                ),
+            ]
+        )
         if strange is None:
             return found
-        others = held_back(scope, strange, self.strange, bundle.config.languages)
+        others = held_back(fit.detector, strange, self.strange, languages)
         return found.with_strange(others.outside, others.doubtful)
+
+    def _fold(self, fold: FoldAnswers) -> FoldInputs:
+        """Training rows as a model of the other folds reads them."""
+        read, rows = self.reference.readings, self.train.rows
+        known, held_out = rows.of(fold.known), rows.of(fold.held_out)
+        return FoldInputs(
+            read(known.token_ids, *fold.known_answered),
+            known.labels,
+            read(held_out.token_ids, *fold.answered),
+        )
 
     def _written_up(
         self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress
@@ -299,7 +353,9 @@ class TrainedModel:
             bundle.scope,
             facts,
         )
-        report = training_report(bundle, engine, self.learned, self.held_out, measured, self.origin)
+        report = training_report(
+            bundle, engine, _rows(self.train), self.held_out, measured, self.origin
+        )
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)
 

@@ -125,12 +125,16 @@ def train_head(
 
         held_out = examples(rows, np.arange(first, len(rows.labels)))
         untrained = extract(head.weights)
-        result = learn(rows, np.arange(first), run.savepoints)
+        result = learn(rows, np.arange(first), run.savepoints, run.like)
         if (known := data.known) is not None:
             logits = Forward(head, result.padded_lengths).rows(
                 features.of(known).collate, rows.lengths[known]
             )
-            result = replace(result, known=(logits, features.means(known)))
+            result = replace(
+                result,
+                known=(logits, features.means(known)),
+                valid_means=features.means(np.arange(first, len(rows.labels))),
+            )
         if run.refit:
             progress.note(
                 f"training once more from the start, with the {len(data.valid.labels):,} held-out"

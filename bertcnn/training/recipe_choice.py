@@ -41,6 +41,8 @@ _FEW, _FEW_PER_LABEL = (
     40,
 )  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
 _FEW_UNMEASURED = 20  # a label, where nothing has been measured
+_FOLDS, _FOLD_MINUTES = (5, 3, 2), 5.0
+_ENOUGH_HELD_OUT, _FEW_HELD_OUT = 1_000, 300  # rows; more of them add little to so many
 _STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
 _STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
 _MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
@@ -92,11 +94,7 @@ def choose_recipe(
         sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar
             embeddings. Others have more to learn, and `full` is sooner worth it.
     """
-    weights = sum(
-        int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
-    )
-    work = 6.0 * weights * tokens * settings.epochs * _work_share(settings)
-    device = "a GPU" if on_gpu() else "this CPU"
+    work, device = _work(encoder, tokens, settings), "a GPU" if on_gpu() else "this CPU"
     if settings.time_budget is None or on_gpu():
         compiling, seconds = 0.0, work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
     else:
@@ -289,6 +287,44 @@ class CostEstimate:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"
         return RecipeChoice("frozen", reason, {"most_rows": part})
+
+
+def fold_count(
+    recipe: Recipe, encoder: Bert, tokens: int, held_out: int, settings: TrainingSettings
+) -> int:
+    """In how many folds the training rows are answered by models that did not learn them.
+
+    So many folds take about as long as one training less than that; two gain most of it
+    (docs/benchmarks). By default as many as take 5 minutes, on the usual machine; two where rows
+    are so few that this gains most; none where many rows are held out anyway.
+
+    Args:
+        recipe: how the model is trained.
+        encoder: what it stands on.
+        tokens: of all training rows together.
+        held_out: validation rows.
+        settings: of the recipe.
+    """
+    if settings.folds is not None:
+        return settings.folds
+    if held_out >= _ENOUGH_HELD_OUT:
+        return 0
+    seconds = _work(encoder, tokens, settings) / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
+    if recipe == "frozen":
+        seconds *= _FROZEN / _work_share(settings) / settings.epochs
+    elif recipe == "few-shot":
+        return _FOLDS[0]
+    in_time = [folds for folds in _FOLDS if (folds - 1) * seconds <= 60 * _FOLD_MINUTES]
+    few = [_FOLDS[-1]] if held_out < _FEW_HELD_OUT and settings.time_budget is None else []
+    return next(iter([*in_time, *few]), 0)
+
+
+def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
+    """FLOPs of a training of the encoder."""
+    weights = sum(
+        int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
+    )
+    return 6.0 * weights * tokens * settings.epochs * _work_share(settings)
 
 
 def _work_share(settings: TrainingSettings) -> float:

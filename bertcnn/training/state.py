@@ -34,6 +34,8 @@ class FitResult:
         known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of
             their token embeddings float32 [rows, D]; None where that is no cheaper than to ask the
             saved engine.
+        valid_means: means of the token embeddings of the validation rows, float32 [rows, D]; None
+            as for `known`.
         refit_logits: float32 [rows, C], of the validation rows under the model's weights, if these
             rows were added to the training rows in the end; all the rest is from before that.
         pseudo_labelled: rows without a label that were learned from with pseudo-labels.
@@ -47,6 +49,7 @@ class FitResult:
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
     known: tuple[np.ndarray, np.ndarray] | None = None
+    valid_means: np.ndarray | None = None
     refit_logits: np.ndarray | None = None
     pseudo_labelled: int = 0
     trainings: int = 1

@@ -96,6 +96,7 @@ class RunOptions:
             train the encoder, as `bertcnn.training.refit` does it there.
         like: a result on fewer rows, to be repeated, for `full`; by default the validation rows
             choose.
+        fold_of: int [training rows], the fold of each; by default there is no cross-fitting.
         deadline: of `full`; by default there is none.
         head_weights: what the head begins with, by name; by default drawn numbers.
     """
@@ -105,6 +106,7 @@ class RunOptions:
     savepoints: Savepoints | None = None
     embed_with: Callable[[Bert], Embed] = keras_embed
     refit: bool = False
+    fold_of: np.ndarray | None = None
     like: FitResult | None = None
     deadline: Deadline | None = None
     head_weights: Mapping[str, np.ndarray] | None = None

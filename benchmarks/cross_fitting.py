@@ -1,0 +1,190 @@
+"""Where thresholds come from: held-out rows, or answers to all rows by cross-fitting.
+
+    python -m benchmarks.cross_fitting banking77/train.csv --rows 1500 --recipe frozen --repeats 20
+
+Each repetition draws so many rows to train on; all others are the rows to come. From the same first
+model thresholds are taken from its held-out tenth and from answers of 2 and 5 folds' models to all
+rows; beside them a model whose threshold comes from a held-out third and that is then trained
+once more on all rows. Printed are the share of the other rows that is automatic, and how often the
+promised precision is kept there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.few_shot import read
+from benchmarks.recipes import grouped, movies
+from bertcnn.classifier import embed_on_cpu
+from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
+from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.evaluation.thresholds import find_threshold
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.models.weights import assign, extract
+from bertcnn.progress import Silent
+from bertcnn.settings import FROZEN_HEAD, HeadSettings
+from bertcnn.training.cross_fitting import cross_fit
+from bertcnn.training.features import TokenizedRows, stored_embed
+from bertcnn.training.recipes import recipe_settings, train
+from bertcnn.training.start import load_start
+from bertcnn.training.training_data import RunOptions, TrainingData
+
+
+_TO_COME = 2_500  # rows, of which the share that is automatic is taken
+
+
+class Task:
+    """Rows of a data set, tokenised, and an encoder that each training starts from."""
+
+    def __init__(self, texts: list[str], labels: list[str], options: argparse.Namespace) -> None:
+        start = load_start(options.encoder, 128, seed=0, progress=Silent())
+        self.texts, self.labels, self.encoder = texts, labels, start.encoder
+        codes = np.unique(labels, return_inverse=True)[1]
+        self.rows = TokenizedRows(start.tokenizer.encode(texts).token_ids, codes)
+        self.untrained, self.recipe = extract(start.encoder.weights), options.recipe
+        self.settings = recipe_settings(options.recipe, {})
+        self.head = FROZEN_HEAD if options.recipe == "frozen" else HeadSettings()
+        self.target, self.pad_id = options.target, start.tokenizer.pad_id
+        self.embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id)
+        if options.recipe == "frozen":
+            self.embed = self._stored()
+
+    def _stored(self):
+        import tempfile
+        from pathlib import Path
+
+        from bertcnn.training.features import Features
+
+        self._folder = tempfile.TemporaryDirectory()
+        path = Path(self._folder.name) / "features"
+        ids, width = self.rows.token_ids, self.encoder.settings.width
+        return stored_embed(Features(self.embed, width, ids, path, Silent()), ids)
+
+    def repetition(self, chosen: np.ndarray, seed: int) -> dict[str, tuple[float, ...]]:
+        """What each procedure gives: share automatic, precision, share possible, accuracy, s."""
+        others = np.setdiff1d(np.arange(len(self.labels)), chosen)
+        others = np.random.default_rng(seed).permutation(others)[:_TO_COME]
+        found = {}
+        held_out, first, model, seconds = self._trained(chosen, seed, 0.1)
+        to_come = self._answers(model, others)
+        found["held-out tenth"] = self._figures(
+            chosen[held_out], first.valid_logits, to_come, others, seconds
+        )
+        texts, names = self._of(chosen)
+        rest = np.setdiff1d(np.arange(len(chosen)), held_out)
+        data = TrainingData(self.rows.of(chosen[rest]), self.rows.of(chosen[held_out]))
+        settings = self.settings.model_copy(update={"epochs": len(first.epochs), "fewest_steps": 0})
+        for folds in (2, 5):
+            keys = [duplicate_key(texts[row]) for row in rest]
+            fold_of = assign_folds(
+                keys, [names[row] for row in rest], [texts[row] for row in rest], folds
+            )
+            run = self._run(seed, fold_of=fold_of, like=replace(first, trainings=1))
+            begun = time.perf_counter()
+            answers = cross_fit(
+                lambda encoder, data, run: train(
+                    encoder, data, self.head, self.recipe, settings, run
+                ),
+                self.encoder,
+                self.untrained,
+                data,
+                run,
+                seconds=0.0,
+                trains_encoder=True,
+            )
+            rows = np.concatenate([held_out, *(rest[one.held_out] for one in answers)])
+            logits = np.concatenate([first.valid_logits, *(one.answered[0] for one in answers)])
+            found[f"{folds} folds"] = self._figures(
+                chosen[rows], logits, to_come, others, seconds + time.perf_counter() - begun
+            )
+        begun = time.perf_counter()
+        held_out, third, _, _ = self._trained(chosen, seed, 1 / 3)
+        _, _, model, _ = self._trained(chosen, seed, 0.0, like=third)
+        found["held-out third, refit"] = self._figures(
+            chosen[held_out],
+            third.valid_logits,
+            self._answers(model, others),
+            others,
+            time.perf_counter() - begun,
+        )
+        return found
+
+    def _of(self, rows: np.ndarray) -> tuple[list[str], list[str]]:
+        return [self.texts[row] for row in rows], [self.labels[row] for row in rows]
+
+    def _run(self, seed: int, **given: object) -> RunOptions:
+        return RunOptions(seed, Silent(), embed_with=lambda _: self.embed, **given)
+
+    def _trained(self, chosen, seed, fraction, like=None):
+        """Held-out rows as places in `chosen`, the training's figures, the model, seconds."""
+        rest, held_out = split_validation(*self._of(chosen), fraction)
+        assign(self.encoder.weights, self.untrained, error=ValueError)
+        begun = time.perf_counter()
+        valid = self.rows.of(chosen[held_out if len(held_out) else rest[:64]])
+        data = TrainingData(self.rows.of(chosen[rest]), valid)
+        model, result = train(
+            self.encoder, data, self.head, self.recipe, self.settings, self._run(seed, like=like)
+        )
+        return held_out, result, model, time.perf_counter() - begun
+
+    def _answers(self, model, rows):
+        return KerasEngine(model, self.pad_id).run([self.rows.token_ids[row] for row in rows]).logits
+
+    def _figures(self, rows, logits, to_come, others, seconds):
+        truth = GroundTruth(np.unique(self.labels).tolist(), self.rows.labels[rows])
+        calibration = truth.calibrate(logits)
+        scored = ScoredPredictions(truth, logits, calibration)
+        threshold = find_threshold(scored.confidence, scored.right, self.target)
+        new = ScoredPredictions(
+            replace(truth, labels=self.rows.labels[others]), to_come, calibration
+        )
+        order = np.argsort(-new.confidence)
+        precision = np.cumsum(new.right[order]) / np.arange(1, len(order) + 1)
+        enough = np.flatnonzero(precision >= self.target)
+        most = (enough[-1] + 1) / len(order) if len(enough) else 0.0
+        automatic = new.confidence >= (np.inf if threshold is None else threshold)
+        kept = float(new.right[automatic].mean()) if automatic.any() else 1.0
+        return float(automatic.mean()), kept, float(most), float(new.right.mean()), seconds
+
+
+def main() -> None:
+    """Repeat, and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", help="a CSV with a text and a label; groups:FILE, or movies")
+    parser.add_argument("--rows", type=int, default=1500)
+    parser.add_argument("--recipe", default="frozen", choices=("frozen", "full"))
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--target", type=float, default=0.95)
+    parser.add_argument("--encoder", default="minilm-l6")
+    options = parser.parse_args()
+    if options.data == "movies":
+        texts, labels = movies()
+    elif options.data.startswith("groups:"):
+        texts, labels = grouped(options.data.removeprefix("groups:"))
+    else:
+        texts, labels = read(options.data)
+    task, found = Task(list(texts), list(labels), options), {}
+    for seed in range(options.repeats):
+        chosen = np.random.default_rng(seed).permutation(len(labels))[: options.rows]
+        for name, figures in task.repetition(np.sort(chosen), seed).items():
+            found.setdefault(name, []).append(figures)
+        print(f"repetition {seed + 1}: ", {k: [round(x, 3) for x in v[-1]] for k, v in found.items()}, flush=True)
+    print("\n| thresholds from | automatic | smallest | possible | precision | kept in | seconds |")
+    print("|---|---|---|---|---|---|---|")
+    for name, figures in found.items():
+        share, precision, most, _, seconds = np.array(figures).T
+        print(
+            f"| {name} | {share.mean():.3f} | {share.min():.2f} | {most.mean():.3f} |"
+            f" {precision.mean():.3f} | {np.mean(precision >= options.target):.0%} |"
+            f" {np.mean(seconds):.0f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Training rows are answered by models that did not learn them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.models.weights import extract
+from bertcnn.progress import Silent
+from bertcnn.settings import FULL, HeadSettings
+from bertcnn.training.cross_fitting import cross_fit
+from bertcnn.training.deadline import Deadline
+from bertcnn.training.features import TokenizedRows
+from bertcnn.training.recipes import train
+from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.training_data import RunOptions, TrainingData
+from tests.learnable import new_encoder
+from tests.test_classifier import QUICK, Notes, quick
+from tests.tickets import tickets
+
+HEAD = HeadSettings(window_sizes=(2,), filters=8)
+SETTINGS = FULL.model_copy(
+    update={"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "compiled_shapes": 1}
+)
+FOLD_OF = np.arange(32) % 2
+
+
+@pytest.fixture(scope="module")
+def data(make_rows):
+    return TrainingData(make_rows(32, 0), make_rows(12, 1), known=np.array([0, 1, 2, 7, 30]))
+
+
+def once(recipe, calls=None):
+    def one(encoder, data, run):
+        if calls is not None:
+            calls.append(len(data.train.labels))
+        return train(encoder, data, HEAD, recipe, SETTINGS, run)
+
+    return one
+
+
+def folds_of(recipe, data, fold_of=FOLD_OF, savepoints=None, calls=None, **given):
+    encoder = new_encoder()
+    untrained, run = extract(encoder.weights), RunOptions(0, Silent(), savepoints)
+    _, result = train(encoder, data, HEAD, recipe, SETTINGS, run)
+    run = replace(run, like=result, fold_of=fold_of, **given)
+    learned = extract(encoder.weights)
+    found = cross_fit(
+        once(recipe, calls), encoder, untrained, data, run,
+        seconds=60.0, trains_encoder=recipe != "frozen",
+    )  # fmt: skip
+    for name, value in extract(encoder.weights).items():
+        np.testing.assert_array_equal(value, learned[name])
+    return found, result
+
+
+@pytest.mark.parametrize("recipe", ["frozen", "full"])
+def test_each_fold_is_answered_by_a_model_of_the_others(recipe, data):
+    found, result = folds_of(recipe, data)
+    assert [fold.held_out.tolist() for fold in found] == [[*range(0, 32, 2)], [*range(1, 32, 2)]]
+    assert [fold.known.tolist() for fold in found] == [[1, 7], [0, 2, 30]]
+    others = found[1].held_out
+    part = TrainingData(data.train.of(others), data.train.of(found[0].held_out), np.array([0, 3]))
+    encoder = new_encoder()
+    run = RunOptions(0, Silent(), like=result)
+    model, expected = train(encoder, part, HEAD, recipe, SETTINGS, run)
+    np.testing.assert_allclose(found[0].answered[0], expected.valid_logits, atol=2e-3)
+    rows = [data.train.token_ids[row] for row in (1, 7)]
+    answers = KerasEngine(model, 0).run(rows, evidence=True)
+    for given, right in zip(
+        found[0].known_answered, (answers.logits, answers.found.means), strict=True
+    ):
+        np.testing.assert_allclose(given, right, atol=2e-2)  # of features in half precision
+
+
+def test_a_row_whose_label_no_other_has_stays_with_them(data):
+    labels = data.train.labels.copy()
+    labels[4] = labels.max() + 1
+    lonely = replace(data, train=TokenizedRows(data.train.token_ids, labels), known=None)
+    found, _ = folds_of("frozen", lonely)
+    assert 4 not in np.concatenate([fold.held_out for fold in found])
+    assert sum(len(fold.held_out) for fold in found) == 31
+    assert all(len(fold.known) == 0 for fold in found)
+
+
+def test_finished_folds_are_not_trained_again(data, tmp_path):
+    calls = []
+    first, _ = folds_of("frozen", data, savepoints=Savepoints(tmp_path, {}, Silent()), calls=calls)
+    assert calls == [16, 16]
+    again, _ = folds_of("frozen", data, savepoints=Savepoints(tmp_path, {}, Silent()), calls=calls)
+    assert calls == [16, 16]
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.answered[0], other.answered[0])
+        np.testing.assert_array_equal(one.known_answered[1], other.known_answered[1])
+
+
+def test_without_time_there_are_no_folds(data):
+    progress = Notes()
+    found, _ = folds_of("frozen", data, deadline=Deadline(0.5), progress=progress)
+    assert not found
+    assert "12 held-out rows alone, since 2 folds would end after the 0.5 min" in progress.notes[-1]
+
+
+def test_thresholds_come_from_all_rows(encoder_folder, tmp_path):
+    texts, labels = tickets(24)
+    few, many = (
+        quick(encoder_folder, training={**QUICK, "folds": folds}).fit(texts, labels)
+        for folds in (0, 2)
+    )
+    for classifier, rows in ((few, 6), (many, 72)):
+        classifier.save(tmp_path / str(rows))
+        assert classifier.metrics_["decisions"]["rows"] == rows
+        assert classifier.metrics_["rows"] == 6
+        assert classifier._bundle.calibration.fitted_on_rows == rows
+    for name, value in few._bundle.tensors.items():
+        np.testing.assert_array_equal(value, many._bundle.tensors[name])
+    given = quick(encoder_folder, training={**QUICK, "folds": 2})
+    given.fit(texts, labels, valid=tickets(3))
+    assert given.metrics_["decisions"]["rows"] == 9
