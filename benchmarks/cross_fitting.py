@@ -12,8 +12,10 @@ promised precision is kept there.
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -21,18 +23,22 @@ from benchmarks.few_shot import read
 from benchmarks.recipes import grouped, movies
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
+from bertcnn.errors import TrainingError
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.evaluation.thresholds import find_threshold
+from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.models.bert import Bert
+from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN_HEAD, HeadSettings
 from bertcnn.training.cross_fitting import cross_fit
-from bertcnn.training.features import TokenizedRows, stored_embed
+from bertcnn.training.features import Features, TokenizedRows, keras_embed, stored_embed
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.start import load_start
+from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
-
 
 _TO_COME = 2_500  # rows, of which the share that is automatic is taken
 
@@ -49,16 +55,12 @@ class Task:
         self.settings = recipe_settings(options.recipe, {})
         self.head = FROZEN_HEAD if options.recipe == "frozen" else HeadSettings()
         self.target, self.pad_id = options.target, start.tokenizer.pad_id
-        self.embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id)
+        self.embed = embed_on_cpu(start.encoder, self.pad_id) or keras_embed(start.encoder)
         if options.recipe == "frozen":
             self.embed = self._stored()
 
-    def _stored(self):
-        import tempfile
-        from pathlib import Path
-
-        from bertcnn.training.features import Features
-
+    def _stored(self) -> Embed:
+        """The encoder's output, computed once."""
         self._folder = tempfile.TemporaryDirectory()
         path = Path(self._folder.name) / "features"
         ids, width = self.rows.token_ids, self.encoder.settings.width
@@ -78,17 +80,19 @@ class Task:
         rest = np.setdiff1d(np.arange(len(chosen)), held_out)
         data = TrainingData(self.rows.of(chosen[rest]), self.rows.of(chosen[held_out]))
         settings = self.settings.model_copy(update={"epochs": len(first.epochs), "fewest_steps": 0})
+
+        def once(encoder: Bert, data: TrainingData, run: RunOptions) -> tuple[BertCnn, FitResult]:
+            return train(encoder, data, self.head, self.recipe, settings, run)
+
         for folds in (2, 5):
             keys = [duplicate_key(texts[row]) for row in rest]
             fold_of = assign_folds(
                 keys, [names[row] for row in rest], [texts[row] for row in rest], folds
             )
-            run = self._run(seed, fold_of=fold_of, like=replace(first, trainings=1))
+            run = replace(self._run(seed, replace(first, trainings=1)), fold_of=fold_of)
             begun = time.perf_counter()
             answers = cross_fit(
-                lambda encoder, data, run: train(
-                    encoder, data, self.head, self.recipe, settings, run
-                ),
+                once,
                 self.encoder,
                 self.untrained,
                 data,
@@ -116,25 +120,36 @@ class Task:
     def _of(self, rows: np.ndarray) -> tuple[list[str], list[str]]:
         return [self.texts[row] for row in rows], [self.labels[row] for row in rows]
 
-    def _run(self, seed: int, **given: object) -> RunOptions:
-        return RunOptions(seed, Silent(), embed_with=lambda _: self.embed, **given)
+    def _run(self, seed: int, like: FitResult | None = None) -> RunOptions:
+        return RunOptions(seed, Silent(), embed_with=lambda _: self.embed, like=like)
 
-    def _trained(self, chosen, seed, fraction, like=None):
+    def _trained(
+        self, chosen: np.ndarray, seed: int, fraction: float, like: FitResult | None = None
+    ) -> tuple[np.ndarray, FitResult, BertCnn, float]:
         """Held-out rows as places in `chosen`, the training's figures, the model, seconds."""
         rest, held_out = split_validation(*self._of(chosen), fraction)
-        assign(self.encoder.weights, self.untrained, error=ValueError)
+        assign(self.encoder.weights, self.untrained, error=TrainingError)
         begun = time.perf_counter()
         valid = self.rows.of(chosen[held_out if len(held_out) else rest[:64]])
         data = TrainingData(self.rows.of(chosen[rest]), valid)
         model, result = train(
-            self.encoder, data, self.head, self.recipe, self.settings, self._run(seed, like=like)
+            self.encoder, data, self.head, self.recipe, self.settings, self._run(seed, like)
         )
         return held_out, result, model, time.perf_counter() - begun
 
-    def _answers(self, model, rows):
-        return KerasEngine(model, self.pad_id).run([self.rows.token_ids[row] for row in rows]).logits
+    def _answers(self, model: BertCnn, rows: np.ndarray) -> np.ndarray:
+        token_ids = [self.rows.token_ids[row] for row in rows]
+        return KerasEngine(model, self.pad_id).run(token_ids).logits
 
-    def _figures(self, rows, logits, to_come, others, seconds):
+    def _figures(
+        self,
+        rows: np.ndarray,
+        logits: np.ndarray,
+        to_come: np.ndarray,
+        others: np.ndarray,
+        seconds: float,
+    ) -> tuple[float, ...]:
+        """Of a threshold from the answers to `rows`, on others whose answers are `to_come`."""
         truth = GroundTruth(np.unique(self.labels).tolist(), self.rows.labels[rows])
         calibration = truth.calibrate(logits)
         scored = ScoredPredictions(truth, logits, calibration)
@@ -169,12 +184,14 @@ def main() -> None:
         texts, labels = grouped(options.data.removeprefix("groups:"))
     else:
         texts, labels = read(options.data)
-    task, found = Task(list(texts), list(labels), options), {}
+    task = Task(list(texts), list(labels), options)
+    found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(options.repeats):
         chosen = np.random.default_rng(seed).permutation(len(labels))[: options.rows]
         for name, figures in task.repetition(np.sort(chosen), seed).items():
             found.setdefault(name, []).append(figures)
-        print(f"repetition {seed + 1}: ", {k: [round(x, 3) for x in v[-1]] for k, v in found.items()}, flush=True)
+        last = "; ".join(f"{name} {own[-1][0]:.3f}" for name, own in found.items())
+        print(f"repetition {seed + 1}, automatic: {last}", flush=True)
     print("\n| thresholds from | automatic | smallest | possible | precision | kept in | seconds |")
     print("|---|---|---|---|---|---|---|")
     for name, figures in found.items():

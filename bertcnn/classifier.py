@@ -36,6 +36,7 @@ from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.evaluation.background import background_texts
 from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
+from bertcnn.evaluation.thresholds import fewest_rows
 from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
 from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.engines import EngineName, check_engine
@@ -268,7 +269,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             deadline=deadline,
             head_weights=None if student is None else student.head_weights,
         )
-        if valid is None and self.teacher is None:
+        targets, rows = PrecisionTargets.of(self.auto_precision), len(train_part.texts.texts)
+        shown = rows + len(held_out.texts) >= fewest_rows(targets.overall)
+        if shown and valid is None and self.teacher is None:
             tokens = int(train_part.rows.lengths.sum())
             folds = fold_count(recipe, start.encoder, tokens, len(held_out.texts), settings)
             run = replace(run, fold_of=train_part.texts.folds(folds))
@@ -284,7 +287,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 ),
                 tuple(map(str, classes)),
                 tokenizer.vocabulary,
-                PrecisionTargets.of(self.auto_precision),
+                targets,
             ),
             origin=replace(
                 (origin or Provenance()).of_rows(held_out.given),

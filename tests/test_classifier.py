@@ -27,6 +27,7 @@ QUICK = {
     "batch_size": 16,
     "learning_rate": 0.01,
     "patience": 20,
+    "folds": 0,
 }
 
 

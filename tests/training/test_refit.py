@@ -18,6 +18,7 @@ TRAINING = {
     "batch_size": 16,
     "learning_rate": 0.01,
     "refit": True,
+    "folds": 0,
 }
 ROWS = 180  # of each label, so that enough are held out for a scope
 
