@@ -166,6 +166,9 @@ def _next_steps(report: CheckReport) -> list[str]:
             f"Next: go through {marked} with a finding in {report.fixed}, and correct the labels"
             " that are wrong."
         ]
+    useless = report.finding("no_information")
+    if useless is not None and useless.severity == "problem":
+        return ["Next: the same command with another column: --label NAME or --text NAME."]
     if rows:
         out = report.path.with_name(report.path.name.split(".")[0] + "_checked.csv").name
         marked = "this row" if len(rows) == 1 else f"these {len(rows):,} rows"

@@ -23,17 +23,24 @@ from bertcnn.doctor.dataset import (
 from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
 from bertcnn.doctor.languages import check_languages
-from bertcnn.doctor.leaks import check_other_columns, check_spurious_tokens
+from bertcnn.doctor.leaks import (
+    check_after_decision,
+    check_other_columns,
+    check_spurious_tokens,
+)
 from bertcnn.doctor.mislabelled import (
     check_label_errors,
+    check_no_information,
     check_overlap,
     given_probability,
     label_errors,
+    no_information,
 )
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold, truncated_texts, unit_embeddings
 from bertcnn.doctor.report import CheckReport, Finding, by_weight
 from bertcnn.doctor.similar import similar_groups
+from bertcnn.doctor.templates import check_placeholders, check_templates
 from bertcnn.doctor.texts import (
     check_blank,
     check_characters,
@@ -161,10 +168,13 @@ def _examine(
         *check_blank(dataset),
         *check_characters(dataset),
         *check_markup(dataset),
+        *check_placeholders(dataset),
+        *check_templates(dataset),
     ]
     findings += [
         *check_lengths(dataset, *truncated_texts(fetched, dataset.texts)),
         *check_columns(dataset),
+        *check_after_decision(dataset),
     ]
     return findings, suggestions, suspicion, skipped
 
@@ -215,8 +225,13 @@ def _examine_labels(
     left_out = len(rows) - len(judged.rows)
     if left_out:
         skipped.append(f"label errors in {count(left_out, 'row')}, whose label no other rows teach")
+    known = no_information(judged, groups[of_row][judged.rows])
     judged = replace(judged, rows=rows[judged.rows])
+    if known.knows_nothing:
+        if known.verdict == "unclear":
+            skipped.append(f"label errors: {known.in_words()}")
+        return check_no_information(known), {}
     suspicion[judged.rows] = 1 - given_probability(judged)
-    errors = label_errors(judged)
+    errors = label_errors(judged, known)
     found, better = check_label_errors(dataset, judged, errors)
-    return found + check_overlap(dataset, judged, errors), better
+    return found + check_overlap(dataset, judged, errors, known), better

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.tables.column_names import folded
+from bertcnn.tables.columns import columns_after_decision
 from bertcnn.text.cleaning import split_lines
 from bertcnn.wording import count, percent
 
@@ -209,6 +210,28 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
                 for name, form, right, guessed in found[:_EXAMPLES]
             ],
             figures={"columns": [name for name, *_ in found]},
+        )
+    ]
+
+
+def check_after_decision(dataset: LabelledDataset) -> list[Finding]:
+    """Columns that are filled in once the label is known, by their names."""
+    after = columns_after_decision(dataset.table)
+    if not after:
+        return []
+    used = [name for name in after if name in (*dataset.choice.text, dataset.choice.label)]
+    return [
+        Finding(
+            "after_decision",
+            "problem" if used else "note",
+            f"{count(len(after), 'column')} written after the decision, by the name"
+            + (f"; {', '.join(map(named, used))} is used" if used else ""),
+            "New tickets do not have them yet: never add them with --text.",
+            examples=[
+                Example(None, f"column {named(name)}" + (" is used" if name in used else ""))
+                for name in after[:_EXAMPLES]
+            ],
+            figures={"columns": list(after)},
         )
     ]
 

@@ -12,9 +12,10 @@ import numpy as np
 from bertcnn.data.label_sets import LabelSet, join_labels, rarest
 from bertcnn.data.splits import assign_folds
 from bertcnn.doctor.dataset import LabelledDataset
-from bertcnn.doctor.mislabelled import given_probability, label_errors
+from bertcnn.doctor.mislabelled import given_probability, label_errors, no_information
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
 from bertcnn.doctor.report import Example, Finding, named, shortened
+from bertcnn.evaluation.no_information import NoInformation
 from bertcnn.progress import Progress, Silent
 from bertcnn.wording import count, percent
 
@@ -43,7 +44,7 @@ def examine_sets(
         progress: progress callback; it advances with every label.
 
     Returns:
-        The finding, and better labels for each row of it.
+        The findings, and better labels for each row of them.
     """
     rows, texts = list(sets), [dataset.texts[row] for row in sets]
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
@@ -52,6 +53,7 @@ def examine_sets(
     doubts: dict[
         int, list[tuple[float, str, bool]]
     ] = {}  # row -> share of the other answer, label, whether the row has it
+    known: dict[str, NoInformation] = {}
     progress.stage("looking for label errors", len(names), "labels")
     for name in sorted(names):
         judged = out_of_fold(
@@ -63,13 +65,42 @@ def examine_sets(
         progress.advance(1)
         if judged is None:
             continue
+        known[name] = no_information(judged, groups[judged.rows])
+        if known[name].knows_nothing:
+            continue
         doubt = 1 - given_probability(judged)
         of_file = np.array(rows)[judged.rows]
         suspicion[of_file] = np.fmax(suspicion[of_file], doubt)
         for place in label_errors(judged).tolist():
             row = int(of_file[place])
             doubts.setdefault(row, []).append((float(doubt[place]), name, name in sets[row]))
-    return _label_set_doubts(dataset, sets, doubts)
+    found, suggestions = _label_set_doubts(dataset, sets, doubts)
+    return _unpredictable(known) + found, suggestions
+
+
+def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
+    """That the text tells none of the labels, or not those named."""
+    useless = [name for name, one in known.items() if one.verdict == "uninformative"]
+    if not useless:
+        return []
+    every = len(useless) == len(known)
+    shown = ", ".join(named(name) for name in useless[:_EXAMPLES])
+    more = f" and {len(useless) - _EXAMPLES} more" if len(useless) > _EXAMPLES else ""
+    return [
+        Finding(
+            "no_information",
+            "problem" if every else "look",
+            "the text tells none of the labels: whether a row has one is guessed no better than by"
+            " chance"
+            if every
+            else f"the text does not tell {count(len(useless), 'label')} of {len(known)}:"
+            f" {shown}{more}",
+            "Choose another label column (--label) or other text columns (--text)."
+            if every
+            else "Rows of such a label are never called wrong here, since it cannot be predicted.",
+            figures={"labels": {name: one.to_json() for name, one in known.items()}},
+        )
+    ]
 
 
 def _label_set_doubts(

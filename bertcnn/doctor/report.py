@@ -14,6 +14,7 @@ from bertcnn.errors import one_line
 Severity = Literal["problem", "look", "note"]
 _SEVERITIES = ("problem", "look", "note")
 _KINDS = (  # of one severity, the weightiest first
+    "no_information",
     "rejected_rows",
     "label_spellings",
     "label_errors",
@@ -21,6 +22,7 @@ _KINDS = (  # of one severity, the weightiest first
     "leaks_in_text",
     "rare_labels",
     "leaks_in_columns",
+    "after_decision",
     "overlapping_labels",
     "similar_names",
     "near_duplicates",
@@ -29,6 +31,8 @@ _KINDS = (  # of one severity, the weightiest first
     "empty_texts",
     "languages",
     "broken_characters",
+    "placeholders",
+    "templates",
     "markup",
     "long_texts",
     "short_rows",

@@ -99,11 +99,13 @@ class NoInformation:
         Args:
             subject: as of `in_words`.
         """
-        words, gain = self.in_words(subject), 100 * (self.accuracy - self.rate)
-        return (
-            f"{words[0].upper()}{words[1:]} ({gain:+.1f} points, 95% interval"
-            f" {100 * self.low:+.1f} to {100 * self.high:+.1f})."
-        )
+        words = self.in_words(subject)
+        return f"{words[0].upper()}{words[1:]} ({self.gain_in_words()})."
+
+    def gain_in_words(self) -> str:
+        """What accuracy gains, with its interval, for a sentence."""
+        gain = 100 * (self.accuracy - self.rate)
+        return f"{gain:+.1f} points, 95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
 
     @property
     def advice(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertcnn.tables.column_words import (
+    AFTER_WORDS,
     LABEL_WORDS,
     LAST_LABEL_WORDS,
     NEVER_LABEL_WORDS,
@@ -99,6 +100,10 @@ class Profile:
     def is_text_name(self) -> bool:
         """Whether the name is typical of texts."""
         return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
+
+    def is_after_decision(self) -> bool:
+        """Whether the name means a column that is filled in once the label is known."""
+        return not set(self.words).isdisjoint(AFTER_WORDS)
 
     def is_something_else(self) -> bool:
         """Whether the cells are no texts but dates, numbers, links, codes or a few short values."""

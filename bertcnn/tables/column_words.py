@@ -13,8 +13,8 @@ def _list(words: str) -> tuple[str, ...]:
 # Words of column names, the most typical first. A name that is such a word comes before a name that
 # contains one.
 LABEL_WORDS = _list("""
-    label labels category intent class target topic queue team department product issue tag
-    reason type group sentiment kategorie klasse thema abteilung bereich absicht warteschlange
+    label labels category intent class target topic queue team department type reason product
+    issue tag group sentiment kategorie klasse thema abteilung bereich absicht warteschlange
     categorie etiquette classe theme service equipe motif etiqueta categoria clase tema equipo
     departamento motivo etichetta argomento reparto rotulo afdeling kategoria etykieta klasa
     dzial категория метка класс тема отдел kategori etikett avdelning
@@ -25,8 +25,17 @@ LAST_LABEL_WORDS = _list(
 NEVER_LABEL_WORDS = _list("""
     channel source via status state language lang country city region zip company customer
     client user name agent author email mail phone date time created updated received id key
-    uuid url split fold kanal quelle sprache land firma kunde benutzer canal origine langue pays
-    origen idioma pais canale lingua kanaal taal bron kraj jezyk
+    uuid url split fold gender sex age geschlecht sexo genero sesso geslacht plec пол kanal
+    quelle sprache land firma kunde benutzer canal origine langue pays origen idioma pais canale
+    lingua kanaal taal bron kraj jezyk
+""")
+# columns that a support team fills in once it has decided what a ticket is about
+AFTER_WORDS = _list("""
+    resolution resolved solution answer answers answered reply replied response responded closed
+    closure satisfaction csat nps rating status antwort losung zufriedenheit bewertung reponse
+    respuesta resolucion solucion satisfaccion risposta risoluzione soluzione soddisfazione
+    antwoord oplossing tevredenheid resposta resolucao solucao satisfacao odpowiedz rozwiazanie
+    ответ решение losning svar
 """)
 TEXT_WORDS = _list("""
     text texts message narrative complaint description body content comment utterance sentence

@@ -114,11 +114,13 @@ def guess_columns(
     """The columns to train on: given names are checked, the others guessed from names and cells.
 
     Among several possible label columns, these names come first, in several languages and in this
-    order: label, category, intent, class, target, topic, queue, team, department, product, issue
-    and so on. A name that is such a word comes before a name that contains one. Then come columns
-    with other names, the last one first, and then priority or severity. Channel, status, language,
-    company and the like are never guessed, nor columns that scoring or the doctor added. Among
-    several text columns, one with a typical name comes first, then the longest.
+    order: label, category, intent, class, target, topic, queue, team, department, type, reason,
+    product and so on. A name that is such a word comes before a name that contains one. Then come
+    columns with other names, the last one first, and then priority or severity. Channel, status,
+    language, company, gender and the like are never guessed, nor columns that scoring or the doctor
+    added. Among several text columns, one with a typical name comes first, then the longest.
+    Columns that are filled in after the decision, such as Resolution, answer and rating, are text
+    or label only where there is no other column.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -277,10 +279,14 @@ def _choose_text(
     """The text columns, and the reason for them."""
     if named is not None:
         names = _named(named, columns)
-        return names, {"text": f"{list_columns(names)} (as named)"}
+        return names, {
+            "text": f"{list_columns(names)} (as named){_after_decision(profiles, names)}"
+        }
     candidates = [
         profile for profile in profiles if profile.name != label and _may_be_text(profile)
     ]
+    after = [one for one in candidates if one.is_after_decision()]
+    candidates = [one for one in candidates if one not in after] or candidates
     if not candidates:
         raise ColumnError(
             f"no column looks like text; columns found: {list_columns(columns)}",
@@ -296,7 +302,25 @@ def _choose_text(
             f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} also free"
             f" text: to join them, add --text {','.join(both)}"
         )
-    return (best.name,), {"text": reason}
+    return (best.name,), {"text": reason + _after_decision(profiles, (best.name,))}
+
+
+def columns_after_decision(sample: Chunk) -> tuple[str, ...]:
+    """The columns that are filled in once the label is known, by their names."""
+    return tuple(one.name for one in profiles_of(sample) if one.is_after_decision())
+
+
+def _after_decision(profiles: list[Profile], chosen: Sequence[str]) -> str:
+    """A remark about free text that is written after the decision."""
+    after = [one for one in profiles if one.is_after_decision()]
+    used = tuple(one.name for one in after if one.name in chosen)
+    texts = tuple(one.name for one in after if one.name not in chosen and one.is_free_text())
+    remark = ""
+    if used:
+        remark += f"; new tickets do not have {list_columns(used, 4)}, written after the decision"
+    if texts:
+        remark += f"; not {list_columns(texts, 4)}, written after the decision"
+    return remark
 
 
 def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
@@ -388,7 +412,9 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
             "; no possible label column has 2 different values, and one value is not enough to"
             " train on"
         )
-    others = tuple(profile.name for profile in candidates[1:] if profile.distinct > 1)
+    others = tuple(
+        one.name for one in candidates[1:] if one.distinct > 1 and not one.is_after_decision()
+    )
     if others:
         reason += f"; {list_columns(others, 4)} could also be the label: name it with --label"
     return best.name, reason
@@ -399,11 +425,13 @@ def _label_order(profile: Profile) -> tuple[int, float]:
 
     The groups: typical names in their order; other names, the last column first; priorities; yes
     or no under a name that suggests many values, such as Issue; columns that are mostly blank;
-    columns with one value.
+    columns filled in after the decision; columns with one value.
     """
     rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
+    if profile.distinct >= 2 and profile.is_after_decision():
+        return 5, -profile.place
     if profile.distinct < 2:
-        return 5, -profile.place if rank is None else rank - len(LABEL_WORDS) * 2
+        return 6, -profile.place if rank is None else rank - len(LABEL_WORDS) * 2
     if rank is not None:
         is_flag_of_kinds = profile.is_flag and not _OF_TWO.issuperset(profile.words)
         return 3 if is_flag_of_kinds else 0, rank

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bertcnn.doctor.check import check_csv
+from bertcnn.doctor.mislabelled import label_errors, no_information
+from bertcnn.doctor.out_of_fold import OutOfFold
 from bertcnn.errors import ColumnError, LabelError, OutputError, TableError
 from bertcnn.tables.tables import open_table, read_table
 
@@ -161,6 +163,19 @@ def tagged_as_html(rows):
     rows[1][1] += " it says <3 and if a<b then b>a & so on; see <unknown> at 5 < 6 > 4"
 
 
+def unfilled(rows):
+    for row, mark in zip(
+        rows, ("{product_purchased}", "[FIRST NAME]", "%s", "<e_mail>"), strict=False
+    ):
+        row[1] += f" {mark}"
+    rows[9][1] += " [urgent] {} 50%s <b> see {1}"
+
+
+def from_a_form(rows):
+    for number, row in enumerate(rows[:20]):
+        row[1] = f"Ticket {number} came in by the form of the new web shop: {row[1]}"
+
+
 SICK = {
     "empty_texts": (blank, 2),
     "duplicate_texts": (repeat, 1),
@@ -174,6 +189,8 @@ SICK = {
     "languages": (foreign, 1),
     "broken_characters": (damaged, 1),
     "markup": (tagged_as_html, 0),
+    "placeholders": (unfilled, 0),
+    "templates": (from_a_form, 0),
 }
 
 
@@ -196,6 +213,50 @@ def test_markup_is_html_and_nothing_else_with_such_signs(look):
     finding = look(rows).finding("markup")
     assert finding.figures == {"texts": 1}
     assert (finding.examples[0].line, finding.examples[0].says) == (2, "'<div>'")
+
+
+def test_each_placeholder_is_counted(look):
+    rows = healthy()
+    unfilled(rows)
+    assert look(rows).finding("placeholders").figures == {
+        "texts": 4,
+        "placeholders": {"{product_purchased}": 1, "[FIRST NAME]": 1, "%s": 1, "<e_mail>": 1},
+    }
+
+
+def test_labels_drawn_by_chance_come_first_and_none_is_called_wrong(look):
+    chance = random.Random(0)
+    rows = [[*row[:2], chance.choice("abcdefghij")] for row in healthy(160)]
+    report = look(rows)
+    first = report.findings[0]
+    assert (first.kind, first.severity) == ("no_information", "problem")
+    assert first.title.startswith("the text does not tell the label: ")
+    assert kinds(report).isdisjoint({"label_errors", "overlapping_labels"})
+    assert not report.suggestions
+    assert np.isnan(report.suspicion).all()
+
+
+def test_too_few_rows_call_no_label_wrong(look):
+    chance = random.Random(0)
+    report = look([[*row[:2], chance.choice("ab")] for row in healthy(10)])
+    assert "label_errors" not in kinds(report)
+    assert any("30 rows cannot show that the text tells the label" in one for one in report.skipped)
+
+
+def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
+    generator = np.random.default_rng(0)
+    labels = np.arange(3000) % 3
+    called = np.where(labels < 2, generator.integers(0, 2, 3000), 2)
+    called[:30] = 2 - called[:30]  # mistakes for another label
+    probabilities = np.full((3000, 3), 0.05)
+    probabilities[np.arange(3000), called] = 0.9
+    judged = OutOfFold(np.arange(3000), ("a", "b", "c"), labels, probabilities)
+    known = no_information(judged, np.arange(3000))
+    assert known.inseparable == (("a", "b"),)
+    errors = label_errors(judged, known)
+    moves = {(int(labels[place]), int(called[place])) for place in errors}
+    assert moves
+    assert moves.isdisjoint({(0, 1), (1, 0)})
 
 
 def test_of_nearly_the_same_texts_the_earlier_and_a_later_one_are_shown(look):
@@ -268,6 +329,14 @@ def test_columns_that_foretell_the_label_and_constant_ones_are_found(look):
     report = look(rows, ("id", "text", "label", "queue", "source", "hour"))
     assert report.finding("leaks_in_columns").figures["columns"] == ["id", "queue"]
     assert report.finding("constant_columns").figures["constant"] == ["source"]
+
+
+@pytest.mark.parametrize(("text", "severity"), [("text", "note"), ("Resolution", "problem")])
+def test_columns_written_after_the_decision_are_named(look, text, severity):
+    rows = [[*row, row[1]] for row in healthy()]
+    report = look(rows, ("id", "text", "label", "Resolution"), text=text, label="label")
+    assert report.finding("after_decision").severity == severity
+    assert report.finding("after_decision").figures == {"columns": ["Resolution"]}
 
 
 def test_a_column_with_the_same_value_in_two_rows_each_is_no_leak(look):

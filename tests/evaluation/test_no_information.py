@@ -109,5 +109,5 @@ def test_the_figures_are_kept_as_json():
     found = against_constant(NAMES, drawn(2000, 0), drawn(2000, 1))
     metrics = json.loads(json.dumps({"no_information": found.to_json()}))
     assert usual_answer(metrics) == found.answer
-    assert saved_warning(metrics) == found.sentence()
+    assert saved_warning(metrics) == f"{found.sentence()} {found.advice}"
     assert (usual_answer({}), saved_warning({})) == (None, "")

@@ -139,6 +139,60 @@ def test_consumer_complaints_with_few_narratives():
     )
 
 
+def closed(make):
+    """Cells that are blank while a ticket is open."""
+    return lambda rng, number: make(rng, number) if number % 3 == 0 else ""
+
+
+SUPPORT = {
+    "Ticket ID": lambda _, number: number,
+    "Customer Name": one_of("Ann Stone", "Ben Hill", "Cleo Marsh"),
+    "Customer Email": lambda _, number: f"person{number}@example.com",
+    "Customer Age": lambda rng, _: rng.randint(18, 70),
+    "Customer Gender": one_of("Male", "Female", "Other"),
+    "Product Purchased": one_of(*(f"Product {number}" for number in range(42))),
+    "Date of Purchase": date,
+    "Ticket Type": one_of("Refund request", "Technical issue", "Product inquiry"),
+    "Ticket Subject": one_of("Software bug", "Data loss", "Battery life"),
+    "Ticket Description": long_text,
+    "Ticket Status": one_of("Open", "Closed", "Pending Customer Response"),
+    "Resolution": closed(text),
+    "Ticket Priority": one_of("Low", "High"),
+    "Ticket Channel": one_of("Email", "Chat", "Phone"),
+    "First Response Time": date,
+    "Time to Resolution": closed(date),
+    "Customer Satisfaction Rating": closed(one_of("1.0", "2.0", "3.0")),
+}
+
+
+def test_a_help_desk_is_read_as_a_person_would():
+    choice = guess_columns(table(SUPPORT, *SUPPORT.values(), rows=300))
+    assert (choice.text, choice.label) == (("Ticket Description",), "Ticket Type")
+    assert "not 'Resolution', written after the decision" in choice.reasons["text"]
+    assert "add --text" not in choice.reasons["text"]
+    assert choice.reasons["label"].endswith(
+        "; 'Product Purchased', 'Ticket Priority' could also be the label: name it with --label"
+    )
+
+
+@pytest.mark.parametrize("name", ["answer", "Antwort", "Resolution notes", "rating_comment"])
+def test_text_written_after_the_decision_is_the_text_only_without_another(name):
+    both = guess_columns(table([name, "subject", "team"], long_text, title, label))
+    assert both.text == ("subject",)
+    alone = guess_columns(table([name, "team"], long_text, label))
+    assert alone.text == (name,)
+    told = f"new tickets do not have {name!r}, written after the decision"
+    assert told in alone.reasons["text"]
+    named = guess_columns(table([name, "subject", "team"], long_text, title, label), text=name)
+    assert told in named.reasons["text"]
+
+
+def test_a_rating_is_the_label_only_without_another():
+    stars = one_of("1", "2", "3")
+    assert guess_columns(table(["review", "rating"], text, stars)).label == "rating"
+    assert guess_columns(table(["text", "area", "rating"], text, label, stars)).label == "area"
+
+
 def test_identifier_and_time_are_found_and_reasons_are_words():
     choice = guess_columns(table(*FILES[1][:1], *FILES[1][1]))
     assert (choice.id, choice.time) == ("ticket_id", "created_at")
