@@ -37,8 +37,8 @@ _LIKE_ALL = 5.0  # further texts of each label, whose words are those of all tex
 _ENOUGH_LABELS = 50  # to tell by words, and by directions of logits, as well as by the other parts
 _DIRECTIONS, _WORDS = 0, 3  # of the parts
 _MOST_BACKGROUND, _LABELS_PER_SHARE = 3.0, 10  # the background's weight, by the number of labels
-_NEAR = 0.9  # of the validation rows are as near to known ones
-_INVERSE_PENALTY = 1.0  # of the regression, on vectors of length 1
+_INVERSE_PENALTY = 10.0  # of the regression, on vectors of length 1
+_LEARNED = 5000  # training rows that the regression learns from
 _FEWEST_STRANGE = 5  # that say how much the background counts, and where the limit is best
 _WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # that they choose among, beside the default
 
@@ -93,9 +93,9 @@ class DetectorFit:
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
-    """Different rows of each label for `fit_detector`.
+    """Different rows for `fit_detector`, int [rows], ascending.
 
-    80, or more if that is fewer than 900 altogether; int [rows], ascending.
+    All, or about 5,000 of them at even distances, with those that give centres and words.
 
     Args:
         token_ids: of the training rows.
@@ -106,7 +106,8 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
         for place, (row, label) in reversed(list(enumerate(zip(token_ids, labels, strict=True))))
     }
     different = np.sort(np.fromiter(first.values(), np.int64, len(first)))
-    return different[_of_each_label(labels[different])]
+    evenly = np.linspace(0, len(different) - 1, min(len(different), _LEARNED)).astype(int)
+    return different[np.union1d(evenly, _of_each_label(labels[different]))]
 
 
 def _of_each_label(labels: np.ndarray) -> np.ndarray:
@@ -174,12 +175,10 @@ def fit_detector(
 
 def _unweighted(part: FoldInputs, outside: OutsideTexts, seed: int) -> OutOfScopeDetector:
     """A detector with centres, words and direction, if the rows are enough for a centre."""
-    chosen = _of_each_label(part.labels)
-    scope = _around(OutOfScopeDetector(), part.known.of(chosen), part.labels[chosen], seed)
+    scope = _around(OutOfScopeDetector(), part.known, part.labels, seed)
     if not len(scope.logit_centroids) or not len(scope.embedding_centroids):
         return OutOfScopeDetector()
-    valid = part.held_out.means if len(part.held_out.means) else None
-    return replace(scope, background=_direction(part.known.means[chosen], valid, outside))
+    return replace(scope, background=_direction(part.known.means, outside))
 
 
 def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: int) -> np.ndarray:
@@ -274,25 +273,20 @@ def refit_detector(
     if not scope:
         return scope
     outside = outside or OutsideTexts.none(texts.means.shape[1])
-    direction = _direction(texts.means, None, outside)
+    direction = _direction(texts.means, outside)
     return _around(replace(scope, background=direction), texts, labels, seed)
 
 
-def _direction(means: np.ndarray, valid: np.ndarray | None, outside: OutsideTexts) -> np.ndarray:
+def _direction(means: np.ndarray, outside: OutsideTexts) -> np.ndarray:
     """From known texts to the background, float32 [D]; zeros without a background.
 
-    The coefficients of a logistic regression on means of length 1. Background texts that lie as
-    near to a known text as nine in ten validation rows do are left out first: a user's own trade is
-    not strange. Where the validation rows have been learned from, other known texts say what is
-    near.
+    The coefficients of a logistic regression on means of length 1. It learns from all known rows:
+    a few hundred leave much of a trade on the background's side.
     """
     from sklearn.linear_model import LogisticRegression
 
-    background, known = unit(outside.background), unit(means)
-    if len(background) and len(known):
-        near = (background @ known.T).max(axis=1)
-        background = background[near < np.quantile(_usual_nearness(valid, known), 1 - _NEAR)]
-    strange = np.concatenate([background, unit(outside.learned)])
+    known = unit(means)
+    strange = unit(np.concatenate([outside.background, outside.learned]))
     if not len(strange) or not len(known):
         return np.zeros(means.shape[1], np.float32)
     model = LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=500)
@@ -301,25 +295,15 @@ def _direction(means: np.ndarray, valid: np.ndarray | None, outside: OutsideText
     return found.astype(np.float32)
 
 
-def _usual_nearness(valid: np.ndarray | None, known: np.ndarray) -> np.ndarray:
-    """Each validation row's largest cosine with a known text, float32 [rows].
-
-    Without validation rows, each known text's with another one.
-    """
-    cosines = (known if valid is None else unit(valid)) @ known.T
-    if valid is None:
-        np.fill_diagonal(cosines, -1)
-    nearest: np.ndarray = cosines.max(axis=1)
-    return nearest
-
-
 def _around(
     scope: OutOfScopeDetector, texts: DetectorInputs, labels: np.ndarray, seed: int
 ) -> OutOfScopeDetector:
-    """`scope` with these texts' centres and words.
+    """`scope` with centres and words from up to 80 texts of each label, or 900 altogether.
 
     Without centres if there are too many labels for them.
     """
+    chosen = _of_each_label(labels)
+    texts, labels = texts.of(chosen), labels[chosen]
     classes = texts.logits.shape[1]
     most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
     if not most:
