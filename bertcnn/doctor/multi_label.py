@@ -83,7 +83,7 @@ def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
     useless = [name for name, one in known.items() if one.verdict == "uninformative"]
     if not useless:
         return []
-    every = len(useless) == len(known)
+    every = all(one.knows_nothing for one in known.values())
     shown = ", ".join(named(name) for name in useless[:_EXAMPLES])
     more = f" and {len(useless) - _EXAMPLES} more" if len(useless) > _EXAMPLES else ""
     return [

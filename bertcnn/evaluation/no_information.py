@@ -12,7 +12,7 @@ import numpy as np
 from bertcnn.data.label_sets import LabelSet
 from bertcnn.errors import one_line
 from bertcnn.evaluation.intervals import wilson
-from bertcnn.monitoring.paired import PairedDifference, paired_difference
+from bertcnn.monitoring.paired import TWO_SIDED, PairedDifference, paired_difference
 
 Verdict = Literal["informative", "uninformative", "unclear"]
 
@@ -206,9 +206,10 @@ def against_constant(
     constant = actual == list(names).index(answer[0])
     found = np.bincount(actual[fair == actual], minlength=len(names))
     there = sizes > 0
-    balanced = _mean_share(found[there], sizes[there])
+    chance = 1 / int(there.sum())
+    balanced = _mean_share(found[there], sizes[there], chance)
     difference = paired_difference(constant, predicted == actual, groups=groups)
-    known = _compared(answer, predicted == actual, constant, difference, balanced, 1 / there.sum())
+    known = _compared(answer, predicted == actual, constant, difference, balanced, chance)
     if known.knows_nothing:
         return known
     return _with_pairs(known, names, actual, fair, sizes)
@@ -233,7 +234,7 @@ def against_constant_sets(
     hits = np.concatenate([(actual & given).sum(axis=0), (~actual & ~given).sum(axis=0)])
     sizes = np.concatenate([actual.sum(axis=0), (~actual).sum(axis=0)])
     both = np.tile((sizes.reshape(2, -1) > 0).all(axis=0), 2)
-    balanced = _mean_share(hits[both], sizes[both]) if both.any() else (0.5, 0.5, 0.5)
+    balanced = _mean_share(hits[both], sizes[both], 0.5) if both.any() else (0.5, 0.5, 0.5)
     return _compared(usual, right, constant, paired_difference(constant, right), balanced, 0.5)
 
 
@@ -254,21 +255,23 @@ def _compared(
         low=difference.low,
         high=difference.high,
         balanced_accuracy=mean,
-        balanced_rate=float(chance),
-        balanced_low=low - float(chance),
-        balanced_high=high - float(chance),
+        balanced_rate=chance,
+        balanced_low=low - chance,
+        balanced_high=high - chance,
     )
 
 
-def _mean_share(right: np.ndarray, rows: np.ndarray) -> tuple[float, float, float]:
+def _mean_share(right: np.ndarray, rows: np.ndarray, chance: float) -> tuple[float, float, float]:
     """The mean of independent shares with its 95 % interval, from Wilson's of each.
 
     Zou and Donner 2008, "Construction of confidence limits about effect measures", equation 3
-    (MOVER).
+    (MOVER). The lower end is at least as far away as guesses spread: with few rows of many labels,
+    shares are skewed, and those of 0 seem certain.
 
     Args:
         right: int [K].
         rows: int [K], above 0.
+        chance: each share if answers were guessed.
     """
     shares = right / rows
     bounds = np.array([wilson(int(one), int(of)) for one, of in zip(right, rows, strict=True)])
@@ -276,7 +279,8 @@ def _mean_share(right: np.ndarray, rows: np.ndarray) -> tuple[float, float, floa
     below, above = (
         float(np.sqrt(((shares - bounds[:, side]) ** 2).sum())) / len(rows) for side in (0, 1)
     )
-    return mean, mean - below, mean + above
+    guessed = TWO_SIDED * float(np.sqrt((chance * (1 - chance) / rows).sum())) / len(rows)
+    return mean, mean - max(below, guessed), mean + above
 
 
 def _with_pairs(
@@ -299,7 +303,7 @@ def _with_pairs(
         rows = right + np.array([counts[one, other], counts[other, one]])
         if confused < _FEWEST_CONFUSED or (2 * rows < sizes[[one, other]]).any():
             continue
-        _, low, high = _mean_share(right, rows)
+        _, low, high = _mean_share(right, rows, 0.5)
         if low <= 0.5 and high <= _APART:
             found.append((-int(rows.sum()), names[one], names[other]))
     return replace(known, inseparable=tuple((one, other) for _, one, other in sorted(found)))

@@ -22,6 +22,7 @@ from bertcnn.evaluation.calibration import (
 from bertcnn.evaluation.decisions import HeldBack, held_out_answers, held_out_sets
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.evaluation.no_information import (
+    NoInformation,
     against_constant,
     against_constant_sets,
     fair_answers,
@@ -171,20 +172,20 @@ class ScoredPredictions:
                 [every[place] for place in self.truth.labels],
                 [names[place] for place in self.first],
             )
-            known = against_constant(
-                every,
-                self.truth.labels,
-                self.first,
-                fair=fair_answers(self.probabilities, label_shares(self.calibration)),
-                usual=usual,
-            )
-            return replace(found, no_information=known)
+            return replace(found, no_information=self.no_information(usual))
         actual, predicted = (
             [tuple(compress(every, row)) for row in rows] for rows in self.indicators()
         )
         found = evaluate_sets(names, actual, predicted)
-        known = against_constant_sets(every, *self.indicators(), usual=usual)
-        return replace(found, no_information=known)
+        return replace(found, no_information=self.no_information(usual))
+
+    def no_information(self, usual: LabelSet | None = None) -> NoInformation:
+        """The answers beside the best constant one; `usual` is as in `figures`."""
+        every = [*self.truth.names, *self.truth.unknown]
+        if self.truth.multi_hot is not None:
+            return against_constant_sets(every, *self.indicators(), usual=usual)
+        fair = fair_answers(self.probabilities, label_shares(self.calibration))
+        return against_constant(every, self.truth.labels, self.first, fair=fair, usual=usual)
 
     def calibration_figures(self) -> CalibrationFigures:
         """How far confidence is off."""

@@ -154,7 +154,8 @@ class TrainedModel:
         logits = np.concatenate([result.valid_logits, *(fold.answered[0] for fold in folds)])
         scored = ScoredPredictions(every, logits, every.calibrate(logits))
         judged = ScoredPredictions(truth, result.valid_logits, scored.calibration)
-        figures = judged.figures(most_frequent(train.texts.labels))
+        no_information = scored.no_information(most_frequent(train.texts.labels))
+        figures = replace(judged.figures(), no_information=no_information)
         calibration = judged.calibration_figures()
         decisions = decide(
             scored.held_out(hierarchy=hierarchy_of(labels, identity.config)),

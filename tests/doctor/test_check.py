@@ -11,10 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bertcnn.bundle.scope import unit
 from bertcnn.doctor.check import check_csv
+from bertcnn.doctor.dataset import read_dataset
 from bertcnn.doctor.mislabelled import label_errors, no_information
+from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import OutOfFold
 from bertcnn.errors import ColumnError, LabelError, OutputError, TableError
+from bertcnn.progress import Silent
 from bertcnn.tables.tables import open_table, read_table
 
 WORDS = {
@@ -674,6 +678,23 @@ def test_rows_with_several_labels_are_judged_label_by_label(tmp_path, minilm_fol
     assert "software" in fixed[5]["suggested_label"]
     assert "billing" not in fixed[5]["suggested_label"]
     assert "Hardware" not in fixed[20]["suggested_label"]
+
+
+def test_several_labels_drawn_by_chance_are_never_called_wrong_or_missing(tmp_path):
+    chance, generator = random.Random(0), np.random.default_rng(0)
+    names = [";".join(chance.sample("abcd", chance.randint(1, 3))) for _ in range(900)]
+    rows = [[*row[:2], own] for row, own in zip(healthy(300), names, strict=True)]
+    dataset = read_dataset(write(tmp_path / "data.csv", rows), None, None, "auto", None, Silent())
+    sets = dict(enumerate(map(dataset.names_in, names)))
+    features = unit(generator.normal(size=(900, 8)).astype(np.float32))
+    suspicion = np.full(900, np.nan)
+    (finding,), suggestions = examine_sets(
+        dataset, sets, features, np.arange(900), suspicion, Silent()
+    )
+    assert (finding.kind, finding.severity) == ("no_information", "problem")
+    assert finding.title.startswith("the text tells none of the labels")
+    assert not suggestions
+    assert np.isnan(suspicion).all()
 
 
 def test_of_a_file_of_many_rows_a_sample_is_examined_and_fix_keeps_the_others(
