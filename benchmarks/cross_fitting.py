@@ -194,8 +194,8 @@ def main() -> None:
         print(f"repetition {seed + 1}, automatic: {last}", flush=True)
     print("\n| thresholds from | automatic | smallest | possible | precision | kept in | seconds |")
     print("|---|---|---|---|---|---|---|")
-    for name, figures in found.items():
-        share, precision, most, _, seconds = np.array(figures).T
+    for name, own in found.items():
+        share, precision, most, _, seconds = np.array(own).T
         print(
             f"| {name} | {share.mean():.3f} | {share.min():.2f} | {most.mean():.3f} |"
             f" {precision.mean():.3f} | {np.mean(precision >= options.target):.0%} |"

@@ -12,6 +12,7 @@ from review_store import may_see
 from bertcnn import Predictor, load
 from bertcnn.bundle.bundle import read_metrics
 from bertcnn.errors import BundleError
+from bertcnn.evaluation.automation_limits import saved_limits
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.no_information import saved_warning
 
@@ -153,13 +154,18 @@ def describe(predictor: Predictor) -> None:
         )
 
 
-def warn_of(folder: str) -> None:
-    """Warn of the model in a folder if it knows nothing; a folder that is gone is passed over."""
+def tell_of(folder: str) -> None:
+    """What limits a saved model's automatic answers, and a warning if it knows nothing.
+
+    A folder that is gone is passed over.
+    """
     try:
-        warning = saved_warning(read_metrics(folder))
+        metrics = read_metrics(folder)
     except BundleError:
         return
-    if warning:
+    if limits := saved_limits(metrics):
+        st.markdown(plain(f"{limits.in_words()}."))
+    if warning := saved_warning(metrics):
         st.warning(plain(warning), icon=":material/casino:")
 
 

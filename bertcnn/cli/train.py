@@ -221,9 +221,12 @@ def train(
 
 
 def tell_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
-    """Where the report is, the next command, and last of all a warning if the model is useless."""
+    """What limits automatic answers, the next command, and a warning if the model is useless."""
+    from bertcnn.evaluation.automation_limits import saved_limits
     from bertcnn.evaluation.no_information import saved_warning
 
+    if limits := saved_limits(metrics):
+        tell(f"{limits.in_words()}.")
     tell(f"Report: {out / 'report.html'}. Next: {command}")
     if warning := saved_warning(metrics):
         tell(f"WARNING: {warning}")

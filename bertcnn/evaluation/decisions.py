@@ -358,6 +358,19 @@ def scope_in_words(
     )
 
 
+def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
+    """Which rows the decisions come from, as the start of a sentence.
+
+    Args:
+        decisions: of a model.
+        validation_rows: that it was measured on.
+    """
+    rows = decisions.held_out.rows - decisions.held_out.all_strange
+    if rows <= validation_rows:
+        return "On these rows"
+    return f"On {rows:,} rows, each answered by a model that did not learn it,"
+
+
 def promise_in_words(decisions: Decisions) -> str:
     """About which texts the precision is promised, in a sentence for a team lead."""
     found = automation(decisions)

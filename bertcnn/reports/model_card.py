@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bertcnn.evaluation.calibration import CalibrationFigures
-from bertcnn.evaluation.decisions import automation, in_words, promise_in_words, scope_in_words
+from bertcnn.evaluation.decisions import (
+    automation,
+    in_words,
+    promise_in_words,
+    rows_in_words,
+    scope_in_words,
+)
 from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.wording import visible
 
@@ -85,7 +91,7 @@ Most confused:
 
 ## Decisions
 
-On these rows {literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
+{rows_in_words(decisions, figures.rows)} {literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
 {promise_in_words(decisions)}.
 
 ## Provenance

@@ -148,6 +148,7 @@ class Report:
         examples: with texts; None in what must not quote any.
         multi_label: whether a row may have several labels.
         warning: sentences of a model that knows nothing; "" for any other.
+        limits: what keeps answers from being automatic; "" where it was not looked into.
     """
 
     title: str
@@ -168,6 +169,7 @@ class Report:
     examples: ExampleGroups | None = None
     multi_label: bool = False
     warning: str = ""
+    limits: str = ""
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:

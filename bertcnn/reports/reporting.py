@@ -18,8 +18,15 @@ from bertcnn.bundle.schemas import BundleConfig, Decisions
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.data.label_sets import LabelSet, indicators
 from bertcnn.errors import OutputError, SettingsError, one_line
+from bertcnn.evaluation.automation_limits import saved_limits
 from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
-from bertcnn.evaluation.decisions import Automation, automation, in_words, promise_in_words
+from bertcnn.evaluation.decisions import (
+    Automation,
+    automation,
+    in_words,
+    promise_in_words,
+    rows_in_words,
+)
 from bertcnn.evaluation.metrics import (
     Evaluation,
     OutOfScopeRows,
@@ -169,6 +176,7 @@ class Measured:
             not those of an epoch.
         held_back: bool [rows], which rows are never automatic, being out of scope or nearly so; by
             default none.
+        scored: answers to all rows that set the thresholds; by default `judgement`.
     """
 
     judgement: ScoredPredictions
@@ -179,6 +187,7 @@ class Measured:
     trainings: int = 1
     averaged: bool = False
     held_back: np.ndarray | None = None
+    scored: ScoredPredictions | None = None
 
 
 def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ...]:
@@ -245,6 +254,7 @@ def training_report(
         rows_are="validation rows",
         multi_label=bundle.multi_label,
         warning=saved_warning(bundle.metrics),
+        limits=limits.reason if (limits := saved_limits(bundle.metrics)) else "",
         caution=(
             f"{_CAUTION_LEARNED if origin.validation_learned else _CAUTION}; bertcnn evaluate"
             " --report measures on rows of your own."
@@ -265,8 +275,9 @@ def training_report(
         operation=_operation(
             bundle.decisions,
             automation(bundle.decisions),
-            answered,
-            f"On these rows {in_words(bundle.decisions, names)}."
+            measured.scored or judgement,
+            f"{rows_in_words(bundle.decisions, measured.figures.rows)}"
+            f" {in_words(bundle.decisions, names)}."
             f" {promise_in_words(bundle.decisions)}",
         ),
         slices=_slices(held_out.lengths, origin.slices, answered),
@@ -299,7 +310,10 @@ def certain_enough(
 
 
 def _operation(
-    decisions: Decisions, found: Automation, answered: Answered, sentence: str
+    decisions: Decisions,
+    found: Automation,
+    answered: Answered | ScoredPredictions,
+    sentence: str,
 ) -> Operation:
     targets = decisions.auto_precision
     return Operation(

@@ -11,6 +11,7 @@ from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.checks import hierarchy_of
 from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.bundle.scope import DetectorInputs
+from bertcnn.evaluation.automation_limits import automation_limits
 from bertcnn.evaluation.decisions import (
     HeldBack,
     automation,
@@ -286,14 +287,28 @@ class TrainedModel:
             held_back, bundle.hierarchy
         )
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
-        metrics = {**bundle.metrics, "decisions": automation(decisions).to_json()}
+        automatic = automation(decisions)
+        limits = automation_limits(
+            scored,
+            held_back.at(np.arange(len(logits))),
+            bundle.decisions.auto_precision.overall,
+            automatic.share,
+        )
+        metrics = {
+            **bundle.metrics,
+            "decisions": automatic.to_json(),
+            "automation_limits": limits.to_json(),
+        }
         strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
         progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
         progress.note(promise_in_words(decisions))
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         back = held_back.any[: len(token_ids)]
         return self._written_up(
-            judged, engine, replace(self.measured, judgement=judgement, held_back=back), progress
+            judged,
+            engine,
+            replace(self.measured, judgement=judgement, held_back=back, scored=scored),
+            progress,
         )
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from actions import answer_what_waits, day, done, may, moment, tell_done
 from literal import badge, plain
-from model_choice import warn_of
+from model_choice import tell_of
 from model_folders import model_folder, models_roots, saved_models
 from review_store import person, review_store
 
@@ -57,7 +57,7 @@ def show_serving(store: ReviewStore, serving: KnownModel, history: Sequence[Mode
     since = [one for one in history if one.kind in ("promoted", "rolled_back")][-1]
     with st.container(border=True):
         heading(serving, "serves", "green")
-        warn_of(serving.folder)
+        tell_of(serving.folder)
         why = f": {since.reason}" if since.reason else ""
         st.markdown(plain(f"Since {moment(since.at)}, by {since.actor}{why}"))
         st.caption(
@@ -87,7 +87,7 @@ def show_other(store: ReviewStore, one: KnownModel) -> None:
             heading(one, found["verdict"], COLORS[found["verdict"]])
             st.markdown(plain(found["sentences"]))
             st.dataframe(figures(found["result"]), hide_index=True, width="content")
-        warn_of(one.folder)
+        tell_of(one.folder)
         st.caption(
             plain(
                 f"Added on {day(one.added_at)}. {count(len(one.labels), 'label')}. Saved in"

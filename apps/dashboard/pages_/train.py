@@ -12,7 +12,7 @@ from actions import done, may, tell_done
 from file_choice import chosen_file, for_job
 from job_list import show_jobs
 from literal import plain
-from model_choice import warn_of
+from model_choice import tell_of
 from model_folders import models_roots
 from review_store import person, review_store
 
@@ -231,9 +231,9 @@ def start_training(
 
 
 def trained(job: Job) -> None:
-    """Say of a training that has ended if its model knows nothing."""
+    """Say of a training that has ended what limits its model."""
     if job.state == "done" and "--out" in job.arguments:
-        warn_of(job.arguments[job.arguments.index("--out") + 1])
+        tell_of(job.arguments[job.arguments.index("--out") + 1])
 
 
 def me() -> list[str]:
