@@ -24,7 +24,7 @@ import numpy as np
 from bertcnn.bundle.scope import BACKGROUND, DetectorInputs, OutOfScopeDetector, unit
 
 _OUTSIDE, _DOUBTFUL = 0.02, 0.05  # of texts like the validation rows
-_STRICTEST = 0.01  # the same, if rows out of scope say where the limit is best
+_STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if rows out of scope say where the limits are best
 FEWEST_ROWS = 24  # of validation, of which the strangest is the limit
 _CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = (
     12,
@@ -220,9 +220,10 @@ def with_limits(
 ) -> OutOfScopeDetector:
     """A detector whose limits are taken from these rows.
 
-    Of texts like the validation rows 2 % are above `limit` and 5 % above `auto_limit`. Where at
-    least 5 rows are out of scope, `limit` is where the share of these that are called so exceeds
-    the share of the others by most (Youden 1950), between 1 and 5 % of the others.
+    2 % of texts like the validation rows are above `limit` and 5 % above `auto_limit`. Where at
+    least 5 rows are out of scope, each limit is where the share of these rows above it exceeds the
+    share of the others by most (Youden 1950): `limit` between 1 and 5 % of the others, `auto_limit`
+    between 5 and 10 %.
 
     Args:
         scope: with centres.
@@ -237,13 +238,20 @@ def with_limits(
 
 def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
     """`limit` and `auto_limit` by the scores of held-out rows, and of rows out of scope if any."""
-    limit, auto_limit = _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
-    if strange is not None and len(strange) >= _FEWEST_STRANGE:
-        highest = _above(known, _STRICTEST)
-        tried = np.unique(np.clip(np.append(strange, known), auto_limit, highest))[::-1]
-        gain = [(strange > one).mean() - (known > one).mean() for one in tried]
-        limit = float(tried[int(np.argmax(gain))])
-    return limit, auto_limit
+    if strange is None or len(strange) < _FEWEST_STRANGE:
+        return _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
+    return (
+        _best_limit(known, strange, _STRICTEST, _DOUBTFUL),
+        _best_limit(known, strange, _DOUBTFUL, _LOOSEST),
+    )
+
+
+def _best_limit(known: np.ndarray, strange: np.ndarray, least: float, most: float) -> float:
+    """Where the shares above differ by most, between these shares of the known rows."""
+    lowest, highest = _above(known, most), _above(known, least)
+    tried = np.unique(np.clip(np.append(strange, known), lowest, highest))[::-1]
+    gain = [(strange > one).mean() - (known > one).mean() for one in tried]
+    return float(tried[int(np.argmax(gain))])
 
 
 def _above(scores: np.ndarray, share: float) -> float:

@@ -125,6 +125,10 @@ def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
     assert told.outside(asked).mean() > plain.outside(asked).mean() + 0.05
     assert told.outside(more).mean() < 0.08
     assert told.auto_limit <= told.limit
+    held = [one.judge(valid) for one in (plain, told)]
+    plain_share, told_share = ((one.outside | one.doubtful).mean() for one in held)
+    assert plain_share == pytest.approx(0.05, abs=0.01)
+    assert plain_share < told_share <= 0.1
 
 
 def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
