@@ -201,6 +201,14 @@ def test_a_labelled_file_of_the_server_trains_a_first_model(made, idle):
     assert job.folder.startswith(f"{made.store.name}.jobs")
 
 
+def test_a_training_whose_model_knows_nothing_is_marked(made, idle):
+    start_job(made.store, ["retrain", "--out", str(made.models / "second")], ROOT)
+    assert not made.page("train").warning
+    with made.store.writing() as connection:
+        connection.execute(job_table.update().values(state="done", ended_at=now()))
+    assert said(made.page("train").warning) == "By chance 101."
+
+
 def test_unlabelled_tickets_become_groups_then_decisions_then_a_model(made, idle, encoder_folder):
     file = made.folder / "files" / "new.csv"
     file.write_text(as_csv(*tickets()))
