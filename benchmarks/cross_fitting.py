@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
-from benchmarks.few_shot import read
+from benchmarks.few_shot import read, unit_embeddings
 from benchmarks.recipes import grouped, movies
 from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
@@ -40,11 +41,11 @@ from bertcnn.training.start import load_start
 from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 
-_TO_COME = 2_500  # rows, of which the share that is automatic is taken
-
 
 class Task:
     """Rows of a data set, tokenised, and an encoder that each training starts from."""
+
+    to_come = 2_500  # rows, of which the share that is automatic is taken
 
     def __init__(self, texts: list[str], labels: list[str], options: argparse.Namespace) -> None:
         start = load_start(options.encoder, 128, seed=0, progress=Silent())
@@ -69,7 +70,7 @@ class Task:
     def repetition(self, chosen: np.ndarray, seed: int) -> dict[str, tuple[float, ...]]:
         """What each procedure gives: share automatic, precision, share possible, accuracy, s."""
         others = np.setdiff1d(np.arange(len(self.labels)), chosen)
-        others = np.random.default_rng(seed).permutation(others)[:_TO_COME]
+        others = np.random.default_rng(seed).permutation(others)[: self.to_come]
         found = {}
         held_out, first, model, seconds = self._trained(chosen, seed, 0.1)
         to_come = self._answers(model, others)
@@ -166,6 +167,49 @@ class Task:
         return float(automatic.mean()), kept, float(most), float(new.right.mean()), seconds
 
 
+class Probe(Task):
+    """The same with a linear probe on mean token embeddings, which trains in a second."""
+
+    def __init__(self, texts: list[str], labels: list[str], options: argparse.Namespace) -> None:
+        self.texts, self.labels, self.target = texts, labels, options.target
+        self.means = unit_embeddings(texts)
+        self.rows = TokenizedRows([], np.unique(labels, return_inverse=True)[1])
+
+    def repetition(self, chosen: np.ndarray, seed: int) -> dict[str, tuple[float, ...]]:  # noqa: ARG002
+        """As `Task.repetition`, with more folds."""
+        others = np.setdiff1d(np.arange(len(self.labels)), chosen)
+        texts, names = self._of(chosen)
+        keys = [duplicate_key(text) for text in texts]
+        begun = time.perf_counter()
+        to_come, found = self._logits(chosen, others), {}
+        seconds = time.perf_counter() - begun
+        for name, fraction in (("held-out tenth", 0.1), ("held-out third, refit", 1 / 3)):
+            rest, held_out = split_validation(texts, names, fraction)
+            logits = self._logits(chosen[rest], chosen[held_out])
+            answers = self._logits(chosen[rest], others) if fraction == 0.1 else to_come
+            found[name] = self._figures(chosen[held_out], logits, answers, others, seconds)
+        for folds in (2, 3, 5, 10):
+            fold_of, begun = assign_folds(keys, names, texts, folds), time.perf_counter()
+            logits = np.empty((len(chosen), to_come.shape[1]), np.float32)
+            for fold in range(folds):
+                inside = fold_of == fold
+                logits[inside] = self._logits(chosen[~inside], chosen[inside])
+            spent = seconds + time.perf_counter() - begun
+            found[f"{folds} folds"] = self._figures(chosen, logits, to_come, others, spent)
+        return found
+
+    def _logits(self, learned: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What a probe answers that learned from some rows, for all labels of the data set."""
+        model = LogisticRegression(C=20, max_iter=200)
+        model.fit(self.means[learned], self.rows.labels[learned])
+        logits = np.full((len(rows), int(self.rows.labels.max()) + 1), -30.0, np.float32)
+        scores = model.decision_function(self.means[rows])
+        logits[:, model.classes_] = (
+            scores if scores.ndim > 1 else np.stack([-scores, scores], 1) / 2
+        )
+        return logits
+
+
 def main() -> None:
     """Repeat, and print a table."""
     parser = argparse.ArgumentParser(
@@ -173,7 +217,7 @@ def main() -> None:
     )
     parser.add_argument("data", help="a CSV with a text and a label; groups:FILE, or movies")
     parser.add_argument("--rows", type=int, default=1500)
-    parser.add_argument("--recipe", default="frozen", choices=("frozen", "full"))
+    parser.add_argument("--recipe", default="frozen", choices=("probe", "frozen", "full"))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--target", type=float, default=0.95)
     parser.add_argument("--encoder", default="minilm-l6")
@@ -184,7 +228,7 @@ def main() -> None:
         texts, labels = grouped(options.data.removeprefix("groups:"))
     else:
         texts, labels = read(options.data)
-    task = Task(list(texts), list(labels), options)
+    task = (Probe if options.recipe == "probe" else Task)(list(texts), list(labels), options)
     found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(options.repeats):
         chosen = np.random.default_rng(seed).permutation(len(labels))[: options.rows]
