@@ -22,7 +22,8 @@ from bertcnn.evaluation.thresholds import find_threshold
 
 Limit = Literal["nothing", "rows", "strange", "pair", "label"]
 
-_TIMES = (2, 3, 5, 10)  # as many rows
+_TIMES = (2, 3, 5, 10, 30)  # as many rows
+_MOST = 5_000  # rows looked at, taken at even distances; and six times as many are assumed
 _WORTH = 0.02  # of all rows: a smaller gain is not worth a sentence
 _TRIED = 5  # labels and pairs, those with most mistakes
 _NEARLY = 0.9  # of what any number of rows would make automatic
@@ -60,7 +61,11 @@ class AutomationLimits:
         would = f"{_percent(self.gain)} would be automatic"
         names = " and ".join(one_line(name, 60) for name in self.labels)
         reasons = {
-            "nothing": "about as many as these answers allow",
+            "nothing": (
+                "about as many as these answers allow"
+                if self.possible
+                else "since the most certain answers are wrong too often"
+            ),
             "rows": (
                 f"limited by too few rows to show it: with about {self.rows:,} more labelled rows"
                 f" {would}"
@@ -104,8 +109,10 @@ def automation_limits(
         automatic: the share that is automatic with all that a model's decisions take into account,
             such as parents of labels; by default what the threshold of all labels gives.
     """
-    confidence, right, free = scored.confidence, scored.right, ~held_back.any
-    rows = len(right)
+    all_rows = len(scored.logits)
+    every = slice(None, None, max(1, -(-all_rows // _MOST)))
+    scored, free = scored.of(every), ~held_back.any[every]
+    confidence, right, rows = scored.confidence, scored.right, len(free)
     if not rows:
         return AutomationLimits(precision, 0.0, 0.0)
 
@@ -117,8 +124,9 @@ def automation_limits(
     found = AutomationLimits(
         precision, share(right, free), _possible(confidence[free], right[free], precision, rows)
     )
-    more = {times: share(right, free, times) for times in _TIMES}
-    times = next((one for one in _TIMES if more[one] >= _NEARLY * max(more.values())), _TIMES[-1])
+    assumed = [times for times in _TIMES if times == _TIMES[0] or times * rows <= 6 * _MOST]
+    more = {times: share(right, free, times) for times in assumed}
+    times = next(one for one in assumed if more[one] >= _NEARLY * max(more.values()))
     tried: list[tuple[Limit, float, tuple[int, ...]]] = [
         ("rows", more[times], ()),
         ("strange", share(right, np.ones(rows, bool)), ()),
@@ -139,7 +147,7 @@ def automation_limits(
         limit,
         min(1.0, share_now + gain - found.share),
         tuple(scored.truth.names[label] for label in labels),
-        _rounded((times - 1) * rows) if limit == "rows" else 0,
+        _rounded((times - 1) * all_rows) if limit == "rows" else 0,
     )
 
 

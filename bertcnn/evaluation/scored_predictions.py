@@ -142,6 +142,13 @@ class ScoredPredictions:
             else exact_match_probability(probabilities, self.given)
         )
 
+    def of(self, rows: slice) -> ScoredPredictions:
+        """Some of the rows."""
+        truth, multi_hot = self.truth, self.truth.multi_hot
+        labels, several = truth.labels[rows], None if multi_hot is None else multi_hot[rows]
+        truth = replace(truth, labels=labels, multi_hot=several)
+        return replace(self, truth=truth, logits=self.logits[rows])
+
     def with_strange(self, logits: np.ndarray) -> ScoredPredictions:
         """With the answers to further rows, logits [S, C], that belong to no label.
 

@@ -37,7 +37,9 @@ def models(tmp_path_factory):
     automatic = Decisions(thresholds=(0.0,) * len(LABELS))
     for rows, name in enumerate(("first", "second"), start=100):
         useless = {"verdict": "uninformative", "answer": ["x"], "message": f"By chance {rows}."}
-        metrics = {"rows": rows, "no_information": useless}
+        limits = {"precision": 0.95, "share": 0.6, "possible": 0.7, "limit": "pair", "gain": 0.7}
+        limits["labels"] = ["billing", "tv*"]
+        metrics = {"rows": rows, "no_information": useless, "automation_limits": limits}
         save_model(folder / name, labels=LABELS, decisions=automatic, metrics=metrics)
     return folder
 
@@ -91,6 +93,7 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
     app = app.run()
     assert "not compared yet" in said(app.markdown)
     assert said(app.warning) == "By chance 100.\nBy chance 101."
+    assert "Automatic at 95%: 60% of tickets, limited by 'billing' and 'tv" in said(app.markdown)
     assert "Promote" not in " ".join(labels_of(app.button))
     app = press(app, "Compare with the serving model")
     assert "no decided tickets to compare models on" in said(app.error)

@@ -164,6 +164,7 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert out == ""
     assert "label: 'label'" in err
     assert "95% precision cannot be shown on 3 held-out rows" in err
+    assert "Automatic at 95%: 0% of tickets, since the most certain answers are wrong" in err
     assert "Next: bertcnn score" in err
     told = read_metrics(tmp_path / "model")["no_information"]["message"]
     assert told.startswith("3 rows cannot show that the text tells the label: ")
