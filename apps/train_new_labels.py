@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path) -> None:
     """Train on these rows; docs/reference/settings.md has what else can be set."""
-    given = {name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget")}
+    given = {name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")}
     with bertcnn.show_progress() as progress:
         classifier = bertcnn.BertCNNClassifier(
             options.encoder,
@@ -142,6 +142,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--time-budget",
         type=float,
         help="minutes; the recipe auto measures this machine and keeps within them",
+    )
+    parser.add_argument(
+        "--folds",
+        type=int,
+        help="trainings without a part of the rows each, so that all rows set the thresholds",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--force", action="store_true", help="replace what is in the folder")

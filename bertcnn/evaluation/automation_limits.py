@@ -1,9 +1,9 @@
-"""What keeps answers from being automatic, and what would help most.
+"""The limits of automatic answers, and the one that would help most.
 
 Each limit is eased in turn on the held-out rows: the threshold is chosen again as if there were
 more rows like these, as if nothing were held back as strange, as if two labels were one, or as if
 every second mistake about a label were right. The one that gains most is named. All figures come
-from answers that the model gave; what further rows of a label really bring, only a training tells.
+from answers that the model gave. Only a training shows the real gain of more rows of a label.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NEARLY = 0.9  # of what any number of rows would make automatic
 
 @dataclass(frozen=True)
 class AutomationLimits:
-    """What keeps answers from being automatic.
+    """How many answers are automatic, and the limit that would help most.
 
     Attributes:
         precision: that is promised.
         share: of held-out rows that are automatic, 0 to 1.
-        possible: the largest share of which so many are right, on these rows.
-        limit: what gains most if it is eased.
+        possible: the largest share that reaches this precision on these rows.
+        limit: the one that gains most if it is eased.
         gain: the share that is automatic then.
         labels: the one or two that are meant.
         rows: further labelled rows of all labels, as many as are assumed for "rows".
@@ -57,7 +57,7 @@ class AutomationLimits:
 
     @property
     def reason(self) -> str:
-        """What limits the share, and what would help most, in words for a team lead."""
+        """The limit that would help most, in words for a team lead."""
         would = f"{_percent(self.gain)} would be automatic"
         names = " and ".join(one_line(name, 60) for name in self.labels)
         reasons = {
@@ -89,7 +89,7 @@ class AutomationLimits:
 
 
 def saved_limits(metrics: Mapping[str, Any]) -> AutomationLimits | None:
-    """What limits a saved model's automatic answers, by its metrics; None if not known."""
+    """The limits that a saved model's metrics hold; None in models saved before."""
     saved = metrics.get("automation_limits")
     if not isinstance(saved, Mapping):
         return None

@@ -29,7 +29,7 @@ from bertcnn.wording import count
 
 @dataclass(frozen=True, eq=False)
 class FoldAnswers:
-    """What a model answers that was trained on the rows of the other folds.
+    """The answers of a model that was trained on the rows of the other folds.
 
     Attributes:
         held_out: int [H], the training rows that it did not learn from.
