@@ -241,8 +241,8 @@ def main() -> None:
     for name, own in found.items():
         share, precision, most, _, seconds = np.array(own).T
         print(
-            f"| {name} | {share.mean():.3f} | {share.min():.2f} | {most.mean():.3f} |"
-            f" {precision.mean():.3f} | {np.mean(precision >= options.target):.0%} |"
+            f"| {name} | {share.mean():.1%} | {share.min():.0%} | {most.mean():.1%} |"
+            f" {precision.mean():.1%} | {np.mean(precision >= options.target):.0%} |"
             f" {np.mean(seconds):.0f} |"
         )
 
