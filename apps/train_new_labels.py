@@ -82,7 +82,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path) -> None:
     """Train on these rows; docs/reference/settings.md has what else can be set."""
-    given = {name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")}
+    given = {
+        name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")
+    }
     with bertcnn.show_progress() as progress:
         classifier = bertcnn.BertCNNClassifier(
             options.encoder,
