@@ -42,6 +42,7 @@ _FEW, _FEW_PER_LABEL = (
 )  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
 _FEW_UNMEASURED = 20  # a label, where nothing has been measured
 _FOLDS, _FOLD_MINUTES = (5, 3, 2), 5.0
+_FEW_SHOT_FOLDS = 3  # a half of few rows a label would teach much less
 _ENOUGH_HELD_OUT, _FEW_HELD_OUT = 1_000, 300  # rows; more of them add little to so many
 _STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
 _STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
@@ -294,9 +295,9 @@ def fold_count(
 ) -> int:
     """In how many folds the training rows are answered by models that did not learn them.
 
-    So many folds take about as long as one training less than that; two gain most of it
-    (docs/benchmarks). By default as many as take 5 minutes, on the usual machine; two where rows
-    are so few that this gains most; none where many rows are held out anyway.
+    So many folds take as long as one training less than that, and two gain most (docs/benchmarks).
+    By default there are as many as take 5 minutes on the usual machine; two where few rows are held
+    out, which gains most; none where many are.
 
     Args:
         recipe: how the model is trained.
@@ -313,7 +314,7 @@ def fold_count(
     if recipe == "frozen":
         seconds *= _FROZEN / _work_share(settings) / settings.epochs
     elif recipe == "few-shot":
-        return _FOLDS[0]
+        return _FEW_SHOT_FOLDS
     in_time = [folds for folds in _FOLDS if (folds - 1) * seconds <= 60 * _FOLD_MINUTES]
     few = [_FOLDS[-1]] if held_out < _FEW_HELD_OUT and settings.time_budget is None else []
     return next(iter([*in_time, *few]), 0)

@@ -2,11 +2,13 @@
 
 import re
 
+import numpy as np
 import pytest
 
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
-from bertcnn.training.recipe_choice import CostEstimate, choose_recipe
+from bertcnn.training.recipe_choice import CostEstimate, choose_recipe, fold_count
 
 # the arithmetic below is of two trainings of five epochs in which all layers learn
 SETTINGS = FULL.model_copy(update={"epochs": 5, "trainings": 2, "frozen_share": 0.0})
@@ -431,3 +433,28 @@ def test_fewer_epochs_take_less_time(shape):
         choose_recipe(shape, tokens, 10**6, 2, SETTINGS.model_copy(update={"epochs": 1})).recipe
         == "full"
     )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "seconds", "held_out", "changes", "folds"),
+    [
+        ("full", 70, 400, {}, 5),
+        ("full", 140, 400, {}, 3),
+        ("full", 290, 400, {}, 2),
+        ("full", 310, 400, {}, 0),
+        ("full", 10_000, 299, {}, 2),
+        ("full", 10_000, 299, {"time_budget": 9.0}, 0),
+        ("full", 1, 1_000, {}, 0),
+        ("full", 10_000, 1_000, {"folds": 4}, 4),
+        ("full", 1, 10, {"folds": 0}, 0),
+        ("frozen", 1_000, 400, {}, 5),  # a quarter of one of five epochs
+        ("few-shot", 10_000, 30, {}, 3),
+    ],
+)
+def test_folds_are_as_many_as_there_is_time_for(shape, recipe, seconds, held_out, changes, folds):
+    weights = sum(
+        int(np.prod(weight.shape)) for weight in shape.weights if weight.path.startswith("layer_")
+    )
+    tokens = round(seconds * (1e13 if on_gpu() else 1e11) / (6 * weights * SETTINGS.epochs))
+    settings = SETTINGS.model_copy(update=changes)
+    assert fold_count(recipe, shape, tokens, held_out, settings) == folds
