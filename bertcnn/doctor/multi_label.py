@@ -79,7 +79,7 @@ def examine_sets(
 
 
 def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
-    """That the text tells none of the labels, or not those named."""
+    """That nothing, or too little, is known of the labels named."""
     useless = [name for name, one in known.items() if one.verdict == "uninformative"]
     if not useless:
         return []
@@ -90,7 +90,7 @@ def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
         Finding(
             "no_information",
             "problem" if every else "look",
-            "the text tells none of the labels: whether a row has one is guessed no better than by"
+            "the text does not tell any of the labels: whether a row has one is guessed no better than by"
             " chance"
             if every
             else f"the text does not tell {count(len(useless), 'label')} of {len(known)}:"

@@ -167,7 +167,7 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert "Automatic at 95%: 0% of tickets, since the most certain answers are wrong" in err
     assert "Next: bertcnn score" in err
     told = read_metrics(tmp_path / "model")["no_information"]["message"]
-    assert told.startswith("3 rows cannot show that the text tells the label: ")
+    assert told.startswith("3 rows cannot show that the text predicts the label: ")
     assert err.endswith(f"WARNING: {told}\n")
     assert not any(character in err for character in "\x1b\r")
 
@@ -407,7 +407,7 @@ def test_an_evaluation_says_first_that_a_model_knows_nothing(capsys):
     show_evaluation(replace(figures, no_information=known))
     told = " ".join(capsys.readouterr().out.split())
     assert (
-        "weighted F1 0.0000 2 rows cannot show that the model tells the label: 0.0% right" in told
+        "weighted F1 0.0000 2 rows cannot show that the model predicts the label: 0.0% right" in told
     )
 
 

@@ -244,7 +244,7 @@ def test_too_few_rows_call_no_label_wrong(look):
     chance = random.Random(0)
     report = look([[*row[:2], chance.choice("ab")] for row in healthy(10)])
     assert "label_errors" not in kinds(report)
-    assert any("30 rows cannot show that the text tells the label" in one for one in report.skipped)
+    assert any("30 rows cannot show that the text predicts the label" in one for one in report.skipped)
 
 
 def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
@@ -692,7 +692,7 @@ def test_several_labels_drawn_by_chance_are_never_called_wrong_or_missing(tmp_pa
         dataset, sets, features, np.arange(900), suspicion, Silent()
     )
     assert (finding.kind, finding.severity) == ("no_information", "problem")
-    assert finding.title.startswith("the text tells none of the labels")
+    assert finding.title.startswith("the text does not tell any of the labels")
     assert not suggestions
     assert np.isnan(suspicion).all()
 

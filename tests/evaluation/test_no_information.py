@@ -48,7 +48,7 @@ def test_answers_by_chance_seldom_pass_for_knowledge(labels):
 def test_too_few_rows_are_said_to_show_nothing():
     found = against_constant(NAMES[:2], np.arange(12) % 2, np.arange(12) // 2 % 2)
     assert found.verdict == "unclear"
-    assert found.in_words().startswith("12 rows cannot show that the text tells the label: ")
+    assert found.in_words().startswith("12 rows cannot show that the text predicts the label: ")
 
 
 def test_a_model_that_finds_a_rare_label_is_no_constant():
