@@ -90,8 +90,8 @@ def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
         Finding(
             "no_information",
             "problem" if every else "look",
-            "the text does not tell any of the labels: whether a row has one is guessed no better than by"
-            " chance"
+            "the text does not tell any of the labels: whether a row has one is guessed no better"
+            " than by chance"
             if every
             else f"the text does not tell {count(len(useless), 'label')} of {len(known)}:"
             f" {shown}{more}",

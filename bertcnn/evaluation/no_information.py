@@ -90,7 +90,9 @@ class NoInformation:
         if self.verdict == "informative":
             return figures
         if self.verdict == "unclear":
-            return f"{self.rows:,} rows cannot show that the {subject} predicts the label: {figures}"
+            return (
+                f"{self.rows:,} rows cannot show that the {subject} predicts the label: {figures}"
+            )
         return f"the {subject} does not tell the label: {figures}"
 
     def sentence(self, subject: str = "text") -> str:

@@ -407,7 +407,8 @@ def test_an_evaluation_says_first_that_a_model_knows_nothing(capsys):
     show_evaluation(replace(figures, no_information=known))
     told = " ".join(capsys.readouterr().out.split())
     assert (
-        "weighted F1 0.0000 2 rows cannot show that the model predicts the label: 0.0% right" in told
+        "weighted F1 0.0000 2 rows cannot show that the model predicts the label: 0.0% right"
+        in told
     )
 
 

@@ -244,7 +244,9 @@ def test_too_few_rows_call_no_label_wrong(look):
     chance = random.Random(0)
     report = look([[*row[:2], chance.choice("ab")] for row in healthy(10)])
     assert "label_errors" not in kinds(report)
-    assert any("30 rows cannot show that the text predicts the label" in one for one in report.skipped)
+    assert any(
+        "30 rows cannot show that the text predicts the label" in one for one in report.skipped
+    )
 
 
 def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
