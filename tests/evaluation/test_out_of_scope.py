@@ -119,6 +119,24 @@ def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own()
     assert not fit_detector(whole, labels, few).detector
 
 
+def test_a_model_that_is_less_certain_than_those_of_the_folds_holds_no_more_back():
+    generator = np.random.default_rng(16)
+    labels = generator.integers(0, LABELS, 400)
+    whole, valid = texts(generator, labels), texts(generator, generator.integers(0, LABELS, 200))
+    certain = replace(whole, logits=4 * whole.logits)
+    folds = [
+        FoldInputs(
+            certain.of(np.setdiff1d(np.arange(400), part)),
+            np.delete(labels, part),
+            certain.of(part),
+        )
+        for part in (np.arange(0, 400, 2), np.arange(1, 400, 2))
+    ]
+    detector = fit_detector(whole, labels, valid, folds=folds).detector
+    others = texts(generator, generator.integers(0, LABELS, 5000))
+    assert detector.outside(others).mean() == pytest.approx(0.02, abs=0.01)
+
+
 def test_no_centre_is_a_training_row():
     generator = np.random.default_rng(2)
     # a label with two rows gets none
