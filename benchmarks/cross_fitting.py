@@ -99,10 +99,9 @@ class Task:
                 data,
                 run,
                 seconds=0.0,
-                trains_encoder=True,
             )
             rows = np.concatenate([held_out, *(rest[one.held_out] for one in answers)])
-            logits = np.concatenate([first.valid_logits, *(one.answered[0] for one in answers)])
+            logits = np.concatenate([first.valid_logits, *(one.logits for one in answers)])
             found[f"{folds} folds"] = self._figures(
                 chosen[rows], logits, to_come, others, seconds + time.perf_counter() - begun
             )

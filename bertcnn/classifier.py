@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -65,7 +66,7 @@ from bertcnn.text.cleaning import is_blank
 from bertcnn.text.languages import main_languages
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
-from bertcnn.training.cross_fitting import cross_fit
+from bertcnn.training.cross_fitting import computed_once, cross_fit
 from bertcnn.training.deadline import Deadline
 from bertcnn.training.distillation import Student
 from bertcnn.training.examples import (
@@ -794,24 +795,26 @@ def _train(
             progress=run.progress,
         )
 
-    untrained, begun = extract(start.encoder.weights), time.monotonic()
-    if recipe == "full" and run.refit:
-        outcome = Outcome(*train_and_refit(once, start.encoder, data, run, ask))
-    else:
-        outcome = Outcome(*once(start.encoder, data, run))
-    if run.fold_of is None:
-        return outcome
-    like = settings.model_copy(update={"epochs": len(outcome.result.epochs), "fewest_steps": 0})
-    folds = cross_fit(
-        lambda encoder, data, run: train(encoder, data, head, recipe, like, run),
-        start.encoder,
-        untrained,
-        data,
-        replace(run, like=replace(outcome.result, trainings=1)),
-        seconds=time.monotonic() - begun,
-        trains_encoder=recipe != "frozen",
-    )
-    return replace(outcome, folds=folds)
+    with ExitStack() as stack:
+        if run.fold_of is not None and recipe == "frozen":
+            run = stack.enter_context(computed_once(start.encoder, data, run))
+        untrained, begun = extract(start.encoder.weights), time.monotonic()
+        if recipe == "full" and run.refit:
+            outcome = Outcome(*train_and_refit(once, start.encoder, data, run, ask))
+        else:
+            outcome = Outcome(*once(start.encoder, data, run))
+        if run.fold_of is None:
+            return outcome
+        like = settings.model_copy(update={"epochs": len(outcome.result.epochs), "fewest_steps": 0})
+        folds = cross_fit(
+            lambda encoder, data, run: train(encoder, data, head, recipe, like, run),
+            start.encoder,
+            untrained,
+            data,
+            replace(run, like=replace(outcome.result, trainings=1)),
+            seconds=time.monotonic() - begun,
+        )
+        return replace(outcome, folds=folds)
 
 
 def _versions() -> dict[str, str]:

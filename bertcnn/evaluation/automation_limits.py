@@ -19,6 +19,7 @@ from bertcnn.errors import one_line
 from bertcnn.evaluation.decisions import HeldBack
 from bertcnn.evaluation.scored_predictions import ScoredPredictions
 from bertcnn.evaluation.thresholds import find_threshold
+from bertcnn.wording import percent
 
 Limit = Literal["nothing", "rows", "strange", "pair", "label"]
 
@@ -58,7 +59,7 @@ class AutomationLimits:
     @property
     def reason(self) -> str:
         """The limit that would help most, in words for a team lead."""
-        would = f"{_percent(self.gain)} would be automatic"
+        would = f"{percent(self.gain)} would be automatic"
         names = " and ".join(one_line(name, 60) for name in self.labels)
         reasons = {
             "nothing": (
@@ -84,7 +85,7 @@ class AutomationLimits:
 
     def in_words(self) -> str:
         """The share and its reason."""
-        share = f"{_percent(self.share)} of tickets"
+        share = f"{percent(self.share)} of tickets"
         return f"Automatic at {100 * self.precision:.4g}%: {share}, {self.reason}"
 
 
@@ -190,7 +191,3 @@ def _rounded(rows: int) -> int:
     """
     unit: int = 10 ** max(0, len(str(rows)) - 2)
     return -(-rows // unit) * unit
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"

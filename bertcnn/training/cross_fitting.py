@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +24,8 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.features import Features, TokenizedRows, stored_embed
 from bertcnn.training.refit import Train
-from bertcnn.training.training_data import Answered, OutsideRows, RunOptions, TrainingData
-from bertcnn.wording import count
+from bertcnn.training.training_data import OutsideRows, RunOptions, TrainingData
+from bertcnn.wording import count, duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +34,31 @@ class FoldAnswers:
 
     Attributes:
         held_out: int [H], the training rows that it did not learn from.
-        answered: its answers to them.
+        logits: its answers to them, float32 [H, C].
+        means: of their token embeddings, float32 [H, D].
         known: int [K], rows that it learned from, by which it knows what is in scope.
-        known_answered: its answers to these.
+        known_logits: its answers to these, float32 [K, C].
+        known_means: of their token embeddings, float32 [K, D].
     """
 
     held_out: np.ndarray
-    answered: Answered
+    logits: np.ndarray
+    means: np.ndarray
     known: np.ndarray
-    known_answered: Answered
+    known_logits: np.ndarray
+    known_means: np.ndarray
+
+
+@contextmanager
+def computed_once(encoder: Bert, data: TrainingData, run: RunOptions) -> Iterator[RunOptions]:
+    """A run in which an encoder that stays as it is computes its output once for all trainings."""
+    token_ids = [*data.train.token_ids, *data.valid.token_ids]
+    with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
+        run.progress.stage("computing encoder features for all folds", len(token_ids))
+        path, width = Path(folder) / "features", encoder.settings.width
+        embed = run.embed_with(encoder)
+        stored = stored_embed(Features(embed, width, token_ids, path, run.progress), token_ids)
+        yield replace(run, embed_with=lambda _: stored)
 
 
 def cross_fit(
@@ -52,7 +69,6 @@ def cross_fit(
     run: RunOptions,
     *,
     seconds: float,
-    trains_encoder: bool,
 ) -> tuple[FoldAnswers, ...]:
     """Train once without each fold, and answer its rows.
 
@@ -64,7 +80,6 @@ def cross_fit(
         run: with the fold of each row, and the final model's result, which says how many epochs
             each fold is trained. A row stays with the others where none of these has its label.
         seconds: that the final model's training took.
-        trains_encoder: whether the recipe changes the encoder; if not, its output is computed once.
 
     Returns:
         The answers of each fold, in order. Nothing where the deadline leaves no time.
@@ -81,26 +96,23 @@ def cross_fit(
     run.progress.note(
         f"training {len(folds)} times without a part of the rows, each of which is then answered:"
         f" thresholds come from all {len(fold_of) + len(data.valid.labels):,} rows. This takes"
-        f" {_duration(more)} more; --folds 0 leaves it out"
+        f" about {duration(more)} more; --folds 0 leaves it out"
     )
     learned = extract(encoder.weights)
     found = []
-    with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
-        if not trains_encoder:
-            run = _with_stored_features(encoder, data, run, Path(folder))
-        for number, held_out in enumerate(folds):
-            point = None if run.savepoints is None else run.savepoints.part(f"fold{number}")
-            kept = None if point is None else point.kept()
-            if kept is None:
-                assign(encoder.weights, untrained, error=TrainingError)
-                progress = _FoldProgress(run.progress, f"fold {number + 1} of {len(folds)}")
-                once = replace(run, progress=progress, savepoints=None, refit=False, deadline=None)
-                tensors = _answers(train, encoder, data, once, held_out)
-                if point is not None:
-                    point.keep({}, tensors)
-            else:
-                tensors = kept[1]
-            found.append(_of_tensors(tensors))
+    for number, held_out in enumerate(folds):
+        point = None if run.savepoints is None else run.savepoints.part(f"fold{number}")
+        kept = None if point is None else point.kept()
+        if kept is None:
+            assign(encoder.weights, untrained, error=TrainingError)
+            progress = _FoldProgress(run.progress, f"fold {number + 1} of {len(folds)}")
+            once = replace(run, progress=progress, savepoints=None, refit=False, deadline=None)
+            answers = _answers(train, encoder, data, once, held_out)
+            if point is not None:
+                point.keep({}, vars(answers))
+        else:
+            answers = FoldAnswers(**kept[1])
+        found.append(answers)
     assign(encoder.weights, learned, error=TrainingError)
     return tuple(found)
 
@@ -118,13 +130,9 @@ def _divided(rows: TokenizedRows, fold_of: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _answers(
-    train: Train,
-    encoder: Bert,
-    data: TrainingData,
-    run: RunOptions,
-    held_out: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """The answers of a model that is trained without some rows, by the names of `FoldAnswers`."""
+    train: Train, encoder: Bert, data: TrainingData, run: RunOptions, held_out: np.ndarray
+) -> FoldAnswers:
+    """The answers of a model that is trained without some rows."""
     others = np.setdiff1d(np.arange(len(data.train.labels)), held_out)
     known = np.intersect1d(others, np.arange(0) if data.known is None else data.known)
     part = replace(
@@ -136,52 +144,14 @@ def _answers(
     )
     model, result = train(encoder, part, run)
     if result.known is not None and result.valid_means is not None:
-        answers = (result.valid_logits, result.valid_means), result.known
-    else:
-        engine = KerasEngine(model, pad_id=0)  # which is masked
-        answers = tuple(  # type: ignore[assignment]
-            (output.logits, output.found.means)
-            for output in (
-                engine.run(rows.token_ids, evidence=True)
-                for rows in (part.valid, data.train.of(known))
-            )
-        )
-    (logits, means), (known_logits, known_means) = answers
-    return {
-        "held_out": held_out,
-        "logits": logits,
-        "means": means,
-        "known": known,
-        "known_logits": known_logits,
-        "known_means": known_means,
-    }
-
-
-def _of_tensors(tensors: dict[str, np.ndarray]) -> FoldAnswers:
-    """What `_answers` gave."""
+        return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
+    engine = KerasEngine(model, pad_id=0)  # which is masked
+    asked, learned = (
+        engine.run(rows.token_ids, evidence=True) for rows in (part.valid, data.train.of(known))
+    )
     return FoldAnswers(
-        tensors["held_out"],
-        (tensors["logits"], tensors["means"]),
-        tensors["known"],
-        (tensors["known_logits"], tensors["known_means"]),
+        held_out, asked.logits, asked.found.means, known, learned.logits, learned.found.means
     )
-
-
-def _with_stored_features(
-    encoder: Bert, data: TrainingData, run: RunOptions, folder: Path
-) -> RunOptions:
-    """A run whose encoder's output is computed once, here."""
-    token_ids = data.train.token_ids
-    run.progress.stage("computing encoder features", len(token_ids))
-    features = Features(
-        run.embed_with(encoder), encoder.settings.width, token_ids, folder / "all", run.progress
-    )
-    embed = stored_embed(features, token_ids)
-    return replace(run, embed_with=lambda _: embed)
-
-
-def _duration(seconds: float) -> str:
-    return f"about {max(1, round(seconds / 60))} min" if seconds >= 60 else "less than a minute"
 
 
 @dataclass

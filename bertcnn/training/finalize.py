@@ -152,7 +152,7 @@ class TrainedModel:
             train.rows.of(np.concatenate([np.arange(0), *(fold.held_out for fold in folds)]))
         )
         every = GroundTruth(labels, answered.labels, answered.multi_hot)
-        logits = np.concatenate([result.valid_logits, *(fold.answered[0] for fold in folds)])
+        logits = np.concatenate([result.valid_logits, *(fold.logits for fold in folds)])
         scored = ScoredPredictions(every, logits, every.calibrate(logits))
         judged = ScoredPredictions(truth, result.valid_logits, scored.calibration)
         no_information = scored.no_information(most_frequent(train.texts.labels))
@@ -271,7 +271,7 @@ class TrainedModel:
         judgement = ScoredPredictions(
             self.measured.judgement.truth, examined.valid[0], bundle.calibration
         )
-        logits = np.concatenate([examined.valid[0], *(fold.answered[0] for fold in self.folds)])
+        logits = np.concatenate([examined.valid[0], *(fold.logits for fold in self.folds)])
         scored = ScoredPredictions(self.truth, logits, bundle.calibration)
         held_back = self._held_back(bundle, fit, texts, folds, outside.valid)
         if self.unlearned is not None:
@@ -348,9 +348,9 @@ class TrainedModel:
         read, rows = self.reference.readings, self.train.rows
         known, held_out = rows.of(fold.known), rows.of(fold.held_out)
         return FoldInputs(
-            read(known.token_ids, *fold.known_answered),
+            read(known.token_ids, fold.known_logits, fold.known_means),
             known.labels,
-            read(held_out.token_ids, *fold.answered),
+            read(held_out.token_ids, fold.logits, fold.means),
         )
 
     def _written_up(
