@@ -68,6 +68,8 @@ def test_the_saved_report_has_the_figures_of_metrics_json(trained):
     assert page.one(id="ece-before").value == metrics["calibration"]["before"]
     assert page.one(id="ece-after").value == metrics["calibration"]["after"]
     assert page.one(id="automatic").value == metrics["decisions"]["automatic"]
+    reason = metrics["automation_limits"]["reason"]
+    assert page.one(id="limits").text.lower() == reason.lower()
     labels = page.table("label-table")
     assert [row[0].text for row in labels] == [label["name"] for label in metrics["labels"]]
     for column, key in enumerate(("precision", "recall", "f1", "support"), start=1):

@@ -1,10 +1,13 @@
 """Training rows are answered by models that did not learn them."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bertcnn.bundle.scope import OutOfScopeDetector
+from bertcnn.evaluation.out_of_scope import DetectorFit
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -116,6 +119,27 @@ def test_thresholds_come_from_all_rows(encoder_folder, tmp_path):
         assert classifier._bundle.calibration.fitted_on_rows == rows
     for name, value in few._bundle.tensors.items():
         np.testing.assert_array_equal(value, many._bundle.tensors[name])
+    assert "On 72 rows, each answered by a model that did not learn it," in many._bundle.report
+    assert "On these rows" in few._bundle.report
+    points = [
+        max(path.count("L") for path in re.findall(r' d="(M[^"]*)"', page.split('id="labels"')[0]))
+        for page in (few._bundle.report, many._bundle.report)
+    ]
+    assert points[0] <= 6 < points[1]  # of the curve of risk and coverage
     given = quick(encoder_folder, training={**QUICK, "folds": 2})
     given.fit(texts, labels, valid=tickets(3))
     assert given.metrics_["decisions"]["rows"] == 9
+
+
+def test_rows_of_a_fold_are_held_back_by_its_own_detector(encoder_folder, tmp_path):
+    texts, labels = tickets(24)
+    classifier = quick(encoder_folder, training={**QUICK, "folds": 2}).fit(texts, labels)
+    classifier.save(tmp_path / "model")
+    trained, bundle = classifier._trained, classifier._bundle
+    folds = [trained._fold(fold) for fold in trained.folds]
+    valid = folds[0].held_out.of(np.arange(6))  # as good as any others
+    nothing, everything = OutOfScopeDetector(), replace(bundle.scope, limit=-1e9)
+    fit = DetectorFit(nothing, (everything, nothing))
+    outside = trained._held_back(bundle, fit, valid, folds, None).outside
+    first, second = (len(fold.held_out) for fold in trained.folds)
+    assert outside.tolist() == [False] * 6 + [True] * first + [False] * second
