@@ -90,7 +90,7 @@ class Task:
             fold_of = assign_folds(
                 keys, [names[row] for row in rest], [texts[row] for row in rest], folds
             )
-            run = replace(self._run(seed, replace(first, trainings=1)), fold_of=fold_of)
+            run = replace(self._run(seed, first), fold_of=fold_of)
             begun = time.perf_counter()
             answers = cross_fit(
                 once,

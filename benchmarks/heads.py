@@ -235,7 +235,6 @@ def main() -> None:
     settings = (FROZEN if options.recipe == "frozen" else FULL).model_copy(
         update={
             "max_tokens": MOST_TOKENS,
-            "trainings": 1,
             **({} if options.epochs is None else {"epochs": options.epochs}),
         }
     )

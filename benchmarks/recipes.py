@@ -54,7 +54,7 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     if epochs:
                         settings = FULL.model_copy(
-                            update={"max_tokens": MOST_TOKENS, "trainings": 1, "epochs": epochs}
+                            update={"max_tokens": MOST_TOKENS, "epochs": epochs}
                         )
                     else:
                         settings = FROZEN.model_copy(update={"max_tokens": MOST_TOKENS})

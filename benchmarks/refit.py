@@ -56,7 +56,7 @@ def main() -> None:
                 classifier = BertCNNClassifier(
                     recipe=options.recipe,
                     seed=seed,
-                    training={"refit": refit, "trainings": 1},
+                    training={"refit": refit},
                     progress=progress,
                 )
                 classifier.fit([texts[row] for row in rest], [str(labels[row]) for row in rest])

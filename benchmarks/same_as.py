@@ -44,7 +44,7 @@ _CHANGING = {
 _PER_LABEL = {"frozen": None, "full": 60, "few-shot": 10}  # rows that each recipe learns from
 _OPTIONS = {
     "frozen": ["--epochs", "10"],
-    "full": ["--epochs", "2", "--trainings", "2"],
+    "full": ["--epochs", "2"],
     "few-shot": ["--epochs", "5"],
 }
 

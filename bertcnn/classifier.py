@@ -811,7 +811,7 @@ def _train(
             start.encoder,
             untrained,
             data,
-            replace(run, like=replace(outcome.result, trainings=1)),
+            replace(run, like=outcome.result),
             seconds=time.monotonic() - begun,
         )
         return replace(outcome, folds=folds)

@@ -454,13 +454,6 @@ class TrainingSettings(Settings):
             " early, since the learning rate falls until the end"
         ),
     )
-    trainings: Count = Field(
-        1,
-        description=(
-            "trainings from the same start with the rows in different orders, whose weights are"
-            " averaged (Wortsman et al. 2022)"
-        ),
-    )
     averaged_share: Fraction = Field(
         0.0,
         description=(

@@ -55,13 +55,6 @@ def distill(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the rows, at most.", show_default="as full")
     ] = None,
-    trainings: Annotated[
-        int | None,
-        typer.Option(
-            help="Trainings from the same start, whose weights are averaged.",
-            show_default="as full",
-        ),
-    ] = None,
     time_budget: Annotated[
         float | None,
         typer.Option(help="Minutes after which training ends.", show_default="none"),
@@ -105,7 +98,7 @@ def distill(
             valid=valid,
             min_rows=min_rows,
             seed=seed,
-            training=given(epochs=epochs, trainings=trainings, time_budget=time_budget),
+            training=given(epochs=epochs, time_budget=time_budget),
             auto_precision=auto_precision,
             overwrite=force,
             command=command_line(*sys.argv[1:]),

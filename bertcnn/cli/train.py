@@ -123,13 +123,6 @@ def train(
             show_default="15, estimated for a typical CPU",
         ),
     ] = None,
-    trainings: Annotated[
-        int | None,
-        typer.Option(
-            help="Trainings from the same start, whose weights are averaged.",
-            show_default="1",
-        ),
-    ] = None,
     refit: Annotated[
         bool | None,
         typer.Option(
@@ -183,7 +176,6 @@ def train(
             batch_size=batch_size,
             class_weight=class_weight,
             time_budget=time_budget,
-            trainings=trainings,
             refit=refit,
             folds=folds,
         ),

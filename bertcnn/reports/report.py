@@ -140,8 +140,6 @@ class Report:
         trained_on: training rows of each label; none where they are not known.
         epochs: the learning curves; none where they are not known.
         kept_epoch: whose weights were kept.
-        trainings: the model has the mean of so many trainings' weights; the curves are the first
-            one's.
         averaged: whether the model has the mean of the weights in its training's last steps, and
             not those of an epoch.
         spurious_tokens: words of suspicious weight; None where they were not looked for.
@@ -163,7 +161,6 @@ class Report:
     trained_on: Mapping[str, int] = field(default_factory=dict)
     epochs: tuple[Epoch, ...] = ()
     kept_epoch: int = 0
-    trainings: int = 1
     averaged: bool = False
     spurious_tokens: tuple[SpuriousToken, ...] | None = None
     examples: ExampleGroups | None = None

@@ -170,8 +170,6 @@ class Measured:
         calibration: how far confidence is off.
         epochs: the learning curves.
         kept_epoch: whose weights were kept.
-        trainings: the model has the mean of so many trainings' weights; the curves are the first
-            one's.
         averaged: whether the model has the mean of the weights in its training's last steps, and
             not those of an epoch.
         held_back: bool [rows], which rows are never automatic, being out of scope or nearly so; by
@@ -184,7 +182,6 @@ class Measured:
     calibration: CalibrationFigures
     epochs: tuple[Epoch, ...]
     kept_epoch: int
-    trainings: int = 1
     averaged: bool = False
     held_back: np.ndarray | None = None
     scored: ScoredPredictions | None = None
@@ -284,7 +281,6 @@ def training_report(
         trained_on=learned.counts,
         epochs=measured.epochs,
         kept_epoch=measured.kept_epoch,
-        trainings=measured.trainings,
         averaged=measured.averaged,
         spurious_tokens=find_spurious_tokens(
             learned.texts,

@@ -2,8 +2,7 @@
 
 The weights of a training's last steps lie in one basin. Their mean is better than each of them, and
 scoring takes no longer than with one (Izmailov et al. 2018, "Averaging Weights Leads to Wider
-Optima and Better Generalization"). The same holds for several trainings from one start on different
-orders of the rows (Wortsman et al. 2022, "Model soups"). What both gain is in docs/benchmarks.
+Optima and Better Generalization"). What it gains is in docs/benchmarks.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 import keras
 import numpy as np
@@ -24,13 +23,11 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
-from bertcnn.training.checkpoint import restore_state, training_state
 from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.state import EpochFigures, FitResult, TrainingState
 from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
-from bertcnn.wording import count
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +40,7 @@ class Trainer:
 
     It ends with the mean of the weights in the last steps, if `settings` say so and that is not
     clearly worse than the best epoch; else with the weights of the last epoch that is not clearly
-    worse than the best one. Of several trainings the first one finds that epoch, the others end
-    with it, and the model gets the mean of their weights, unless that is clearly worse than the
-    first one's.
+    worse than the best one.
 
     Args:
         model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
@@ -58,10 +53,10 @@ class Trainer:
             macro-F1.
         savepoints: where the training is saved from time to time, and goes on from; by default it
             is not.
-        like: a result on fewer rows, to be repeated: the same epoch, mean and number of trainings,
-            whatever the validation rows say; by default they choose.
-        deadline: where the epochs left would end after it, the second training is left out, or
-            training ends with the epoch that is over; by default there is none.
+        like: a result on fewer rows, to be repeated: the same epoch and mean, whatever the
+            validation rows say; by default they choose.
+        deadline: where another epoch would end after it, training ends with the epoch that is over;
+            by default there is none.
     """
 
     model: keras.Model
@@ -78,7 +73,6 @@ class Trainer:
 
     def __post_init__(self) -> None:
         model, train, settings = self.model, self.train, self.settings
-        self.trainings = settings.trainings if self.like is None else self.like.trainings
         packing = train.packing
         if packing is None:
             self.padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
@@ -124,67 +118,42 @@ class Trainer:
             OutputError: a savepoint cannot be written.
             OutOfTime: a result is to be repeated, and the deadline does not allow it.
         """
-        model, optimizer, several = self.model, self.optimizer, self.trainings > 1
-        start = training_state(model, optimizer) if several else {}
-        saved = None if self.savepoints is None else self.savepoints.restore(model, optimizer)
-        if saved is not None:
-            self.state = TrainingState.of_parts(*saved)
-        first = self.state.training
-        for number in range(first, self.trainings + 1):
-            if not self._train(number, goes_on=saved is not None and number == first):
-                break
-            if number == 1:
-                self._keep_mean()
-            if several:
-                self.state.ends_training(self._trained(number))
-                restore_state(start, model, optimizer)
-        assign(model.trainable_variables, self.state.kept_weights, error=TrainingError)
-        result = FitResult(
-            tuple(self.state.history),
-            self.state.kept_epoch,
-            self.state.kept_logits,
-            self.padded_lengths,
-            averaged=self.state.averaged,
-        )
-        ended = self.state.training - 1
-        return self._averaged(result, ended) if ended > 1 else result
-
-    def _train(self, number: int, *, goes_on: bool) -> bool:
-        """The epochs of one training; those of the first one are evaluated.
-
-        Returns:
-            Whether it counts: another one than the first does only if the deadline allows all of
-            it.
-        """
-        state, progress = self.state, self.progress
-        most = self.epochs if self.like is None else self.like.kept_epoch
-        last = most if number == 1 else state.kept_epoch
-        progress.stage(
-            "training" if self.trainings == 1 else f"training {number} of {self.trainings}",
-            self.steps * last,
-            "batches",
-        )
-        if goes_on:
+        state, progress, settings = self.state, self.progress, self.settings
+        last = self.epochs if self.like is None else self.like.kept_epoch
+        progress.stage("training", self.steps * last, "batches")
+        if self._restore():
+            state = self.state
             progress.note(
                 f"resuming an interrupted training at epoch {state.epoch}, batch"
                 f" {len(state.losses)} of {self.steps}"
             )
             progress.advance(self.steps * (state.epoch - 1) + len(state.losses))
-        while state.epoch <= last and not (number == 1 and state.is_over(self.settings.patience)):
-            if self._is_late(1 if number == 1 and self.like is None else last - state.epoch + 1):
-                return self._ends_early(number)
+        while state.epoch <= last and not state.is_over(settings.patience):
+            if self._is_late(1 if self.like is None else last - state.epoch + 1):
+                self._end_early()
+                break
             self._run_epoch()
-            if number == 1 and (self.like is None or state.epoch == last):
+            if self.like is None or state.epoch == last:
                 self._evaluate_epoch()
             state.epoch, state.losses = state.epoch + 1, []
-        return True
+        self._keep_mean()
+        assign(self.model.trainable_variables, state.kept_weights, error=TrainingError)
+        return FitResult(
+            tuple(state.history),
+            state.kept_epoch,
+            state.kept_logits,
+            self.padded_lengths,
+            averaged=state.averaged,
+        )
 
-    def _trained(self, number: int) -> dict[str, np.ndarray]:
-        """The weights that a training has ended with, by name."""
-        state = self.state
-        if number == 1:
-            return state.kept_weights
-        return state.late_weights if state.averaged else extract(self.model.trainable_variables)
+    def _restore(self) -> bool:
+        """Go back to where an interrupted training was saved; whether there was one."""
+        if self.savepoints is None:
+            return False
+        saved = self.savepoints.restore(self.model, self.optimizer)
+        if saved is not None:
+            self.state = TrainingState.of_parts(*saved)
+        return saved is not None
 
     def _keep_mean(self) -> None:
         """Keep the mean of the last steps' weights, unless it is clearly worse than the best epoch.
@@ -213,29 +182,18 @@ class Trainer:
             and self.deadline.is_missed_after(epochs * self.epoch_seconds)
         )
 
-    def _ends_early(self, number: int) -> bool:
-        """Say what is left out, and whether the training under way counts all the same."""
-        if number > 1:
-            self.progress.note(
-                f"the mean is taken of {count(number - 1, 'training')} instead of"
-                f" {self.trainings:,}, since another one would end after {self.deadline}"
-            )
-        elif self.like is not None:
+    def _end_early(self) -> None:
+        """Say what is left out, if less than the whole counts at all."""
+        if self.like is not None:
             raise OutOfTime
-        else:
-            self.progress.note(
-                f"training ends with epoch {self.state.epoch - 1} of {self.epochs}, since another"
-                f" one would end after {self.deadline}"
-            )
-        return number == 1
+        self.progress.note(
+            f"training ends with epoch {self.state.epoch - 1} of {self.epochs}, since another"
+            f" one would end after {self.deadline}"
+        )
 
     def _run_epoch(self) -> None:
         state, packing = self.state, self.train.packing
-        chance = np.random.default_rng(
-            [self.seed, state.epoch]
-            if state.training == 1
-            else [self.seed, state.epoch, state.training]
-        )
+        chance = np.random.default_rng([self.seed, state.epoch])
         plans: Plans = (
             plan_training(self.train.lengths, self.padded_lengths, self.settings.batch_size, chance)
             if packing is None
@@ -251,12 +209,10 @@ class Trainer:
             state.losses.append(
                 _finite(self.step(inputs, targets, row_weights), len(state.losses) + 1)
             )
-            if self.steps * (state.epoch - 1) + len(state.losses) in self.late:
+            done = self.steps * (state.epoch - 1) + len(state.losses)
+            if done in self.late:
                 state.ends_late_step(extract(self.model.trainable_variables))
             if self.savepoints is not None:
-                done = self.steps * (self.epochs * (state.training - 1) + state.epoch - 1) + len(
-                    state.losses
-                )
                 self.savepoints.offer(done, self.model, self.optimizer, state.parts)
             self.progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
             batches.append(time.monotonic() - begun)
@@ -277,19 +233,6 @@ class Trainer:
                 logits,
                 extract(self.model.trainable_variables),
             )
-
-    def _averaged(self, first: FitResult, trainings: int) -> FitResult:
-        """Give the model the mean weights of these trainings, unless they are clearly worse."""
-        assign(self.model.trainable_variables, self.state.mean_weights, error=TrainingError)
-        logits = self._valid_logits()
-        macro_f1, _ = self.valid.evaluate(logits)
-        if self.like is not None or self.state.is_as_good(macro_f1, len(self.valid.labels)):
-            return replace(first, valid_logits=logits, trainings=trainings)
-        self.progress.note(
-            "the mean of the trainings' weights is worse than the first one's, which are kept"
-        )
-        assign(self.model.trainable_variables, self.state.kept_weights, error=TrainingError)
-        return first
 
     def _valid_logits(self) -> np.ndarray:
         packing, valid = self.train.packing, self.valid

@@ -117,9 +117,8 @@ def choose_recipe(
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How `full` can be done: trainings, epochs, a refit on all rows or none, and rows."""
+    """How `full` can be done: epochs, a refit on all rows or none, and rows."""
 
-    trainings: int
     epochs: int
     refit: bool
     most_rows: int | None = None
@@ -205,17 +204,13 @@ class CostEstimate:
         settings = self.settings
         # without a budget it is done as asked
         refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]
-        for refit in refits:
-            yield from (
-                TrainingPlan(trainings, settings.epochs, refit)
-                for trainings in range(settings.trainings, 0, -1)
-            )
+        yield from (TrainingPlan(settings.epochs, refit) for refit in refits)
         for_labels, seen_once = self._rows_needed
         fewest = self.fewest_epochs or max(
             math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2
         )
         yield from (
-            TrainingPlan(1, epochs, refits[-1])
+            TrainingPlan(epochs, refits[-1])
             for epochs in range(settings.epochs - 1, fewest - 1, -1)
         )
 
@@ -223,11 +218,11 @@ class CostEstimate:
         """An epoch on as many rows as there is time for, if these are enough."""
         part = _rounded_down(self._rows_in_time(1.0, self.compiling))
         again = self.settings.refit and self.settings.time_budget is None
-        return TrainingPlan(1, 1, again, part) if part >= max(self._rows_needed) else None
+        return TrainingPlan(1, again, part) if part >= max(self._rows_needed) else None
 
     def _seconds(self, plan: TrainingPlan, *, refit: bool) -> float:
         share = plan.epochs / self.settings.epochs * (plan.most_rows or self.rows) / self.rows
-        return plan.trainings * (2 if refit else 1) * (self.compiling + self.seconds * share)
+        return (2 if refit else 1) * (self.compiling + self.seconds * share)
 
     def _is_in_time(self, plan: TrainingPlan) -> bool:
         return (
@@ -240,12 +235,8 @@ class CostEstimate:
 
     def _full(self, plan: TrainingPlan, per_label: float) -> RecipeChoice:
         settings = self.settings
-        usual = {"training": settings.trainings, "epoch": settings.epochs, "row": self.rows}
-        taken = {
-            "training": plan.trainings,
-            "epoch": plan.epochs,
-            "row": plan.most_rows or self.rows,
-        }
+        usual = {"epoch": settings.epochs, "row": self.rows}
+        taken = {"epoch": plan.epochs, "row": plan.most_rows or self.rows}
         less = [
             f"{taken[name]:,} {name}{'s' * (taken[name] > 1)} instead of {most:,}"
             for name, most in usual.items()

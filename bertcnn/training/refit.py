@@ -170,7 +170,6 @@ def _as_parts(
         "epochs": [asdict(one) for one in result.epochs],
         "kept_epoch": result.kept_epoch,
         "padded_lengths": list(result.padded_lengths),
-        "trainings": result.trainings,
         "averaged": result.averaged,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
@@ -196,7 +195,6 @@ def _of_parts(
         details["kept_epoch"],
         tensors["float32_logits"],
         tuple(details["padded_lengths"]),
-        trainings=details["trainings"],
         averaged=details["averaged"],
     )
     record = None if details["record"] is None else EngineRecord(**details["record"])

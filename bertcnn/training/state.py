@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_WEIGHTS = ("kept", "mean", "late")
+_WEIGHTS = ("kept", "late")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class FitResult:
         refit_logits: float32 [rows, C], of the validation rows under the model's weights, if these
             rows were added to the training rows in the end; all the rest is from before that.
         pseudo_labelled: rows without a label that were learned from with pseudo-labels.
-        trainings: the weights are the mean of so many trainings'; `epochs` tell of the first one.
         averaged: whether they are the mean of those in the last steps, and not one epoch's;
             `kept_epoch` is then the last one.
     """
@@ -52,7 +51,6 @@ class FitResult:
     valid_means: np.ndarray | None = None
     refit_logits: np.ndarray | None = None
     pseudo_labelled: int = 0
-    trainings: int = 1
     averaged: bool = False
 
     @property
@@ -73,10 +71,7 @@ class TrainingState:
     kept_epoch: int = 0
     kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
     kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
-    training: int = 1
-    # of the trainings that have ended
-    mean_weights: dict[str, np.ndarray] = field(default_factory=dict)
-    # of the last steps of the training under way
+    # the mean of those of the last steps
     late_weights: dict[str, np.ndarray] = field(default_factory=dict)
     late_steps: int = 0
     averaged: bool = False
@@ -91,7 +86,6 @@ class TrainingState:
                 "best_epoch",
                 "best_macro_f1",
                 "kept_epoch",
-                "training",
                 "late_steps",
                 "averaged",
             )
@@ -110,7 +104,7 @@ class TrainingState:
     def of_parts(cls, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> TrainingState:
         """What `parts` gave."""
         history = [EpochFigures(**figures) for figures in details.pop("history")]
-        kept, mean, late = (
+        kept, late = (
             {
                 name.removeprefix(f"{kind}/"): value
                 for name, value in tensors.items()
@@ -123,7 +117,6 @@ class TrainingState:
             history=history,
             kept_logits=tensors["kept_logits"],
             kept_weights=kept,
-            mean_weights=mean,
             late_weights=late,
         )
 
@@ -135,16 +128,14 @@ class TrainingState:
             and self.history[-1].epoch - self.best_epoch >= patience
         )
 
-    def ends_training(self, weights: dict[str, np.ndarray]) -> None:
-        """Takes the weights of a training into the mean, and begins another one."""
-        self.mean_weights = _mean(self.mean_weights, weights, self.training)
-        self.training, self.epoch, self.losses = self.training + 1, 1, []
-        self.late_weights, self.late_steps = {}, 0
-
     def ends_late_step(self, weights: dict[str, np.ndarray]) -> None:
         """Takes the weights after one of the last steps into their mean."""
         self.late_steps += 1
-        self.late_weights = _mean(self.late_weights, weights, self.late_steps)
+        share, mean = np.float32(1 / self.late_steps), self.late_weights
+        self.late_weights = {
+            name: mean[name] + share * (value - mean[name]) if mean else value
+            for name, value in weights.items()
+        }
 
     def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
         """Whether to keep this epoch's weights.
@@ -167,14 +158,3 @@ class TrainingState:
         """
         share = min(self.best_macro_f1, (rows + 2) / (rows + 4))
         return macro_f1 >= self.best_macro_f1 - math.sqrt(share * (1.0 - share) / rows)
-
-
-def _mean(
-    mean: dict[str, np.ndarray], weights: dict[str, np.ndarray], number: int
-) -> dict[str, np.ndarray]:
-    """The mean of so many weights, from that of all but the last, which are `weights`."""
-    share = np.float32(1 / number)
-    return {
-        name: mean[name] + share * (value - mean[name]) if mean else value
-        for name, value in weights.items()
-    }

@@ -106,7 +106,7 @@ class FullTrials:
         self, encoder: Bert, rows: TokenizedRows, changes: Mapping[str, Any] | None = None
     ) -> None:
         self._settings, self._seed, self._rows = encoder.settings, encoder.seed, rows
-        self._changes = {"trainings": 1, **(changes or {})}
+        self._changes = dict(changes or {})
         self._weights = extract(encoder.weights)
 
     def __call__(self, trial: Trial, progress: Progress) -> FitResult:

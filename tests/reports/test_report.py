@@ -135,24 +135,19 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
 
 
 @pytest.mark.parametrize(
-    ("trainings", "words"),
+    ("averaged", "words"),
     [
-        (1, "The weights of epoch 2 were kept, the last one"),
         (
-            3,
-            (
-                "This is the first of 3 trainings; the model has the mean of their weights after"
-                " epoch 2, the last one"
-            ),
+            False,
+            "The weights of epoch 2 were kept, the last one that is not clearly worse than the"
+            " best.",
         ),
+        (True, "The model has the mean of the weights in the last steps."),
     ],
 )
-def test_it_tells_whose_weights_the_model_has(trainings, words):
-    report, *_ = made(["a", "b", "c"], trainings=trainings)
-    assert (
-        f"On the validation rows, after each epoch. {words} that is not clearly worse than the"
-        " best." in render(report)
-    )
+def test_it_tells_whose_weights_the_model_has(averaged, words):
+    report, *_ = made(["a", "b", "c"], averaged=averaged)
+    assert f"On the validation rows, after each epoch. {words}" in render(report)
 
 
 def test_texts_of_the_user_are_text_wherever_they_stand():

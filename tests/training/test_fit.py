@@ -14,7 +14,7 @@ from bertcnn.data.batches import BatchPlan
 from bertcnn.errors import TrainingError
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
-from bertcnn.models.weights import assign, extract
+from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
@@ -136,141 +136,14 @@ def test_training_goes_on_to_the_end_unless_patience_ends_it(make_rows, vector_e
     assert len(whole.epochs) == SETTINGS.epochs
 
 
-@pytest.fixture(scope="module")
-def averaged(make_rows, vector_examples):
-    """The same rows learned once, and two and three times with the weights averaged."""
-    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
-    found = {}
-    for trainings in (1, 2, 3):
-        progress = Recorder()
-        model, result = run(
-            *parts,
-            SETTINGS.model_copy(update={"trainings": trainings, "epochs": 4}),
-            progress=progress,
-        )
-        found[trainings] = extract(model.weights), result, progress
-    return found, parts
-
-
-def test_several_trainings_start_alike_go_their_own_ways_and_are_averaged(averaged):
-    found, (train, _) = averaged
-    first, two, three = (
-        {name: value.astype(np.float64) for name, value in found[trainings][0].items()}
-        for trainings in (1, 2, 3)
-    )
-    second = {name: 2 * two[name] - first[name] for name in first}
-    third = {name: 3 * three[name] - 2 * two[name] for name in first}
-    untrained = extract(head().weights)
-    for one, other in ((first, second), (first, third), (second, third)):
-        for name in first:
-            apart = np.linalg.norm(one[name] - other[name])
-            assert (
-                0
-                < apart
-                < np.linalg.norm(one[name] - untrained[name])
-                + np.linalg.norm(other[name] - untrained[name])
-            )
-    for weights in (first, second, third):
-        model = head()
-        assign(
-            model.weights,
-            {name: value.astype(np.float32) for name, value in weights.items()},
-            error=TrainingError,
-        )
-        right = (
-            Forward(model, found[1][1].padded_lengths)
-            .rows(train.collate, train.lengths)
-            .argmax(axis=1)
-            == train.labels
-        )
-        assert right.mean() > 0.9
-
-
-def test_the_first_of_several_trainings_tells_the_epochs_and_the_others_end_with_the_one_it_keeps(
-    averaged,
-):
-    found, _ = averaged
-    kept = found[1][1].kept_epoch
-    for trainings, (_, result, progress) in found.items():
-        assert (result.epochs, result.kept_epoch) == (found[1][1].epochs, kept)
-        names = (
-            ["training"]
-            if trainings == 1
-            else [f"training {number} of {trainings}" for number in range(1, trainings + 1)]
-        )
-        assert progress.stages == [
-            (name, 8 * (4 if place == 0 else kept), "batches") for place, name in enumerate(names)
-        ]
-        assert progress.done == 8 * (4 + kept * (trainings - 1))
-
-
-def test_the_others_end_where_the_first_training_was_best_and_not_where_it_ended(
-    make_rows, vector_examples
-):
-    train, valid = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
-    # the more is learned, the fewer of them are right
-    contrary = replace(valid, labels=(valid.labels + 1) % CLASSES)
-    progress = Recorder()
-    _, result = run(
-        train,
-        contrary,
-        SETTINGS.model_copy(update={"trainings": 2, "epochs": 4}),
-        progress=progress,
-    )
-    assert result.kept_epoch < 4
-    assert progress.stages == [
-        ("training 1 of 2", 8 * 4, "batches"),
-        ("training 2 of 2", 8 * result.kept_epoch, "batches"),
-    ]
-    assert progress.done == 8 * (4 + result.kept_epoch)
-
-
-def test_the_validation_logits_are_those_of_the_mean(averaged):
-    found, (_, valid) = averaged
-    for weights, result, _ in found.values():
-        model = head()
-        assign(model.weights, weights, error=TrainingError)
-        logits = Forward(model, result.padded_lengths).rows(valid.collate, valid.lengths)
-        np.testing.assert_allclose(result.valid_logits, logits, rtol=0, atol=1e-6)
-
-
-def test_a_mean_that_is_clearly_worse_than_the_first_training_is_not_kept(
-    make_rows, vector_examples, monkeypatch
-):
-    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
-    once, expected = run(*parts)
-    ends = TrainingState.ends_training
-    monkeypatch.setattr(
-        TrainingState,
-        "ends_training",
-        lambda story, weights: ends(story, {name: -value for name, value in weights.items()}),
-    )
-    model, result = run(*parts, SETTINGS.model_copy(update={"trainings": 2}))
-    np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
-    for name, value in extract(once.weights).items():
-        np.testing.assert_array_equal(extract(model.weights)[name], value)
-
-
-def test_a_result_is_repeated_in_epoch_and_trainings_whatever_the_validation_rows_say(
+def test_a_result_is_repeated_in_its_epochs_whatever_the_validation_rows_say(
     make_rows, vector_examples
 ):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
-    outcomes = []
-    for trainings in (1, 2):
-        like = FitResult((), 3, np.empty((0, 0)), (), trainings=trainings)
-        result = Trainer(
-            head(),
-            *parts,
-            SETTINGS.model_copy(update={"trainings": 4}),
-            layers=0,
-            seed=0,
-            progress=Silent(),
-            like=like,
-        ).run()
-        assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
-        assert result.trainings == trainings
-        outcomes.append(result.valid_logits)
-    assert np.abs(outcomes[0] - outcomes[1]).max() > 1e-3
+    like = FitResult((), 3, np.empty((0, 0)), ())
+    trainer = Trainer(head(), *parts, SETTINGS, layers=0, seed=0, progress=Silent(), like=like)
+    result = trainer.run()
+    assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
 
 
 # === The mean of the last steps ===
@@ -330,24 +203,11 @@ def test_a_mean_that_is_clearly_worse_than_the_best_epoch_is_not_kept(late, monk
         "ends_late_step",
         lambda story, weights: takes(story, {name: -value for name, value in weights.items()}),
     )
-    for trainings in (1, 2):
-        model, result = run(*parts, settings.model_copy(update={"trainings": trainings}))
-        assert not result.averaged
-        if trainings == 1:
-            np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
-            for name, value in extract(once.weights).items():
-                np.testing.assert_array_equal(extract(model.weights)[name], value)
-
-
-def test_several_trainings_are_averaged_by_their_means(late):
-    parts, settings, (one, _) = late
-    two, result = run(*parts, settings.model_copy(update={"trainings": 2}))
-    assert (result.averaged, result.trainings) == (True, 2)
-    plain, _ = run(*parts, settings.model_copy(update={"trainings": 2, "averaged_share": 0.0}))
-    ends, means, both = extract(plain.weights), extract(one.weights), extract(two.weights)
-    for name, value in both.items():
-        assert (value != means[name]).any()
-        assert (value != ends[name]).any()
+    model, result = run(*parts, settings)
+    assert not result.averaged
+    np.testing.assert_array_equal(result.valid_logits, expected.valid_logits)
+    for name, value in extract(once.weights).items():
+        np.testing.assert_array_equal(extract(model.weights)[name], value)
 
 
 @pytest.mark.parametrize("averaged", [False, True])

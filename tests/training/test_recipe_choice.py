@@ -10,8 +10,8 @@ from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
 from bertcnn.training.recipe_choice import CostEstimate, choose_recipe, fold_count
 
-# the arithmetic below is of two trainings of five epochs in which all layers learn
-SETTINGS = FULL.model_copy(update={"epochs": 5, "trainings": 2, "frozen_share": 0.0})
+# the arithmetic below is of five epochs in which all layers learn
+SETTINGS = FULL.model_copy(update={"epochs": 5, "frozen_share": 0.0})
 
 
 @pytest.fixture(scope="module")
@@ -153,53 +153,14 @@ def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, endi
             ),
         ),
         (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
-        (450, {"trainings": 2}, "full", {}, "would take about 15 min on this CPU"),
-        (
-            451,
-            {"trainings": 2},
-            "full",
-            {"trainings": 1},
-            "would take about 8 min on this CPU, 1 training instead of 2",
-        ),
-        (
-            440,
-            {"trainings": 3},
-            "full",
-            {"trainings": 2},
-            "would take about 15 min on this CPU, 2 trainings instead of 3",
-        ),
-        (
-            901,
-            {"trainings": 2},
-            "frozen",
-            {},
-            ("about 30 min on this CPU, about 15 min at least; --recipe full does it all the same"),
-        ),
-        (
-            60,
-            {"refit": True, "trainings": 2, "time_budget": 3},
-            "full",
-            {"trainings": 1},
-            ("about 2 min on this CPU, 1 training instead of 2, the refit on all rows included"),
-        ),
-        (
-            60,
-            {"refit": True, "trainings": 2, "time_budget": 1.5},
-            "full",
-            {"trainings": 1, "refit": False},
-            (
-                "about 1 min on this CPU, 1 training instead of 2; 1.5 min leave no time for a"
-                " refit on all rows"
-            ),
-        ),
     ],
 )
-def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe, without, ending):
+def test_the_refit_is_left_out_where_time_lacks(seconds, changes, recipe, without, ending):
     choice = CostEstimate(
         200,
         2,
         seconds,
-        SETTINGS.model_copy(update={"trainings": 1, **changes}),
+        SETTINGS.model_copy(update=changes),
         fewest_epochs=SETTINGS.epochs,
         sentence_encoder=False,
     ).choice()
@@ -210,17 +171,17 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
 @pytest.mark.parametrize(
     ("seconds", "changes", "recipe", "without", "ending"),
     [
-        (900, {}, "full", {"trainings": 1}, "about 15 min on this CPU, 1 training instead of 2"),
+        (900, {}, "full", {}, "about 15 min on this CPU"),
         (
             1125,
             {},
             "full",
-            {"trainings": 1, "epochs": 4},
-            "about 15 min on this CPU, 1 training instead of 2, 4 epochs instead of 5",
+            {"epochs": 4},
+            "about 15 min on this CPU, 4 epochs instead of 5",
         ),
         (
             2250,
-            {"trainings": 1},
+            {},
             "full",
             {"epochs": 2},
             "about 15 min on this CPU, 2 epochs instead of 5",
@@ -230,18 +191,18 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
             {},
             "frozen",
             {},
-            ("about 75 min on this CPU, about 15 min at least; --recipe full does it all the same"),
+            ("about 38 min on this CPU, about 15 min at least; --recipe full does it all the same"),
         ),
         (
             120,
             {"time_budget": 1},
             "full",
-            {"trainings": 1, "epochs": 2},
-            "about 1 min on this CPU, 1 training instead of 2, 2 epochs instead of 5",
+            {"epochs": 2},
+            "about 1 min on this CPU, 2 epochs instead of 5",
         ),
         (
             120,
-            {"trainings": 1, "time_budget": 1, "refit": True},
+            {"time_budget": 1, "refit": True},
             "full",
             {"epochs": 2, "refit": False},
             (
@@ -253,7 +214,7 @@ def test_trainings_are_repeated_as_far_as_there_is_time(seconds, changes, recipe
             1200,
             {"refit": True},
             "full",
-            {"trainings": 1, "epochs": 3},
+            {"epochs": 3},
             "3 epochs instead of 5, the refit on all rows included",
         ),
     ],
@@ -272,7 +233,7 @@ def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without,
 
 
 def test_compiling_takes_as_long_for_few_epochs():
-    limited = SETTINGS.model_copy(update={"trainings": 1, "time_budget": 1})
+    limited = SETTINGS.model_copy(update={"time_budget": 1})
     assert CostEstimate(
         200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False
     ).choice().changes == {"epochs": 2}
@@ -288,9 +249,8 @@ def test_compiling_takes_as_long_for_few_epochs():
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
-    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS).changes == {"trainings": 1, "epochs": 2}
+    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS).changes == {"epochs": 2}
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=2).changes == {
-        "trainings": 1,
         "epochs": 2,
     }
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=3).recipe == "frozen"
@@ -309,24 +269,21 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             2,
             {},
             "full",
-            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
-            (
-                "about 15 min on this CPU, 1 training instead of 2, 1 epoch instead of 5, 20,000"
-                " rows instead of 1,000,000"
-            ),
+            {"epochs": 1, "most_rows": 20_000},
+            ("about 15 min on this CPU, 1 epoch instead of 5, 20,000 rows instead of 1,000,000"),
         ),
         (
             220_000,
             2,
             {},
             "full",
-            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
+            {"epochs": 1, "most_rows": 20_000},
             "20,000 rows instead of 1,000,000",
         ),
         (
             225_000,
             2,
-            {"trainings": 1, "time_budget": 30},
+            {"time_budget": 30},
             "full",
             {"epochs": 1, "most_rows": 40_000},
             "about 30 min on this CPU, 1 epoch instead of 5, 40,000 rows instead of 1,000,000",
@@ -336,7 +293,7 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             2,
             {},
             "full",
-            {"trainings": 1, "epochs": 1, "most_rows": 16_000},
+            {"epochs": 1, "most_rows": 16_000},
             "16,000 rows instead of 1,000,000",
         ),  # 500 steps
         (
@@ -352,7 +309,7 @@ MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all
             125,
             {},
             "full",
-            {"trainings": 1, "epochs": 1, "most_rows": 20_000},
+            {"epochs": 1, "most_rows": 20_000},
             "20,000 rows instead of 1,000,000",
         ),
         (
@@ -392,7 +349,6 @@ def test_all_rows_are_learned_from_where_frozen_is_in_time():
         assert (choice.recipe, choice.changes) == ("frozen", {})
         assert choice.reason.endswith("--recipe full does it all the same")
     assert CostEstimate(10**6, 2, 5 * 61 * 60.0, SETTINGS).choice().changes == {
-        "trainings": 1,
         "epochs": 1,
         "most_rows": 240_000,
     }
@@ -401,12 +357,10 @@ def test_all_rows_are_learned_from_where_frozen_is_in_time():
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
     assert CostEstimate(16_000, 2, 5 * an_epoch, SETTINGS).choice().changes == {
-        "trainings": 1,
         "epochs": 1,
     }
     assert CostEstimate(15_999, 2, 5 * an_epoch, SETTINGS).choice().recipe == "frozen"
     assert CostEstimate(15_999, 2, 5 * an_epoch / 2, SETTINGS).choice().changes == {
-        "trainings": 1,
         "epochs": 2,
     }
 

@@ -110,30 +110,12 @@ def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train
     assert_same(found, whole)
 
 
-@pytest.mark.parametrize("batches", [BATCHES * 2, BATCHES * 2 + 1, BATCHES * 3, BATCHES * 4 + 2])
-def test_the_second_and_third_of_several_trainings_go_on_too(train, tmp_path, batches):
-    settings = FEW.model_copy(update={"trainings": 3, "learning_rate": 0.005})
-    expected = train(tmp_path / "whole", seconds=3600.0, settings=settings)
-    train(tmp_path / "broken", batches, settings=settings)
-    found = train(tmp_path / "broken", settings=settings)
-    assert expected[2] == []  # not even that the mean is worse
-    assert [note.partition(",")[0] for note in found[2]] == [
-        f"resuming an interrupted training at epoch {2 if batches == 2 * BATCHES else 1}"
-    ]
-    assert_same(found, expected)
-
-
-@pytest.mark.parametrize("batches", [BATCHES * 2 + 1, BATCHES * 4 - 1])
-@pytest.mark.parametrize("trainings", [1, 2])
-def test_the_mean_of_the_last_steps_goes_on_too(train, tmp_path, batches, trainings):
-    settings = FEW.model_copy(
-        update={"trainings": trainings, "learning_rate": 0.005, "averaged_share": 0.7}
-    )
+@pytest.mark.parametrize("batches", [BATCHES, BATCHES * FEW.epochs - 2])
+def test_the_mean_of_the_last_steps_goes_on_too(train, tmp_path, batches):
+    settings = FEW.model_copy(update={"learning_rate": 0.005, "averaged_share": 0.7})
     expected = train(tmp_path / "whole", seconds=3600.0, settings=settings)
     assert expected[1].averaged
-    train(
-        tmp_path / "broken", min(batches, trainings * BATCHES * FEW.epochs - 2), settings=settings
-    )
+    train(tmp_path / "broken", batches, settings=settings)
     found = train(tmp_path / "broken", settings=settings)
     assert [note.partition(" at")[0] for note in found[2]] == ["resuming an interrupted training"]
     assert_same(found, expected)

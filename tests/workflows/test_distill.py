@@ -26,7 +26,7 @@ from tests.learnable import new_encoder
 from tests.test_several_labels import pairs
 from tests.tickets import WORDS, as_csv, tickets
 
-TRAINING = {"epochs": 3, "trainings": 1, "learning_rate": 1e-3, "batch_size": 16}
+TRAINING = {"epochs": 3, "learning_rate": 1e-3, "batch_size": 16}
 MORE = [f"{one} {other}" for words in WORDS.values() for one in words for other in words]
 
 
@@ -121,9 +121,7 @@ def test_the_student_answers_as_the_teacher_does_with_fewer_layers(teacher, smal
 def test_soft_targets_and_a_head_that_is_there_are_what_full_begins_and_learns_with(make_rows):
     rows, valid = make_rows(48, 0), make_rows(24, 1)
     other_way = np.eye(3, dtype=np.float32)[(rows.labels + 1) % 3]
-    settings = FULL.model_copy(
-        update={"epochs": 8, "batch_size": 8, "learning_rate": 1e-2, "trainings": 1}
-    )
+    settings = FULL.model_copy(update={"epochs": 8, "batch_size": 8, "learning_rate": 1e-2})
     shape = HeadSettings(window_sizes=(2,), filters=8)
     first = extract(CnnHead(16, 3, shape, seed=9, name="head").weights)
     model, _ = train(
