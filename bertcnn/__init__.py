@@ -102,7 +102,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name not in _HOMES:
         raise AttributeError(f"module 'bertcnn' has no attribute {name!r}")
     from bertcnn.errors import explain_missing_packages
+    from bertcnn.layers.backend import choose_backend
 
+    choose_backend()
     with explain_missing_packages():
         return getattr(import_module(_HOMES[name]), name)
 

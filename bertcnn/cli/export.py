@@ -54,7 +54,7 @@ def export(
 
     folder = local_model(model)
     check_export(folder, form, out, force, version)
-    load_keras()
+    load_keras("tensorflow" if form == "savedmodel" else None)
     with show_progress() as progress:
         report = export_model(
             folder,

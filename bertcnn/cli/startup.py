@@ -7,13 +7,23 @@ import os
 import sys
 from contextlib import suppress
 
+from bertcnn.layers.backend import choose_backend
 
-def load_keras() -> None:
+
+def load_keras(backend: str | None = None) -> None:
     """Import Keras and its backend, which takes some seconds, without their start-up messages.
 
     They print these before their own log levels take effect. Only the process's standard error is
     redirected, and only during the import; a failed import raises as usual.
+
+    Args:
+        backend: taken unless KERAS_BACKEND is set; by default JAX where it can compute on an NVIDIA
+            GPU, else TensorFlow.
     """
+    if backend is None:
+        choose_backend()
+    else:
+        os.environ.setdefault("KERAS_BACKEND", backend)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     sys.stderr.flush()

@@ -50,6 +50,7 @@ from bertcnn.training.checkpoint import (
     save_checkpoint,
     training_state,
 )
+from bertcnn.training.start import note_device
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,7 @@ def _prepare(
             ),
             fix="give a smaller sequence_length",
         )
+    note_device(progress, settings.precision)
     training = PretrainingBatches(corpus, data, seed=seed)
     held_out = PretrainingBatches(corpus, data, seed=seed, part="held_out")
     for line in (*corpus.summary.lines(), *training.report(0).lines()):

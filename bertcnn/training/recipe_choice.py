@@ -74,10 +74,10 @@ def choose_recipe(
 ) -> RecipeChoice:
     """`few-shot` where rows are few, else `full` if it should end in time, else `frozen`.
 
-    Where `full` as it is by default would not end soon, it takes fewer epochs (and only one
-    training), as long as these are steps enough for the labels: even then it is better than
-    `frozen`, or as good (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end
-    soon either, a part is learned from.
+    Where `full` as it is by default would not end soon, it takes fewer epochs, as long as these are
+    steps enough for the labels: even then it is better than `frozen`, or as good
+    (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon either, a part is
+    learned from.
 
     How long it would take is estimated with the usual speed of today's machines, so that the same
     rows always get the same recipe; only where `settings` have a time budget this machine is

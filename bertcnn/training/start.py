@@ -6,12 +6,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
 
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import SettingsError
+from bertcnn.layers.backend import has_nvidia_gpu
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import TokenizerSettings
@@ -30,6 +33,31 @@ def check_seed(seed: object) -> None:
         raise SettingsError(
             f"seed {seed!r}", expected=f"a whole number from 0 to {SEEDS - 1}", fix="choose one"
         )
+
+
+def note_device(progress: Progress, precision: str = "float32") -> None:
+    """Note which GPU a training computes on, or that there is one which it does not use."""
+    if on_gpu():
+        backend = keras.backend.backend()
+        name = "JAX" if backend == "jax" else "TensorFlow"
+        progress.note(f"training on {_gpu_name(backend)}, {name}, {precision}")
+    elif has_nvidia_gpu():
+        progress.note(
+            "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
+            " 'bertcnn[gpu]'"
+        )
+
+
+def _gpu_name(backend: str) -> str:
+    """As its maker calls it, for example "NVIDIA H100 80GB HBM3"."""
+    if backend == "jax":
+        import jax
+
+        return str(jax.devices()[0].device_kind)
+    import tensorflow as tf
+
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    return str(tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU"))
 
 
 @dataclass(frozen=True)
@@ -72,6 +100,7 @@ def load_start(
     Raises:
         EncoderError: it is unknown or cannot be had.
     """
+    note_device(progress)
     fetched = fetch_encoder(encoder, progress=progress)
     loaded = load_encoder(fetched.folder, seed=seed)
     limits = read_tokenizer_settings(fetched.folder, loaded.settings.max_positions)

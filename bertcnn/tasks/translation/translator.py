@@ -34,7 +34,7 @@ from bertcnn.tasks.translation.subwords import Subwords
 from bertcnn.tasks.translation.training import LOSS, EncodedPairs, chooses, train_translator
 from bertcnn.text.cleaning import is_blank
 from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import check_seed
+from bertcnn.training.start import check_seed, note_device
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}
@@ -139,6 +139,7 @@ class Translator:
             **{**self._shape, "vocabulary_size": len(subwords.vocabulary)}
         )
         train, valid = self._encoded(learned), self._encoded(held_out)
+        note_device(self._progress)
         self._progress.note(
             f"{len(learned):,} pairs to learn from, {len(held_out):,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"

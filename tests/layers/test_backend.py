@@ -1,0 +1,72 @@
+"""Which backend is chosen for Keras, in processes that have not imported it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import os, sys
+from pathlib import Path
+from bertcnn.layers import backend
+backend._DEVICES = (Path(sys.argv[1]),)
+if "keras" in sys.argv:
+    sys.modules["keras"] = object()
+backend.choose_backend()
+print(os.environ.get("KERAS_BACKEND"), os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+"""
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    """Backend and cache of a process on a machine with or without a GPU and JAX' plugin."""
+    (tmp_path / "plugins" / "jax_cuda13_plugin").mkdir(parents=True)
+    (tmp_path / "nvidiactl").touch()
+
+    def run(*more, gpu=True, plugin=True, **environment):
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("KERAS_BACKEND", "CUDA_VISIBLE_DEVICES", "JAX_COMPILATION_CACHE_DIR")
+        }
+        path = [*sys.path, *([str(tmp_path / "plugins")] if plugin else [])]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                CODE,
+                str(tmp_path / ("nvidiactl" if gpu else "nothing")),
+                *more,
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                **kept,
+                "PYTHONPATH": os.pathsep.join(path),
+                "BERTCNN_CACHE": str(tmp_path / "cache"),
+                **environment,
+            },
+        )
+        return done.stdout.split()
+
+    return run
+
+
+def test_jax_is_chosen_where_it_has_a_gpu_and_keeps_what_it_compiles(chosen, tmp_path):
+    assert chosen() == ["jax", str(tmp_path / "cache" / "compiled")]
+    assert chosen(JAX_COMPILATION_CACHE_DIR="/own") == ["jax", "/own"]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [{"gpu": False}, {"plugin": False}, {"CUDA_VISIBLE_DEVICES": ""}],
+)
+def test_nothing_is_chosen_without_a_gpu_or_without_the_extra(chosen, machine):
+    assert chosen(**machine) == ["None", "None"]
+
+
+def test_what_was_chosen_before_stays(chosen):
+    assert chosen(KERAS_BACKEND="tensorflow") == ["tensorflow", "None"]
+    assert chosen("keras") == ["None", "None"]

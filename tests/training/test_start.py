@@ -1,0 +1,31 @@
+"""What a training says of the device it computes on."""
+
+import pytest
+
+from bertcnn.layers import backend
+from bertcnn.layers.device import on_gpu
+from bertcnn.progress import Silent
+from bertcnn.training.start import note_device
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+@pytest.mark.skipif(on_gpu(), reason="there is a GPU that is used")
+def test_a_gpu_that_is_not_used_is_noted(monkeypatch, tmp_path):
+    notes, device = Notes(), tmp_path / "nvidiactl"
+    monkeypatch.setattr(backend, "_DEVICES", (device,))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    note_device(notes)
+    assert notes.notes == []
+    device.touch()
+    note_device(notes)
+    assert notes.notes == [
+        "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
+        " 'bertcnn[gpu]'"
+    ]
