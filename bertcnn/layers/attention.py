@@ -21,6 +21,7 @@ from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
 _MASKED = -1e9  # added to the scores of padding; exp() of it is exactly 0
+_WIDEST_FUSED = 128  # head width, of cuDNN's attention before the Hopper generation
 
 
 def bert_initializer(seed: int) -> keras.initializers.Initializer:
@@ -63,27 +64,34 @@ def attend(
 def attend_fused(queries: Any, keys: Any, values: Any, attention_mask: Any) -> Any:
     """The context that `attend` returns, from the backend's own attention.
 
-    The softmax is in float32 there too.
+    The softmax is in float32 there too. The mask goes there as [B, 1, T, S]: cuDNN takes no
+    [B, 1, 1, S], and the lengths that it takes instead would allow padding at a row's end only.
     """
-    return ops.dot_product_attention(
-        queries, keys, values, mask=_for_all_heads(ops.cast(attention_mask, "bool"))
+    mask = _for_all_heads(ops.cast(attention_mask, "bool"))  # [B, 1, T or 1, S]
+    shape = (ops.shape(mask)[0], 1, ops.shape(queries)[1], ops.shape(keys)[1])
+    return ops.dot_product_attention(queries, keys, values, mask=ops.broadcast_to(mask, shape))
+
+
+def _fused_pays(queries: Any, keys: Any) -> bool:
+    """Whether the backend's own attention is a fused kernel for these, [B, T, H, K], [B, S, H, K].
+
+    It is cuDNN's, which Keras 3.15 calls on JAX on a GPU. cuDNN's conditions are checked here, as
+    Keras logs a traceback for what cuDNN refuses: half precision, a head width of a multiple of 8
+    up to 128, and even lengths, which its gradient needs where there is a mask.
+
+    Elsewhere the backend writes out the products that `attend` does. Forward and backward, XLA, 2
+    CPU cores, `attend` / `attend_fused` in ms: B 32, T 128, H 4, K 64 in float32 68 / 73 on
+    TensorFlow and 73 / 100 on JAX; B 8, T 512 129 / 126 and 244 / 304.
+    """
+    width, dtype = queries.shape[-1], keras.backend.standardize_dtype(queries.dtype)
+    return (
+        keras.backend.backend() == "jax"
+        and dtype in ("bfloat16", "float16")
+        and width % 8 == 0
+        and width <= _WIDEST_FUSED
+        and queries.shape[1] % 2 == keys.shape[1] % 2 == 0
+        and on_gpu()
     )
-
-
-def _fused_pays(dtype: Any) -> bool:
-    """Whether the backend's own attention is a fused kernel.
-
-    CuDNN's, which Keras 3.15 calls on JAX, on a GPU, in half precision. Elsewhere it writes out the
-    products that `attend` does. Forward and backward, XLA, 2 CPU cores, `attend` / `attend_fused`
-    in ms: B 32, T 128, H 4, K 64 in float32 68 / 73 on TensorFlow and 73 / 100 on JAX; B 8, T 512
-    129 / 126 and 244 / 304.
-    """
-    if keras.backend.backend() != "jax" or keras.backend.standardize_dtype(dtype) not in (
-        "bfloat16",
-        "float16",
-    ):
-        return False
-    return on_gpu()
 
 
 def _for_all_heads(mask: Any) -> Any:
@@ -173,7 +181,7 @@ class MultiHeadAttention(keras.layers.Layer):
         queries = self._split_heads(self.query(hidden))  # [B, T, H, K]
         dropping = training and self.dropout_rate > 0
         attention = None
-        if not dropping and not explained and _fused_pays(queries.dtype):
+        if not dropping and not explained and _fused_pays(queries, keys):
             context = attend_fused(queries, keys, values, attention_mask)  # [B, T, H, K]
         else:
             drop = (

@@ -9,6 +9,7 @@ from keras import ops
 
 from bertcnn.layers.attention import bert_initializer
 from bertcnn.layers.dropout import HashDropout
+from bertcnn.layers.linear import matmul_tokens
 from bertcnn.layers.positions import SINUSOIDS
 
 
@@ -16,7 +17,13 @@ from bertcnn.layers.positions import SINUSOIDS
 class BertEmbeddings(keras.layers.Layer):
     """Token, position and segment embeddings (Devlin et al. 2019, figure 2).
 
-    They are summed, normalised, and dropped out.
+    They are summed in float32, normalised, and dropped out.
+
+    Tokens and positions are read in float32 under mixed precision too, and their gradients added up
+    in it: many tokens of a batch share a row, and a sum of so many terms is wrong in bfloat16, and
+    slow on a GPU. All tokens share the few rows of segments, which are therefore read by a product
+    with one-hot vectors, whose gradient is a product as well (google-research/bert `modeling.py`,
+    `embedding_postprocessor`).
 
     Args:
         vocabulary_size: V.
@@ -85,7 +92,11 @@ class BertEmbeddings(keras.layers.Layer):
 
     def _table(self, name: str, rows: int, initializer: Any, *, trainable: bool = True) -> Any:
         return self.add_weight(
-            name=name, shape=(rows, self.width), initializer=initializer, trainable=trainable
+            name=name,
+            shape=(rows, self.width),
+            initializer=initializer,
+            trainable=trainable,
+            autocast=False,
         )
 
     def call(
@@ -93,11 +104,16 @@ class BertEmbeddings(keras.layers.Layer):
     ) -> Any:
         """Look up and add; see the class."""
         hidden = ops.take(self.tokens, token_ids, axis=0)  # [B, T, D]
-        hidden = hidden + ops.take(self.segments, segment_ids, axis=0)
+        segments = matmul_tokens(
+            ops.one_hot(segment_ids, self.segment_types, dtype=self.compute_dtype),
+            ops.cast(ops.convert_to_tensor(self.segments), self.compute_dtype),
+        )
+        hidden = hidden + ops.cast(segments, self.variable_dtype)
         if position_ids is None:
             hidden = hidden + self.positions[: ops.shape(token_ids)[1]]
         else:
             hidden = hidden + ops.take(self.positions, position_ids, axis=0)
+        hidden = ops.cast(hidden, self.compute_dtype)
         return self.dropout(self.normalize(hidden), training=training)
 
     def compute_output_shape(

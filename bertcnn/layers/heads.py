@@ -32,7 +32,10 @@ class GatherTokens(keras.layers.Layer):
         first = ops.cast(ops.arange(batch) * length, "int32")[
             :, None
         ]  # [B, 1], where each row starts among all tokens
-        return ops.take(ops.reshape(hidden, (batch * length, width)), first + places, axis=0)
+        tokens = ops.reshape(hidden, (batch * length, width))
+        # the gradient is added up in float32: places repeat where a row has few
+        gathered = ops.take(ops.cast(tokens, "float32"), first + places, axis=0)  # [B, P, D]
+        return ops.cast(gathered, hidden.dtype)
 
     def compute_output_shape(
         self, hidden_shape: tuple[int | None, ...], places_shape: tuple[int | None, ...]

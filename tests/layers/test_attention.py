@@ -90,7 +90,9 @@ def test_the_backends_own_attention_gives_the_same(dtype, close):
         keras.ops.cast(part, dtype)
         for part in GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)
     ]
-    for mask in (MASK, DocumentMask()(np.cumsum(MASK, axis=1) // 3)):
+    some_empty = MASK * np.array([[1], [1], [0]], np.int32)
+    documents = np.asarray(DocumentMask()(np.cumsum(MASK, axis=1) // 3))
+    for mask in (MASK, some_empty, documents, documents * some_empty[:, :, None]):
         fused = attend_fused(*parts, mask)
         assert keras.backend.standardize_dtype(fused.dtype) == dtype
         difference = keras.ops.cast(fused, "float32") - keras.ops.cast(

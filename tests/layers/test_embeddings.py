@@ -6,6 +6,7 @@ import pytest
 
 from bertcnn.layers.embeddings import BertEmbeddings
 from bertcnn.layers.positions import SINUSOIDS
+from bertcnn.training.step import make_gradients
 
 BATCH, TOKENS, WIDTH, VOCABULARY = 2, 5, 6, 11
 TOKEN_IDS = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, TOKENS)).astype(np.int32)
@@ -54,3 +55,25 @@ def test_given_positions_choose_the_tables_rows(positions):
     np.testing.assert_allclose(
         restarted[:, 3:], layer(TOKEN_IDS[:, 3:], SEGMENT_IDS[:, 3:]), rtol=0, atol=1e-6
     )
+
+
+@pytest.mark.on_jax
+@pytest.mark.parametrize("packed", [False, True])
+def test_gradients_of_many_tokens_of_one_row_are_not_lost_in_bfloat16(packed):
+    ids = np.zeros((256, 8), np.int32)
+    towards = np.random.default_rng(1).normal(size=WIDTH).astype(np.float32)
+    names = ("token_ids", "segment_ids", "position_ids")[: 3 if packed else 2]
+    found = {}
+    for dtype in ("float32", "mixed_bfloat16"):
+        layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=8, dtype=dtype)
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+        model = keras.Model(inputs, layer(*inputs.values()))
+        gradients = make_gradients(
+            model,
+            lambda output, given: {
+                "loss": keras.ops.sum(keras.ops.cast(output, "float32") * given["towards"])
+            },
+        )(dict.fromkeys(names, ids), {"towards": towards})[1]
+        found[dtype] = [np.asarray(gradient) for gradient in gradients[:3]]  # of the tables
+    for exact, mixed in zip(found["float32"], found["mixed_bfloat16"], strict=True):
+        np.testing.assert_allclose(mixed, exact, rtol=0, atol=0.03 * np.abs(exact).max())
