@@ -229,11 +229,13 @@ def shallow_encoder_folder(tmp_path_factory) -> Path:
 
 
 def shorten_trials(patch: pytest.MonkeyPatch) -> None:
-    """A search trains the head for 30 epochs where it would for 300."""
+    """A search tries heads of one shape, compiled once, and starts from few epochs."""
     from bertcnn.settings import FROZEN
 
-    short = FROZEN.model_copy(update={"epochs": 30, "fewest_steps": 0})
-    patch.setattr("bertcnn.workflows.space.FROZEN", short)
+    short = FROZEN.model_copy(update={"epochs": 8, "fewest_steps": 0})
+    patch.setattr("bertcnn.training.recipes.FROZEN", short)
+    patch.setattr("bertcnn.workflows.space._WINDOWS", ("2,3,4",))
+    patch.setattr("bertcnn.workflows.space._FILTERS", (64, 64))
 
 
 @pytest.fixture(scope="module")

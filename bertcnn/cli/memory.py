@@ -54,7 +54,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def out_of_memory(detail: str = "") -> BertCNNError:
     """The error for a command that runs out of memory; `detail` is a library's own message."""
-    limit = _limit()
+    limit = memory_limit()
     given = (
         f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or"
         " prlimit"
@@ -81,7 +81,7 @@ def supervise(patience: float = 10.0) -> None:
         patience: Seconds; a child whose threads all wait for locks is killed after one to two
             times as long.
     """
-    if _limit() is None or sys.platform == "win32" or not hasattr(signal, "sigtimedwait"):
+    if memory_limit() is None or sys.platform == "win32" or not hasattr(signal, "sigtimedwait"):
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     try:
@@ -95,7 +95,7 @@ def supervise(patience: float = 10.0) -> None:
     _hide_complaints()
 
 
-def _limit() -> int | None:
+def memory_limit() -> int | None:
     """The memory limit of this process in bytes, if it has one."""
     if sys.platform == "win32":
         return None
@@ -158,7 +158,7 @@ def _hide_complaints() -> None:
         kept = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stderr = Stream(kept, sys.stderr, is_output=False)
-    if (_limit() or _SMALL) < _TINY:
+    if (memory_limit() or _SMALL) < _TINY:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _tell_error
     sys.unraisablehook = lambda _: None
@@ -168,7 +168,7 @@ def _hide_complaints() -> None:
 def _tell_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    limit = _limit()
+    limit = memory_limit()
     try:
         if (limit is None or limit >= _SMALL) and not is_out_of_memory(error):
             sys.__excepthook__(kind, error, trace)

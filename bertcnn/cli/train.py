@@ -13,7 +13,6 @@ from bertcnn.cli.console import command_line, summary, tell
 from bertcnn.cli.options import Force, Label, MultiLabel, Summary, Text, given
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import load_keras
-from bertcnn.cli.tune import training_plan
 from bertcnn.wording import duration
 
 if TYPE_CHECKING:
@@ -156,10 +155,11 @@ def train(
     from bertcnn.data.hierarchy import check_levels
     from bertcnn.settings import PrecisionTargets
     from bertcnn.tables.formats import check_input
+    from bertcnn.workflows.tuned import read_tuned
 
     PrecisionTargets.of(auto_precision)
     check_levels(levels)
-    plan = training_plan(settings, encoder, recipe)
+    tuned = None if settings is None else read_tuned(settings, recipe)
     check_bundle_target(out, force)
     for path in (data, valid, unlabelled):
         if path is not None:
@@ -169,7 +169,7 @@ def train(
     from bertcnn.workflows.train import train_csv
 
     changes = {
-        **plan.training,
+        **(tuned.training if tuned else {}),
         **given(
             epochs=epochs,
             learning_rate=learning_rate,
@@ -182,13 +182,13 @@ def train(
     }
     with show_progress() as progress:
         classifier = BertCNNClassifier(
-            plan.encoder,
-            recipe=plan.recipe,  # type: ignore[arg-type]
+            encoder or (tuned.encoder if tuned else "minilm-l6"),
+            recipe=tuned.recipe if tuned else recipe or "auto",  # type: ignore[arg-type]
             seed=seed,
             training=changes,
             auto_precision=auto_precision,
             levels=levels,
-            head=plan.head,
+            head=tuned.head if tuned else None,
             progress=progress,
         )
         with resumes(out):

@@ -1,25 +1,22 @@
-"""`bertcnn tune`, and how `bertcnn train --settings` reads its file."""
+"""`bertcnn tune`: search for better training settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import command_line, summary, tell
-from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
+from bertcnn.cli.interrupts import INTERRUPTED, RUN_AGAIN, AlreadyReported
+from bertcnn.cli.memory import memory_limit
 from bertcnn.cli.options import Force, Label, Summary, Text
 from bertcnn.cli.startup import load_keras
-from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
 
-if TYPE_CHECKING:
-    from bertcnn.settings import HeadSettings
-    from bertcnn.workflows.tuned import TunedSettings
-
-_ENCODER = "minilm-l6"
+_MOST_TRAININGS = 30  # of a process, which then has grown by about 1.4 GB
 
 
 def tune(
@@ -54,7 +51,7 @@ def tune(
     ] = "auto",
     encoder: Annotated[
         str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
-    ] = _ENCODER,
+    ] = "minilm-l6",
     seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
     force: Force = False,
     as_json: Summary = False,
@@ -66,18 +63,16 @@ def tune(
     After Ctrl-C or a kill, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage.files import check_file_target
+    from bertcnn.storage.files import check_file_target, companion
     from bertcnn.tables.formats import check_input
-    from bertcnn.workflows.study import need_optuna, study_path
 
-    need_optuna()
     for path in (data, valid):
         if path is not None:
             check_input(path)
-    check_file_target(out, force or study_path(out).exists(), others=[data, valid])
+    study = companion(out, ".study")
+    check_file_target(out, force or study.exists(), others=[data, valid])
     load_keras()
-    from bertcnn.workflows.search import TuningInterrupted
-    from bertcnn.workflows.search import tune as search
+    from bertcnn.workflows.tune import tune as search
 
     try:
         with show_progress() as progress:
@@ -89,72 +84,36 @@ def tune(
                 valid=valid,
                 multi_label=multi_label,
                 encoder=encoder,
-                recipe=recipe,  # type: ignore[arg-type]
+                recipe=recipe,
                 seed=seed,
                 minutes=minutes,
                 trials=trials,
+                most_trainings=_MOST_TRAININGS,
                 overwrite=force,
                 progress=progress,
             )
-    except TuningInterrupted as stop:
-        _show(stop.tuned, out)
+    except KeyboardInterrupt:
+        if not study.exists():
+            raise
         tell("bertcnn: interrupted; the same command continues from there.")
         raise AlreadyReported(INTERRUPTED) from None
+    if not tuned.finished:  # a new process starts with little memory
+        if sys.platform == "win32" or memory_limit() is not None:
+            tell("bertcnn: memory is getting short; the same command continues from there.")
+            raise typer.Exit(RUN_AGAIN)
+        sys.stderr.flush()
+        os.execv(sys.executable, sys.orig_argv)
     if as_json:
         summary(tuned.model_dump(mode="json"))
-    _show(tuned, out)
-    tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")
-
-
-def _show(tuned: TunedSettings, out: Path) -> None:
-    """Print the result."""
-    complete = sum(trial.outcome == "complete" for trial in tuned.trials)
     tell(
-        f"Wrote {out}: {count(len(tuned.trials), 'trial')} ({complete} complete) in"
-        f" {duration(tuned.seconds)}. {tuned.verdict[0].upper()}{tuned.verdict[1:]}."
+        f"Wrote {out}: {count(len(tuned.trials), 'trial')} in {duration(tuned.seconds)}."
+        f" {tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
-    if tuned.head is not None:
-        chosen = {
-            **tuned.training,
-            **{f"head {name}": value for name, value in tuned.head.model_dump().items()},
-        }
-        settings = ", ".join(
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in chosen.items()
+    chosen = tuned.training | ({} if tuned.head is None else tuned.head.model_dump())
+    if chosen:
+        shown = (
+            f"{name} {one:.3g}" if isinstance(one, float) else f"{name} {one}"
+            for name, one in chosen.items()
         )
-        tell(f"Settings: {settings}")
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """How to train: by the options, else by the settings file, else by the defaults."""
-
-    encoder: str
-    recipe: str
-    training: dict[str, Any]
-    head: HeadSettings | None
-
-
-def training_plan(settings: Path | None, encoder: str | None, recipe: str | None) -> TrainingPlan:
-    """The plan for `train`.
-
-    Args:
-        settings: the file that `tune` wrote, if any.
-        encoder: the option's value, if any.
-        recipe: the option's value, if any.
-
-    Raises:
-        SettingsError: the file is invalid, or is for another recipe than the one given.
-    """
-    if settings is None:
-        return TrainingPlan(encoder or _ENCODER, recipe or "auto", {}, None)
-    from bertcnn.workflows.tuned import read_tuned
-
-    tuned = read_tuned(settings)
-    if recipe not in (None, "auto", tuned.recipe):
-        raise SettingsError(
-            f"--recipe {recipe} with settings that were tuned for the recipe {tuned.recipe}",
-            expected="settings for the same recipe, since each needs its own learning rates",
-            fix=f"leave --recipe out, or run `bertcnn tune` with --recipe {recipe}",
-        )
-    return TrainingPlan(encoder or tuned.encoder, tuned.recipe, tuned.training, tuned.head)
+        tell(f"Settings: {', '.join(shown)}")
+    tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")

@@ -1,131 +1,67 @@
-"""The file of tuned settings: what a search chose, and what every trial gave."""
+"""The settings file that a search writes, and `bertcnn train --settings` reads."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal
 
-import pydantic
 from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.settings import FROZEN, FULL, HeadSettings, Settings, Share, TrainingSettings, Whole
-from bertcnn.storage.files import as_json, excess, expanded, open_regular, write_whole
-
-FORMAT: Literal["bertcnn settings"] = "bertcnn settings"
-VERSION: Literal[1] = 1
-_LARGEST = 1 << 26  # bytes; a search of a thousand trials has a hundredth of that
-
-
-class TrialFigures(Settings):
-    """One trial of a search."""
-
-    number: Whole = Field(description="counted from 0, the defaults")
-    outcome: Literal["complete", "pruned", "diverged"] = Field(
-        description="pruned: stopped early, being worse than half of the others"
-    )
-    macro_f1: Share = Field(
-        description="on the validation rows; of a pruned trial, on those it came to"
-    )
-    epochs: Whole = Field(description="trained, of all its folds together")
-    seconds: Annotated[float, Field(ge=0.0)]
-    training: dict[str, Any] = Field(description="what differs from the recipe's settings")
-    head: HeadSettings
+from bertcnn.settings import HeadSettings, Settings, Share, Whole
+from bertcnn.storage.files import expanded, read_text, unreadable
 
 
 class TunedSettings(Settings):
-    """What a search chose; `training` and `head` are empty where the defaults are kept."""
+    """The result of a search; `training` and `head` are empty if the defaults are kept."""
 
-    format: Literal["bertcnn settings"] = FORMAT
-    version: Literal[1] = VERSION
-    recipe: Literal["frozen", "full"] = Field(description="that the settings are for")
+    format: Literal["bertcnn settings"] = "bertcnn settings"
+    version: Literal[1] = 1
+    recipe: Literal["frozen", "full"]
     encoder: str = Field(description="name or folder, as given")
     training: dict[str, Any] = Field(description="changes to the recipe's settings")
-    head: HeadSettings | None = Field(description="shape of the CNN head; none: the recipe's own")
+    head: HeadSettings | None = Field(description="none: the recipe's own")
     verdict: str = Field(description="why these, in a sentence")
-    macro_f1: Share = Field(
-        description="of the chosen settings on the validation rows, which also chose them"
-    )
-    default_macro_f1: Share = Field(
-        description="of the defaults on the same rows; of full with one training, as in all trials"
-    )
+    macro_f1: Share = Field(description="of the chosen settings, on the rows that chose them")
+    default_macro_f1: Share = Field(description="of the defaults on the same rows")
     best_trial: Whole = Field(description="with the highest macro-F1, chosen or not")
-    chance: Share = Field(
-        description=(
-            "how often the best of so many trials, none better than the defaults, would look as"
-            " good as this one"
-        )
-    )
-    validation_rows: Annotated[int, Field(ge=1)]
-    folds: Annotated[int, Field(ge=1)] = Field(description="trainings of each trial")
+    chance: Share = Field(description="p-value of its gain on the defaults, as the best of many")
+    validation_rows: Whole
+    folds: Whole = Field(description="trainings of each trial")
     seed: Whole
-    seconds: Annotated[float, Field(ge=0.0)]
-    finished: bool = Field(description="false: stopped by hand; the same command goes on")
-    trials: tuple[TrialFigures, ...] = Field(min_length=1)
-
-    @pydantic.model_validator(mode="after")
-    def _trainable(self) -> Self:
-        try:
-            TrainingSettings.of_json(
-                {**(FROZEN if self.recipe == "frozen" else FULL).model_dump(), **self.training}
-            )
-        except SettingsError as error:
-            raise ValueError(f"training settings that exist ({error.given})") from None
-        return self
+    seconds: float
+    finished: bool = Field(description="false: interrupted; the same command continues")
+    trials: tuple[dict[str, Any], ...] = Field(
+        description="of each: number (0 has the defaults), outcome (complete, pruned or diverged),"
+        " macro_f1 as far as it came, epochs of all folds, seconds, training, head"
+    )
 
 
-def write_tuned(path: Path, tuned: TunedSettings) -> None:
-    """Write the file, complete or not at all.
-
-    Raises:
-        OutputError: its place cannot be written.
-    """
-    write_whole(path, as_json(tuned.model_dump(mode="json")), overwrite=True)
-
-
-def read_tuned(path: str | os.PathLike[str]) -> TunedSettings:
-    """The settings in a file that `bertcnn tune` wrote.
+def read_tuned(path: str | Path, recipe: str | None = None) -> TunedSettings:
+    """The settings in a file that `bertcnn tune` wrote, for this recipe if one is given.
 
     Raises:
         SettingsError: there is no such file, or it is something else, of a later version, or
             changed so that it makes no sense.
     """
-    fix = "give the file that `bertcnn tune DATA --out SETTINGS.json` wrote, or run it again"
+    name, expected = f"the settings file {one_line(path, 200)}", "tuned settings, version 1"
     try:
-        with open_regular(expanded(path)) as file:
-            found = json.loads(file.read(_LARGEST))
+        found = json.loads(read_text(expanded(path)))
+        if not isinstance(found, dict) or found.get("format") != "bertcnn settings":
+            given = f"{name} is some other JSON file"
+        elif found.get("version") != 1:
+            given = f"{name} has version {one_line(found.get('version'))}"
+        elif recipe not in (None, "auto", found.get("recipe")):
+            given = f"recipe {recipe} with {name}, tuned for the recipe {found.get('recipe')}"
+            expected = "the same recipe, since each needs its own learning rates"
+        else:
+            return TunedSettings.of_json(found)
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            given, expected = excess(Path(path))
-            raise SettingsError(given, expected=expected, fix=fix) from None
-        raise SettingsError(
-            f"the settings file {one_line(str(path), 200)} cannot be read"
-            f" ({(error.strerror or str(error)).lower()})",
-            expected="a file",
-            fix=fix,
-        ) from None
+        given, expected = unreadable(Path(path), error)
     except (ValueError, RecursionError):
-        raise SettingsError(
-            f"{one_line(str(path), 200)} is no JSON file", expected="tuned settings", fix=fix
-        ) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise SettingsError(
-            f"{one_line(str(path), 200)} is some other JSON file",
-            expected=f"tuned settings, with the format {FORMAT!r}",
-            fix=fix,
-        )
-    if found.get("version") != VERSION:
-        raise SettingsError(
-            f"{one_line(str(path), 200)} has version {one_line(found.get('version'))}",
-            expected=f"version {VERSION}, which this bertcnn knows",
-            fix="tune again with this version, or use the one that wrote it",
-        )
-    try:
-        return TunedSettings.of_json(found)
+        given = f"{name} is no JSON file"
     except SettingsError as error:
-        raise SettingsError(
-            f"{one_line(str(path), 200)}: {error.given}", expected=error.expected, fix=fix
-        ) from None
+        given, expected = f"{name}: {error.given}", error.expected
+    fix = "give the file that `bertcnn tune DATA --out SETTINGS.json` wrote, or run it again"
+    raise SettingsError(given, expected=expected, fix=fix)

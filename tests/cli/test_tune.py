@@ -1,6 +1,7 @@
 """`bertcnn tune` and `bertcnn train --settings`, as people type them."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -116,10 +117,49 @@ def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_
         assert not (folder / "new").exists()
 
 
+def test_a_search_continues_in_a_new_process_after_so_many_trainings(folder, encoder_folder):
+    out = folder / "renewed.json"
+    arguments = ["tune", folder / "tickets.csv", "--valid", folder / "valid.csv", "--out", out]
+    arguments += ["--encoder", encoder_folder, "--recipe", "frozen", "--trials", 2, "--json"]
+    program = f"""if True:
+        import pytest, sys
+        from bertcnn.cli import tune
+        from bertcnn.cli.start import main
+        from tests.conftest import shorten_trials
+        shorten_trials(pytest.MonkeyPatch())
+        tune._MOST_TRAININGS = 1
+        sys.argv = ["bertcnn", *{[str(argument) for argument in arguments]!r}]
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resuming after 1 trial" in done.stderr
+    assert done.stderr.count("trial 0: ") == done.stderr.count("trial 1: ") == 1
+    assert json.loads(done.stdout) == json.loads(out.read_text())
+    assert not (folder / "renewed.json.study").exists()
+
+
+def test_ctrl_c_says_that_the_same_command_continues(folder, encoder_folder):
+    out = folder / "interrupted.json"
+    command = [sys.executable, "-m", "bertcnn", "tune", folder / "tickets.csv", "--out", out]
+    command += ["--encoder", encoder_folder, "--recipe", "frozen", "--minutes", "10"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as search:
+        told = ""
+        while "tuning: " not in told:
+            told += search.stderr.readline()
+        search.send_signal(signal.SIGINT)
+        told += search.stderr.read()
+    assert search.returncode == 130, told
+    assert "interrupted; the same command continues" in told
+    assert (folder / "interrupted.json.study").is_dir()
+
+
 def test_the_other_commands_start_without_optuna():
     modules = (
         "bertcnn.cli.main, bertcnn.inference.predictor, bertcnn.scoring.score,"
-        " bertcnn.workflows.tuned"
+        " bertcnn.workflows.space, bertcnn.workflows.tuned"
     )
     program = f"import sys, {modules}; print({{'optuna', 'sqlalchemy'}} & set(sys.modules))"
     done = subprocess.run(

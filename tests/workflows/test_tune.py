@@ -1,0 +1,349 @@
+"""The search for settings: never worse than the defaults, repeatable, in time, and resumed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import LabelError, OutputError, SettingsError, TrainingError
+from bertcnn.settings import FROZEN
+from bertcnn.storage.folders import held_folder
+from bertcnn.workflows.tune import divide, p_value, tune
+from bertcnn.workflows.tuned import read_tuned
+from tests.tickets import as_csv, tickets
+
+TRIALS = 5
+
+pytestmark = pytest.mark.usefixtures("quick_trials")
+
+
+class Listener:
+    """Keeps the notes; `at` is called by each `advance` once a note begins with `when`."""
+
+    def __init__(self, when=None, at=None):
+        self.notes, self.stages, self._when, self._at = [], [], when, at
+
+    def stage(self, name, total, unit="rows"):
+        self.stages.append((name, total, unit))
+
+    def advance(self, done, **figures):  # noqa: ARG002
+        if self._when and any(note.startswith(self._when) for note in self.notes):
+            self._at()
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+def press():
+    raise KeyboardInterrupt
+
+
+def search(folder, encoder, out="settings.json", **changes):
+    given = {"valid": folder / "valid.csv", "trials": TRIALS, "seed": 3, "recipe": "frozen"}
+    return tune(folder / "tickets.csv", folder / out, encoder=encoder, **{**given, **changes})
+
+
+def figures(tuned):
+    """Of all trials, but for the clock."""
+    return [{**trial, "seconds": 0} for trial in tuned.trials]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tuning")
+    (folder / "tickets.csv").write_text(as_csv(*tickets(20)))
+    (folder / "valid.csv").write_text(as_csv(*tickets(40)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(shallow_encoder_folder):
+    return shallow_encoder_folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def early_pruning():
+    """A trial is compared with one other, not with four."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bertcnn.workflows.tune._COMPARED", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def unbroken(folder, encoder):
+    listener = Listener()
+    return search(folder, encoder, progress=listener), listener
+
+
+def test_the_defaults_come_first_and_a_better_trial_is_chosen(unbroken, folder):
+    tuned, listener = unbroken
+    first, best = tuned.trials[0], tuned.trials[tuned.best_trial]
+    assert first["training"]["learning_rate"] == 3e-3
+    assert (first["training"]["epochs"], first["head"]["filters"]) == (8, 64)
+    assert tuned.default_macro_f1 == first["macro_f1"]
+    assert tuned.best_trial > 0
+    assert tuned.macro_f1 == best["macro_f1"] > tuned.default_macro_f1 + 0.05
+    assert tuned.chance <= 0.05
+    assert "its settings are chosen" in tuned.verdict
+    assert (tuned.training, tuned.head.model_dump(mode="json")) == (best["training"], best["head"])
+    assert (tuned.folds, tuned.validation_rows, len(tuned.trials)) == (1, 120, TRIALS)
+    assert tuned.finished
+    assert listener.stages[-1][0] == "tuning"
+    assert sum(note.startswith("trial ") for note in listener.notes) == TRIALS
+    assert read_tuned(folder / "settings.json") == tuned
+    assert sorted(path.name for path in folder.glob("settings.json*")) == ["settings.json"]
+
+
+def test_trials_that_are_worse_end_early(unbroken):
+    tuned, listener = unbroken
+    pruned = [trial for trial in tuned.trials if trial["outcome"] == "pruned"]
+    assert pruned
+    assert all(trial["epochs"] < trial["training"]["epochs"] for trial in pruned)
+    assert any(f"trial {pruned[0]['number']}: " in n and "(pruned)" in n for n in listener.notes)
+
+
+def test_a_killed_search_resumes_to_the_same_result(unbroken, folder, encoder):
+    program = f"""if True:
+        import os, pathlib, pytest, signal
+        from tests.conftest import shorten_trials
+        from tests.workflows.test_tune import Listener, search
+        shorten_trials(pytest.MonkeyPatch())
+        killed = Listener("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        folder = pathlib.Path({str(folder)!r})
+        search(folder, {str(encoder)!r}, out="killed.json", progress=killed)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    kept = read_tuned(folder / "killed.json")
+    assert (len(kept.trials), kept.finished) == (1, False)
+    listener = Listener()
+    tuned = search(folder, str(encoder), out="killed.json", trials=2, progress=listener)
+    assert tuned.finished
+    assert figures(tuned) == figures(unbroken[0])[:2]
+    assert any(note.startswith("resuming after 1 trial") for note in listener.notes)
+    assert not (folder / "killed.json.study").exists()
+
+
+def test_after_ctrl_c_the_same_call_resumes_and_others_need_force(
+    unbroken, folder, encoder, encoder_folder
+):
+    with pytest.raises(KeyboardInterrupt):
+        search(folder, encoder, out="stopped.json", progress=Listener("trial 0:", press))
+    kept = read_tuned(folder / "stopped.json")
+    assert (len(kept.trials), kept.finished, kept.head) == (1, False, None)
+    (folder / "other.csv").write_text(as_csv(*tickets(9)))
+    for changes, words in (
+        ({"seed": 4}, "another seed"),
+        ({"recipe": "full"}, "another recipe"),
+        ({"valid": folder / "other.csv"}, "another data file"),
+    ):
+        with pytest.raises(OutputError, match=f"belongs to a search with {words}; .*--force"):
+            search(folder, encoder, out="stopped.json", **changes)
+    with pytest.raises(OutputError, match="another encoder"):
+        search(folder, encoder_folder, out="stopped.json")
+    assert read_tuned(folder / "stopped.json") == kept
+    part = search(folder, encoder, out="stopped.json", most_trainings=1)
+    assert (len(part.trials), part.finished) == (2, False)
+    assert figures(part) == figures(unbroken[0])[:2]
+    tuned = search(folder, encoder, out="stopped.json", seed=4, trials=1, overwrite=True)
+    assert (len(tuned.trials), tuned.seed, tuned.finished) == (1, 4, True)
+
+
+def test_the_time_limit_ends_a_trial_in_progress(folder, encoder, monkeypatch):
+    hours = [0]
+
+    def wait():
+        hours[0] = 1
+
+    monkeypatch.setattr(
+        "bertcnn.workflows.tune.time",
+        SimpleNamespace(time=lambda: time.time() + 3600 * hours[0]),
+    )
+    late = Listener("trial 0:", wait)
+    tuned = search(folder, encoder, out="limited.json", trials=None, progress=late)
+    assert (len(tuned.trials), tuned.finished, tuned.head) == (1, True, None)
+    assert "the defaults are kept" in tuned.verdict
+    assert read_tuned(folder / "limited.json") == tuned
+    assert not (folder / "limited.json.study").exists()
+
+
+def test_too_little_time_for_the_defaults_is_refused(folder, encoder):
+    with pytest.raises(SettingsError, match=r"not even the defaults.*more --minutes"):
+        search(folder, encoder, out="none.json", minutes=1e-4)
+    assert not list(folder.glob("none.json*"))
+
+
+def test_full_has_settings_of_its_own(folder, encoder):
+    few = folder / "few.csv"
+    few.write_text(as_csv(*tickets(4)))
+    tuned = search(folder, encoder, out="full.json", valid=few, recipe="full", trials=1)
+    assert (tuned.folds, tuned.validation_rows, tuned.recipe) == (1, 12, "full")
+    assert tuned.trials[0]["training"]["layer_decay"] == 0.9
+
+
+def test_few_rows_are_validated_in_folds(folder, encoder, monkeypatch):
+    monkeypatch.setattr("bertcnn.workflows.tune._ENOUGH", 20)
+    tuned = search(folder, encoder, out="folds.json", valid=None, trials=1)
+    assert (tuned.folds, tuned.validation_rows) == (2, 24)
+    assert tuned.trials[0]["epochs"] == 2 * 8
+
+
+def test_labels_by_chance_keep_the_defaults(folder, encoder):
+    texts, labels = tickets(20)
+    noise = np.random.default_rng(0).permutation(labels).tolist()
+    (folder / "noise.csv").write_text(as_csv(texts, noise))
+    tuned = search(folder, encoder, out="noise.json", valid=folder / "noise.csv", trials=3)
+    assert (tuned.training, tuned.head) == ({}, None)
+    assert tuned.macro_f1 == tuned.default_macro_f1
+    assert "the defaults are kept" in tuned.verdict
+
+
+def test_an_infinite_loss_is_not_chosen_and_ends_a_search_of_which_it_is_the_default(
+    folder, encoder, monkeypatch
+):
+    monkeypatch.setattr("bertcnn.workflows.space._LEARNING_RATES", {"frozen": (1e29, 1e30)})
+    tuned = search(folder, encoder, out="infinite.json", trials=2)
+    assert [trial["outcome"] for trial in tuned.trials] == ["complete", "diverged"]
+    assert (tuned.best_trial, tuned.head) == (0, None)
+    monkeypatch.setattr(
+        "bertcnn.workflows.space.FROZEN", FROZEN.model_copy(update={"learning_rate": 1e30})
+    )
+    with pytest.raises(TrainingError, match="infinite with the recipe's defaults"):
+        search(folder, encoder, out="never.json")
+
+
+def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, encoder):
+    with pytest.raises(OutputError, match=r"settings.json' exists.*--force"):
+        search(folder, encoder)
+    with pytest.raises(OutputError, match="or in none"):
+        search(folder, encoder, out="no/such/settings.json")
+    for changes, words in (
+        ({"minutes": 0}, "0 minutes"),
+        ({"trials": 0}, "0 trials"),
+        ({"recipe": "few-shot"}, "recipe 'few-shot'"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            search(folder, encoder, out="new.json", **changes)
+    (folder / "unknown.csv").write_text(as_csv(["a text", "another"], ["sales", "spam"]))
+    with pytest.raises(LabelError, match="no row that can be validated"):
+        search(folder, encoder, out="new.json", valid=folder / "unknown.csv")
+    study = folder / "new.json.study"
+    with held_folder(study, does="is tuning with"), pytest.raises(OutputError, match="another run"):
+        search(folder, encoder, out="new.json")
+    study.mkdir()
+    (study / "trials.db").write_bytes(b"no database " * 1000)
+    with pytest.raises(OutputError, match=r"cannot be read \(file is not a database\).*--force"):
+        search(folder, encoder, out="new.json")
+    assert not (folder / "new.json").exists()
+    data = folder / "own.csv"
+    data.write_text(as_csv(*tickets(4)))
+    with pytest.raises(OutputError, match=r"own.csv' for --out and for another file"):
+        tune(data, data, encoder=encoder, overwrite=True)
+    assert data.read_text() == as_csv(*tickets(4))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "version '2'; expected tuned settings, version 1"),
+        ({"format": "other"}, "some other JSON file"),
+        ({"learning_rate": 1}, "unknown key 'learning_rate'"),
+        ({"head": {"filters": 0}}, "head.filters was '0'"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_settings_file_that_was_changed_is_refused_in_one_line(unbroken, tmp_path, change, words):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({**unbroken[0].model_dump(mode="json"), **change}))
+    with pytest.raises(SettingsError) as refused:
+        read_tuned(path)
+    assert words in str(refused.value)
+    assert "settings.json" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"{", "no JSON file"),
+        (b"\xff\xfe", "no JSON file"),
+        (b"[1]", "other JSON"),
+    ],
+)
+def test_what_is_no_settings_file_is_refused(tmp_path, content, words):
+    if content is not None:
+        (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(SettingsError, match=words):
+        read_tuned(tmp_path / "x.json")
+
+
+def rows(count):
+    """Texts that differ in letters, of two labels."""
+    letters = "abcdefghij"
+    texts = ["".join(letters[int(digit)] for digit in f"{row:05}") for row in range(count)]
+    return [(text, "even" if row % 2 else "odd") for row, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("count", "folds", "least"),
+    [(100, 5, 100), (1200, 5, 1200), (2500, 2, 900), (6000, 1, 950), (12000, 1, 1150)],
+)
+def test_the_fewer_rows_there_are_the_more_folds(count, folds, least):
+    parts = divide(rows(count))[2]
+    assert len(parts) == folds
+    assert sum(len(valid) for _, valid in parts) >= least
+    for train, valid in parts:
+        assert sorted([*train, *valid]) == list(range(count))
+
+
+def test_duplicates_stay_together_and_every_label_is_learned():
+    more = [("Only one!", "lonely"), ("only ONE", "lonely"), ("dup a", "odd"), ("Dup A", "odd")]
+    texts, labels, parts = divide(rows(60) + more)
+    assert len(texts) == 64
+    for train, valid in parts:
+        assert {labels[row] for row in train} == {"even", "odd", "lonely"}
+        assert not {60, 61} & set(valid.tolist())
+        assert len({62, 63} & set(valid.tolist())) in (0, 2)
+
+
+def test_rows_of_which_none_can_be_held_out_are_refused():
+    with pytest.raises(LabelError, match="no row that can be validated"):
+        divide([("a 1", "a"), ("a 2", "a"), ("b 1", "b"), ("b 2", "b")])
+
+
+def test_validation_rows_with_a_label_that_is_not_learned_are_left_out():
+    texts, labels, parts = divide(rows(20), [("x", "odd"), ("y", "spam")])
+    assert (texts[20:], labels[20:]) == (["x"], ["odd"])
+    assert [part.tolist() for part in parts[0]] == [list(range(20)), [20]]
+
+
+def predicted(labels, share, generator):
+    """Right at this share of the rows, at random at the others."""
+    wrong = generator.random(len(labels)) >= share
+    return np.where(wrong, generator.integers(0, 4, len(labels)), labels)
+
+
+def p_of(shares, rows=400, seed=0, repeats=1):
+    """Of the best of several predictions, against the first."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 4, rows)
+    default, *others = (predicted(labels, share, generator) for share in shares)
+    best = max(others, key=lambda other: np.mean(other == labels))
+    arrays = [np.tile(one, repeats) for one in (labels, default, best, np.arange(rows))]
+    return p_value(*arrays, len(others))
+
+
+def test_a_real_gain_is_told_from_the_luckiest_of_many():
+    assert p_of([0.8, 0.8, 0.9]) < 0.01
+    assert p_of([0.9, 0.5]) > 0.9
+    lucky = sum(p_of([0.8] * 20, rows=200, seed=seed) <= 0.05 for seed in range(25))
+    assert lucky <= 4  # 5% are 1.25; five or more would happen once in 100 times
+
+
+def test_duplicates_count_for_one():
+    assert p_of([0.7, 0.78], repeats=4) == pytest.approx(p_of([0.7, 0.78]), abs=1e-9)
