@@ -78,8 +78,7 @@ def begin(store: ReviewStore) -> None:
         group(store, chosen_file("File of tickets", "unlabelled"))
     else:
         st.markdown(
-            "Tickets to an internet provider, with three labels. The training takes some"
-            " minutes."
+            "Tickets to an internet provider, with three labels. The training takes some minutes."
         )
         train_on(store, SAMPLE)
 
