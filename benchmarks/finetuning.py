@@ -179,7 +179,7 @@ def our_step(
         ((inputs, targets, weights),) = labelled_batches(
             examples, [plan], np.ones(classes, np.float32)
         )
-        return step(inputs, targets, weights)
+        return float(step(inputs, targets, weights))
 
     return on_batch
 

@@ -16,13 +16,20 @@ import numpy as np
 
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings
 from bertcnn.training.optimizer import BIASES_AND_NORMALISATION, LayerwiseAdamW, WarmupLinearDecay
-from bertcnn.training.step import GRADIENT_NORM, Arrays, make_figures, make_parts_step
+from bertcnn.training.step import (
+    GRADIENT_NORM,
+    Arrays,
+    Figures,
+    make_figures,
+    make_parts_step,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -185,41 +192,39 @@ def run_steps(
     step_on = make_parts_step(run.model, run.optimizer, pretraining_figures)
     evaluate = _Evaluation(run.model, run.held_out)
     evaluations = {steps * turn // _EVALUATIONS for turn in range(1, _EVALUATIONS + 1)}
-    recent: deque[dict[str, float]] = deque(maxlen=_SHOWN_STEPS)
+    recent, reads_after = _Recent(), _BOARD_STEPS if on_gpu() else 1
+
+    def save_checked() -> None:
+        recent.read()
+        save()
+
     if state.step == 0 and not state.history:
         _note_figures(evaluate, state, board, progress)
     progress.stage("pretraining", steps, "steps")
-    _report(lambda: progress.advance(state.step), state, save)
+    _report(lambda: progress.advance(state.step), state, save_checked)
     last_save = started = time.monotonic()
     with closing(prefetch(_steps(run))) as upcoming:
         for batches, position in upcoming:
             figures = step_on(_parts(batches, run.model))
-            _check_finite(figures, state.step + 1)
             tokens = sum(run.training.real_tokens(batch) for batch in batches)
             state.step, state.position, state.tokens = (
                 state.step + 1,
                 position,
                 state.tokens + tokens,
             )
-            recent.append(
-                {
-                    **_shown(figures, batches),
-                    "seconds": time.monotonic() - started,
-                    "tokens": float(tokens),
-                }
-            )
+            pairs = any(batch["next_weights"].any() for batch in batches)
+            recent.add(state.step, figures, pairs, tokens, time.monotonic() - started)
+            if state.step % reads_after == 0 or state.step in evaluations:
+                recent.read()
             if state.step in evaluations:
                 _note_figures(evaluate, state, board, progress)
             if state.step % _BOARD_STEPS == 0:
-                board.write(
-                    state.step,
-                    "training",
-                    {**_means(recent), GRADIENT_NORM: figures[GRADIENT_NORM]},
-                )
+                norm = {GRADIENT_NORM: float(figures[GRADIENT_NORM])}
+                board.write(state.step, "training", recent.means() | norm)
             if state.step == steps or time.monotonic() - last_save >= seconds_between_saves:
-                save()
+                save_checked()
                 last_save = time.monotonic()
-            _report(lambda: progress.advance(1, **_means(recent)), state, save)
+            _report(lambda: progress.advance(1, **recent.means()), state, save_checked)
             started = time.monotonic()
 
 
@@ -287,24 +292,46 @@ def _check_finite(figures: Mapping[str, float], step: int) -> None:
         )
 
 
-def _shown(figures: Mapping[str, float], batches: Sequence[Batch]) -> dict[str, float]:
-    """The figures to show: those of next sentences only if the batches have pairs."""
-    pairs = any(batch["next_weights"].any() for batch in batches)
-    return {
-        name: figures[name]
-        for name in ("mlm_loss", "mlm_accuracy", *(("nsp_loss", "nsp_accuracy") if pairs else ()))
-    }
+class _Recent:
+    """Figures of the last steps, which stay on the device until they are read."""
 
+    def __init__(self) -> None:
+        self._unread: list[tuple[int, Figures, bool, dict[str, float]]] = []
+        self._read: deque[dict[str, float]] = deque(maxlen=_SHOWN_STEPS)
 
-def _means(recent: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means over the last steps, and tokens per second."""
-    names = [name for name in recent[-1] if name not in ("seconds", "tokens")]
-    means = {
-        name: float(np.mean([figures[name] for figures in recent if name in figures]))
-        for name in names
-    }
-    seconds, tokens = (sum(figures[name] for figures in recent) for name in ("seconds", "tokens"))
-    return {**means, "tokens_per_second": tokens / max(seconds, 1e-9)}
+    def add(self, step: int, figures: Figures, pairs: bool, tokens: int, seconds: float) -> None:
+        """Add a step; `pairs` says whether its batches have pairs of sentences."""
+        self._unread.append((step, figures, pairs, {"seconds": seconds, "tokens": float(tokens)}))
+
+    def read(self) -> None:
+        """Fetch the figures of all steps.
+
+        Raises:
+            TrainingError: one of them is not finite.
+        """
+        started = time.monotonic()
+        for step, scalars, pairs, spent in self._unread:
+            figures = {name: float(value) for name, value in scalars.items()}
+            _check_finite(figures, step)
+            names = ("mlm_loss", "mlm_accuracy", *(("nsp_loss", "nsp_accuracy") if pairs else ()))
+            self._read.append({name: figures[name] for name in names} | spent)
+        if self._unread:
+            self._read[-1]["seconds"] += time.monotonic() - started
+        self._unread = []
+
+    def means(self) -> dict[str, float]:
+        """Means over the last steps that were read, and tokens per second."""
+        if not self._read:
+            return {}
+        names = [name for name in self._read[-1] if name not in ("seconds", "tokens")]
+        means = {
+            name: float(np.mean([figures[name] for figures in self._read if name in figures]))
+            for name in names
+        }
+        seconds, tokens = (
+            sum(figures[name] for figures in self._read) for name in ("seconds", "tokens")
+        )
+        return {**means, "tokens_per_second": tokens / max(seconds, 1e-9)}
 
 
 def _note_figures(evaluate: _Evaluation, state: State, board: Board, progress: Progress) -> None:

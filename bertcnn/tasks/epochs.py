@@ -163,7 +163,7 @@ class EpochTrainer:
         figure = self.choice.figure
         shown = {figure: state.history[-1].figures[figure]} if state.history else {}
         for inputs, targets in prefetch(_batches(self.examples, plans[len(state.losses) :])):
-            state.losses.append(finite(self.step([(inputs, targets)])["loss"]))
+            state.losses.append(finite(float(self.step([(inputs, targets)])["loss"])))
             if self.savepoints is not None:
                 done = steps * len(state.history) + len(state.losses)
                 self.savepoints.offer(done, self.model, self.optimizer, state.parts)

@@ -117,7 +117,7 @@ def tune_by_contrast(
     for plan in plans:
         labels = np.where(plan.slots >= 0, rows.labels[plan.slots], -1).astype(np.int32)
         figures = step([(lay_out(token_ids, plan), {"labels": labels})])
-        progress.advance(1, loss=figures["loss"])
+        progress.advance(1, loss=float(figures["loss"]))
     put_back(encoder, small, used)
 
 

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from bertcnn.data.batches import choose_lengths, plan_training
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.forward import Forward, Plans
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress
@@ -32,6 +34,8 @@ from bertcnn.training.step import independent_cross_entropy, make_step, smoothed
 logger = logging.getLogger(__name__)
 
 _TAKEN = 100  # weights of as many steps would make up the mean if it were over the whole training
+_SHOWN = 50  # batches that the shown loss is the mean of
+_BETWEEN_READS = 20  # steps on a GPU, which would wait for each loss that is read
 
 
 @dataclass
@@ -109,6 +113,8 @@ class Trainer:
         self.forward = Forward(model, self.padded_lengths)
         self.state = TrainingState()
         self.epoch_seconds = 0.0  # of the last one
+        self.unread: list[Any] = []  # losses of the last steps, on the device
+        self.reads_after = _BETWEEN_READS if on_gpu() else 1
 
     def run(self) -> FitResult:
         """Train, from the start or from where an interrupted training was saved.
@@ -163,7 +169,8 @@ class Trainer:
         state = self.state
         if not state.late_steps:
             return
-        assign(self.model.trainable_variables, state.late_weights, error=TrainingError)
+        late_weights = state.late_arrays()
+        assign(self.model.trainable_variables, late_weights, error=TrainingError)
         logits = self._valid_logits()
         macro_f1, _ = self.valid.evaluate(logits)
         if self.like is not None or state.is_as_good(macro_f1, len(self.valid.labels)):
@@ -171,7 +178,7 @@ class Trainer:
             state.kept_epoch, state.kept_logits, state.kept_weights = (
                 state.epoch - 1,
                 logits,
-                state.late_weights,
+                late_weights,
             )
 
     def _is_late(self, epochs: int) -> bool:
@@ -206,19 +213,33 @@ class Trainer:
         for inputs, targets, row_weights in prefetch(
             labelled_batches(self.train, plans[len(state.losses) :], self.weights)
         ):
-            state.losses.append(
-                _finite(self.step(inputs, targets, row_weights), len(state.losses) + 1)
-            )
-            done = self.steps * (state.epoch - 1) + len(state.losses)
+            self.unread.append(self.step(inputs, targets, row_weights))
+            if len(self.unread) == self.reads_after:
+                self._read_losses()
+            done = self.steps * (state.epoch - 1) + len(state.losses) + len(self.unread)
             if done in self.late:
-                state.ends_late_step(extract(self.model.trainable_variables))
+                state.ends_late_step(self.model.trainable_variables)
             if self.savepoints is not None:
-                self.savepoints.offer(done, self.model, self.optimizer, state.parts)
-            self.progress.advance(1, loss=float(np.mean(state.losses[-50:])), **shown)
+                self.savepoints.offer(done, self.model, self.optimizer, self._parts)
+            if state.losses:
+                shown["loss"] = float(np.mean(state.losses[-_SHOWN:]))
+            self.progress.advance(1, **shown)
             batches.append(time.monotonic() - begun)
             begun = time.monotonic()
+        self._read_losses()
         if batches:
             self.epoch_seconds = seconds_of_epoch(batches, self.steps, len(self.padded_lengths))
+
+    def _read_losses(self) -> None:
+        """Fetch the losses of the last steps, and end the training if one is not finite."""
+        for loss in self.unread:
+            self.state.losses.append(_finite(float(loss), len(self.state.losses) + 1))
+        self.unread = []
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """For a savepoint: the state, with all losses."""
+        self._read_losses()
+        return self.state.parts()
 
     def _evaluate_epoch(self) -> None:
         state, logits = self.state, self._valid_logits()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 _WEIGHTS = ("kept", "late")
 
@@ -71,8 +73,8 @@ class TrainingState:
     kept_epoch: int = 0
     kept_logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
     kept_weights: dict[str, np.ndarray] = field(default_factory=dict)
-    # the mean of those of the last steps
-    late_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    # the mean of those of the last steps, float32 tensors on the device or arrays
+    late_weights: dict[str, Any] = field(default_factory=dict)
     late_steps: int = 0
     averaged: bool = False
 
@@ -92,8 +94,8 @@ class TrainingState:
         }
         weights = {
             f"{kind}/{name}": value
-            for kind in _WEIGHTS
-            for name, value in getattr(self, f"{kind}_weights").items()
+            for kind, values in (("kept", self.kept_weights), ("late", self.late_arrays()))
+            for name, value in values.items()
         }
         return {**details, "history": [asdict(figures) for figures in self.history]}, {
             "kept_logits": self.kept_logits,
@@ -128,14 +130,20 @@ class TrainingState:
             and self.history[-1].epoch - self.best_epoch >= patience
         )
 
-    def ends_late_step(self, weights: dict[str, np.ndarray]) -> None:
-        """Takes the weights after one of the last steps into their mean."""
+    def ends_late_step(self, variables: Sequence[Any]) -> None:
+        """Takes the weights after one of the last steps into their mean, on the device."""
         self.late_steps += 1
-        share, mean = np.float32(1 / self.late_steps), self.late_weights
+        share, mean = 1 / self.late_steps, self.late_weights
         self.late_weights = {
-            name: mean[name] + share * (value - mean[name]) if mean else value
-            for name, value in weights.items()
+            variable.path: mean[variable.path] + share * (variable.value - mean[variable.path])
+            if mean
+            else ops.copy(variable.value)
+            for variable in variables
         }
+
+    def late_arrays(self) -> dict[str, np.ndarray]:
+        """The mean of the last steps' weights, by name."""
+        return {name: ops.convert_to_numpy(value) for name, value in self.late_weights.items()}
 
     def ends_epoch(self, figures: EpochFigures, rows: int) -> bool:
         """Whether to keep this epoch's weights.

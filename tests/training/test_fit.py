@@ -197,11 +197,11 @@ def test_a_long_training_averages_every_hundredth_of_its_steps(make_rows, vector
 def test_a_mean_that_is_clearly_worse_than_the_best_epoch_is_not_kept(late, monkeypatch):
     parts, settings, _ = late
     once, expected = run(*parts, settings.model_copy(update={"averaged_share": 0.0}))
-    takes = TrainingState.ends_late_step
+    mean = TrainingState.late_arrays
     monkeypatch.setattr(
         TrainingState,
-        "ends_late_step",
-        lambda story, weights: takes(story, {name: -value for name, value in weights.items()}),
+        "late_arrays",
+        lambda state: {name: -value for name, value in mean(state).items()},
     )
     model, result = run(*parts, settings)
     assert not result.averaged

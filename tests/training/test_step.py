@@ -132,7 +132,7 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
         loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(
             inputs, targets, weights
         )
-        trained.append((loss, extract(model.trainable_variables)))
+        trained.append((float(loss), extract(model.trainable_variables)))
     (loss_whole, whole), (loss_parts, parts) = trained
     mean = np.average(keras.ops.convert_to_numpy(theirs), weights=weights)
     assert loss_whole == pytest.approx(mean, rel=1e-4)
@@ -175,7 +175,7 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
             LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.01, clip_norm=1.0),
             smoothed_cross_entropy(0.1),
         )
-        losses.append([step(inputs, targets, row_weights) for _ in range(2)])
+        losses.append([float(step(inputs, targets, row_weights)) for _ in range(2)])
         logits.append(found)
         weights.append(extract(model.weights))
     np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-5)
@@ -207,3 +207,34 @@ def test_the_loss_of_several_labels_stays_finite_where_a_model_is_sure():
     assert float(
         independent_cross_entropy(np.ones(2, np.float32))(logits, targets, np.ones(1, np.float32))
     ) == pytest.approx(1000.0)
+
+
+@pytest.mark.on_jax
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="TensorFlow has two programs a step")
+def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(make_rows, token_examples):
+    import jax
+
+    encoder = EncoderSettings(
+        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
+    )
+    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
+    optimizer = LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0)
+    step = make_step(model, optimizer, smoothed_cross_entropy(0.1))
+    batch = next(
+        labelled_batches(
+            token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+        )
+    )
+    step(*batch)
+    kept = [
+        variable.value
+        for variables in (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            optimizer.variables,
+        )
+        for variable in variables
+    ]
+    loss = step(*batch)
+    assert isinstance(loss, jax.Array)  # not read back
+    assert all(value.is_deleted() for value in kept)  # donated
