@@ -23,7 +23,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def choose_backend() -> None:
-    """Choose JAX for Keras where it can compute on an NVIDIA GPU, as after `bertcnn[gpu]`.
+    """Choose JAX for Keras where it can compute on an NVIDIA GPU, as after the extra `gpu`.
 
     KERAS_BACKEND, if it is set, decides; so does a Keras that is imported already. What JAX
     compiles for a GPU is kept in the cache, so that a second training starts at once.

@@ -44,7 +44,7 @@ def note_device(progress: Progress, precision: str = "float32") -> None:
     elif has_nvidia_gpu():
         progress.note(
             "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
-            " 'bertcnn[gpu]'"
+            " 'jax[cuda13]'"
         )
 
 

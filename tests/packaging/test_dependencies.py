@@ -67,7 +67,7 @@ def test_a_missing_package_of_an_extra_is_named_with_that_extra():
 
 
 def test_all_is_every_extra_that_a_user_may_want_and_development_has_it_too():
-    assert set(EXTRAS) == {*FEATURES, "all", "dev"}
+    assert set(EXTRAS) == {*FEATURES, "gpu", "all", "dev"}  # CUDA is of no use without a GPU
     assert EXTRAS["all"] == [f"bertcnn[{','.join(FEATURES)}]"]
     assert "bertcnn[all]" in EXTRAS["dev"]
 

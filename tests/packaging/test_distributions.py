@@ -44,6 +44,7 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
         "databases",
         "dev",
         "export",
+        "gpu",
         "jax",
         "login",
         "onnx",

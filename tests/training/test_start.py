@@ -27,5 +27,5 @@ def test_a_gpu_that_is_not_used_is_noted(monkeypatch, tmp_path):
     note_device(notes)
     assert notes.notes == [
         "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
-        " 'bertcnn[gpu]'"
+        " 'jax[cuda13]'"
     ]
