@@ -228,7 +228,9 @@ class Trainer:
             begun = time.monotonic()
         self._read_losses()
         if batches:
-            self.epoch_seconds = seconds_of_epoch(batches, self.steps, len(self.padded_lengths))
+            batches[-1] += time.monotonic() - begun  # of the steps that were still under way
+            compiling = len(self.padded_lengths) if self.reads_after == 1 else 0
+            self.epoch_seconds = seconds_of_epoch(batches, self.steps, compiling)
 
     def _read_losses(self) -> None:
         """Fetch the losses of the last steps, and end the training if one is not finite."""

@@ -219,6 +219,33 @@ def test_a_result_is_repeated_with_its_mean_or_without(late, averaged):
     assert (again.valid_logits == expected.valid_logits).all() == averaged
 
 
+@pytest.mark.parametrize("averaged", [0.0, 0.3])
+def test_losses_that_are_read_later_as_on_a_gpu_change_nothing(
+    make_rows, vector_examples, averaged
+):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    settings = SETTINGS.model_copy(update={"epochs": 3, "averaged_share": averaged})
+    found = []
+    for reads_after in (1, 3):  # of 8 steps in an epoch
+        trainer = Trainer(head(), *parts, settings, layers=0, seed=0, progress=Silent())
+        trainer.reads_after = reads_after
+        found.append((trainer.run(), extract(trainer.model.weights)))
+    (at_once, expected), (later, weights) = found
+    assert later.epochs == at_once.epochs
+    np.testing.assert_array_equal(later.valid_logits, at_once.valid_logits)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(weights[name], value)
+
+
+def test_a_loss_that_is_no_number_is_noticed_where_it_is_read_later(make_rows, vector_examples):
+    rows = vector_examples(make_rows(16, 0))
+    settings = SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1})
+    trainer = Trainer(head(), rows, rows, settings, layers=0, seed=0, progress=Silent())
+    trainer.reads_after = 20  # more than an epoch has
+    with pytest.raises(TrainingError, match=r"the loss became (nan|inf) at batch [12] of an epoch"):
+        trainer.run()
+
+
 def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):
     rows = vector_examples(make_rows(16, 0))
     message = (
