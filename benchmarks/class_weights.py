@@ -28,6 +28,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD
 from bertcnn.training.batches import Examples
 from bertcnn.training.head import fit_head
+from bertcnn.training.training_data import RunOptions
 
 RULES = ("none", "sqrt", "balanced")
 ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3
@@ -78,7 +79,7 @@ def main() -> None:
                 settings = FROZEN.model_copy(
                     update={"class_weight": rule, "max_tokens": MOST_TOKENS}
                 )
-                fit_head(head, learned, chosen, settings, seed=seed, progress=Silent())
+                fit_head(head, learned, chosen, settings, RunOptions(seed, Silent()))
                 predicted = (
                     Forward(head, padded_up_to(MOST_TOKENS))
                     .rows(asked.collate, asked.lengths)

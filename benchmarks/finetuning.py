@@ -149,9 +149,9 @@ def our_step(
     """
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead
-    from bertcnn.training.batches import Examples, labelled_batches
+    from bertcnn.training.batches import Examples, labelled_batch
     from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-    from bertcnn.training.step import make_step, smoothed_cross_entropy
+    from bertcnn.training.step import batch_parts, make_step, smoothed_cross_entropy
     from bertcnn.training.vocabulary_pruning import on_used_pieces
 
     encoder = load_encoder(folder)
@@ -176,10 +176,8 @@ def our_step(
     examples = Examples(collate, np.array([len(ids) for ids in own]), labels)
 
     def on_batch(plan: BatchPlan | PackedPlan) -> float:
-        ((inputs, targets, weights),) = labelled_batches(
-            examples, [plan], np.ones(classes, np.float32)
-        )
-        return float(step(inputs, targets, weights))
+        parts = batch_parts(*labelled_batch(examples, plan, np.ones(classes, np.float32)))
+        return float(step(parts)["loss"])
 
     return on_batch
 

@@ -360,7 +360,11 @@ def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, fol
 
         changed = settings.model_copy(update={"learning_rate": settings.learning_rate * share})
         result = fit_head(
-            head, part(division.learn), part(division.choose), changed, seed=seed, progress=Silent()
+            head,
+            part(division.learn),
+            part(division.choose),
+            changed,
+            RunOptions(seed, Silent()),
         )
         asked = part(division.ask)
         logits = Forward(head, padded_up_to(MOST_TOKENS)).rows(asked.collate, asked.lengths)

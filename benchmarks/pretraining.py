@@ -283,12 +283,12 @@ class Ours:
         from bertcnn.models.bert import Bert
         from bertcnn.models.pretraining import BertPretraining, pretraining_figures
         from bertcnn.training.optimizer import LayerwiseAdamW
-        from bertcnn.training.step import make_parts_step
+        from bertcnn.training.step import make_step
 
         self._encoder, self._batches, self._warm = encoder, batches, False
         model = BertPretraining(Bert(encoder, packed="document_ids" in batches[0]))
         optimizer = LayerwiseAdamW(1e-4, lambda _: 1.0, weight_decay=0.01, clip_norm=1.0)
-        self._step = make_parts_step(model, optimizer, pretraining_figures)
+        self._step = make_step(model, optimizer, pretraining_figures)
         self._inputs = list(model.input)
 
     def run(self) -> Speed:

@@ -245,6 +245,15 @@ def quick_trials():
         yield
 
 
+@pytest.fixture(scope="module")
+def cpu_with_vnni():
+    """What is compiled in int8 is run in int8, on any CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        flags = "flags : sse2 avx2 avx512f avx512_vnni"
+        patch.setattr("bertcnn.inference.compiled._flags", lambda: flags)
+        yield
+
+
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """The published encoder minilm-l6, fetched once."""

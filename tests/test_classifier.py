@@ -115,6 +115,7 @@ def test_saved_and_loaded_it_answers_the_same(fitted, saved):
     assert list(again.predict(texts)) == list(fitted.predict(texts))
 
 
+@pytest.mark.usefixtures("cpu_with_vnni")
 def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(fitted, tmp_path):
     classifier = copy.copy(fitted)
     for engine in ("keras", "openvino"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from bertcnn.encoders.checkpoint import EncoderCheckpoint
 from bertcnn.encoders.export import check_encoder_target
 from bertcnn.errors import SettingsError
 from bertcnn.models.bert import Bert
-from bertcnn.models.pretraining import BertPretraining
+from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.models.weights import extract
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import Corpus, open_corpus
@@ -28,12 +28,14 @@ from bertcnn.pretraining.initialization import (
     identify,
 )
 from bertcnn.pretraining.loop import (
+    SHOWN,
+    HeldOut,
     HeldOutFigures,
-    Run,
-    State,
+    PretrainingInterrupted,
+    batches_of_steps,
     count_steps,
+    evaluated_after,
     make_optimizer,
-    run_steps,
 )
 from bertcnn.pretraining.saving import save_encoder
 from bertcnn.pretraining.tensorboard import Board
@@ -41,16 +43,10 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
 from bertcnn.storage.files import companion
 from bertcnn.storage.folders import held_folder, real_folder
-from bertcnn.training.checkpoint import (
-    Checkpoint,
-    check_same_settings,
-    forget_checkpoints,
-    newest_checkpoint,
-    restore_state,
-    save_checkpoint,
-    training_state,
-)
+from bertcnn.training.checkpoint import check_same_settings, forget_checkpoints, newest_checkpoint
+from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.start import note_device
+from bertcnn.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -176,29 +172,36 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         identity = {**requested, "texts": corpus.key, "weights": beginning.sha256}
         if earlier is not None:
             check_same_settings(earlier.settings, identity, checkpoints)
-        run = _prepare(beginning, corpus, data_settings, settings, seed, progress)
-        if earlier is None:
-            beginning.load(run.model, progress)
-        else:
-            _resume(run, earlier, checkpoints, progress)
-        kept = {"vocabulary": list(beginning.tokenizer.vocabulary)} if new else {}
+        savepoints = Savepoints(
+            checkpoints,
+            identity,
+            progress,
+            options.seconds_between_checkpoints,
+            more={"vocabulary": list(beginning.tokenizer.vocabulary)} if new else {},
+            found=earlier,
+        )
         with Board(options.logs) as board:
-            run_steps(
-                run,
-                save=lambda: save_checkpoint(checkpoints, _checkpoint(run, identity, kept)),
-                seconds_between_saves=options.seconds_between_checkpoints,
-                board=board,
-                progress=progress,
+            trainer, held_out = _prepare(
+                beginning, corpus, data_settings, settings, seed, progress, savepoints, board
             )
+            if earlier is None:
+                beginning.load(trainer.model, progress)
+            try:
+                trainer.run()
+            except KeyboardInterrupt:
+                raise PretrainingInterrupted(trainer.state.step) from None
+            trainer.save()
+        state = trainer.state
         save_encoder(
             target,
-            EncoderCheckpoint(beginning.settings, extract(run.model.weights)),
+            EncoderCheckpoint(beginning.settings, extract(trainer.model.weights)),
             beginning.tokenizer,
             story={
                 "bertcnn": version("bertcnn"),
                 "settings": identity,
-                "steps": run.state.step,
-                **run.state.as_json(),
+                "steps": state.step,
+                "tokens": state.tokens,
+                "history": [asdict(figures) for figures in held_out.history],
             },
             overwrite=options.overwrite,
         )
@@ -206,23 +209,8 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     resumed_at = 0 if earlier is None else earlier.step
     seconds = time.monotonic() - began
     return PretrainingReport(
-        target, run.state.step, run.state.tokens, tuple(run.state.history), seconds, resumed_at
+        target, state.step, state.tokens, tuple(held_out.history), seconds, resumed_at
     )
-
-
-def _resume(run: Run, earlier: Checkpoint, folder: Path, progress: Progress) -> None:
-    """Bring a run to the step of a checkpoint."""
-    run.state = State.from_json(earlier.step, earlier.progress["state"])
-    restore_state(earlier.tensors, run.model, run.optimizer)
-    progress.note(
-        f"resuming after step {earlier.step:,} of {run.steps:,}, from the checkpoint in {folder}"
-    )
-
-
-def _checkpoint(run: Run, identity: dict[str, Any], kept: Mapping[str, Any]) -> Checkpoint:
-    """A run as it stands, with what has to be kept besides."""
-    details = {**kept, "state": run.state.as_json()}
-    return Checkpoint(run.state.step, identity, details, training_state(run.model, run.optimizer))
 
 
 def _prepare(
@@ -232,7 +220,9 @@ def _prepare(
     settings: PretrainingSettings,
     seed: int,
     progress: Progress,
-) -> Run:
+    savepoints: Savepoints,
+    board: Board,
+) -> tuple[Trainer, HeldOut]:
     """Build a run's batches, model and optimizer, at its first step.
 
     Raises:
@@ -257,6 +247,17 @@ def _prepare(
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")
     steps = count_steps(training, settings)
-    return Run(
-        model, make_optimizer(settings, steps), steps, settings.accumulate, training, held_out
+    evaluation = HeldOut(model, held_out, board, progress)
+    trainer = Trainer(
+        model,
+        make_optimizer(settings, steps),
+        pretraining_figures,
+        batches_of_steps(model, training, settings.accumulate),
+        epoch_ends=evaluated_after(steps),
+        progress=progress,
+        callbacks=[evaluation],
+        savepoints=savepoints,
+        shown=SHOWN,
+        stage=("pretraining", "steps"),
     )
+    return trainer, evaluation

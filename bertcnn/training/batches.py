@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
-from bertcnn.data.packing import Packing
+from bertcnn.data.batches import BatchPlan
+from bertcnn.data.packing import PackedPlan, Packing
 from bertcnn.evaluation.macro_f1 import macro_f1_score
-from bertcnn.models.forward import Collate, Inputs, Plans
+from bertcnn.models.forward import Collate, Inputs
 from bertcnn.settings import ClassWeight
-
-Labelled = Generator[
-    tuple[Inputs, np.ndarray, np.ndarray], None, None
-]  # inputs, targets, row weights
 
 _MOST_WEIGHT = 100.0  # of a label that a row has
 
@@ -55,24 +51,25 @@ class Examples:
         return macro_f1_score(actual, predicted), float(np.mean(right))
 
 
-def labelled_batches(examples: Examples, plans: Plans, weights: np.ndarray) -> Labelled:
-    """Each planned batch: inputs, targets from 0 to 1, and row weights, 0 for fillers.
+def labelled_batch(
+    examples: Examples, plan: BatchPlan | PackedPlan, weights: np.ndarray
+) -> tuple[Inputs, Inputs]:
+    """A planned batch: inputs, `targets` from 0 to 1 and row `weights`, 0 for fillers.
 
     Targets are float32 [B, C] and row weights [B]; packed [B, K, C] and [B, K].
     """
-    for plan in plans:
-        slots = plan.slots
-        taken = slots >= 0
-        labels = examples.labels[slots[taken]]
-        targets = np.zeros((*slots.shape, len(weights)), np.float32)
-        rows = examples.multi_hot if examples.soft is None else examples.soft
-        if rows is None:
-            targets[taken, labels] = 1.0
-        else:
-            targets[taken] = rows[slots[taken]]
-        row_weights = np.zeros(slots.shape, np.float32)
-        row_weights[taken] = weights[labels]
-        yield examples.collate(plan), targets, row_weights
+    slots = plan.slots
+    taken = slots >= 0
+    labels = examples.labels[slots[taken]]
+    targets = np.zeros((*slots.shape, len(weights)), np.float32)
+    rows = examples.multi_hot if examples.soft is None else examples.soft
+    if rows is None:
+        targets[taken, labels] = 1.0
+    else:
+        targets[taken] = rows[slots[taken]]
+    row_weights = np.zeros(slots.shape, np.float32)
+    row_weights[taken] = weights[labels]
+    return examples.collate(plan), {"targets": targets, "weights": row_weights}
 
 
 def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) -> np.ndarray:

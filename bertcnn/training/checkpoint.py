@@ -33,7 +33,7 @@ from bertcnn.storage.manifest import (
 
 _ABOUT, _STATE = "checkpoint.json", "state.safetensors"
 FORMAT: Final = FolderFormat(
-    "bertcnn-checkpoint", 1, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36))
+    "bertcnn-checkpoint", 2, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36))
 )
 _NAME = re.compile(r"step-(\d{9,})")
 _NEXT = "next"  # name of a checkpoint until it is complete

@@ -6,7 +6,7 @@ Those of other labels are pushed apart, before a head is trained.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import keras
@@ -20,7 +20,7 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
-from bertcnn.training.step import make_parts_step
+from bertcnn.training.trainer import Batch, Trainer
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
@@ -112,12 +112,20 @@ def tune_by_contrast(
         vectors = ops.cast(ops.reshape(found, (-1, found.shape[-1])), "float32")
         return {"loss": contrastive_loss(vectors, ops.reshape(given["labels"], (-1,)))}
 
-    step = make_parts_step(model, optimizer, objective)
-    progress.stage("contrastive training of the encoder", len(plans), "batches")
-    for plan in plans:
-        labels = np.where(plan.slots >= 0, rows.labels[plan.slots], -1).astype(np.int32)
-        figures = step([(lay_out(token_ids, plan), {"labels": labels})])
-        progress.advance(1, loss=float(figures["loss"]))
+    def batches(position: int | None) -> Generator[Batch, None, None]:
+        for number, plan in enumerate(plans[position or 0 :], start=(position or 0) + 1):
+            labels = np.where(plan.slots >= 0, rows.labels[plan.slots], -1).astype(np.int32)
+            yield Batch([(lay_out(token_ids, plan), {"labels": labels})], number)
+
+    Trainer(
+        model,
+        optimizer,
+        objective,
+        batches,
+        epoch_ends=[len(plans)],
+        progress=progress,
+        stage=("contrastive training of the encoder", "batches"),
+    ).run()
     put_back(encoder, small, used)
 
 

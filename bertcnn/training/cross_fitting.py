@@ -106,7 +106,9 @@ def cross_fit(
         if kept is None:
             assign(encoder.weights, untrained, error=TrainingError)
             progress = _FoldProgress(run.progress, f"fold {number + 1} of {len(folds)}")
-            once = replace(run, progress=progress, savepoints=None, refit=False, deadline=None)
+            once = replace(
+                run, progress=progress, savepoints=None, refit=False, deadline=None, callbacks=()
+            )
             answers = _answers(train, encoder, data, once, held_out)
             if point is not None:
                 point.keep({}, vars(answers))

@@ -14,13 +14,11 @@ from bertcnn.inference.embeddings import Embed
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
-from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, positive_weights
 from bertcnn.training.features import Features, TokenizedRows
-from bertcnn.training.fit import Trainer
+from bertcnn.training.fit import fit
 from bertcnn.training.linear_probe import start_from_probe
-from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 
@@ -39,32 +37,15 @@ def packed_head(
 
 
 def fit_head(
-    head: CnnHead,
-    train: Examples,
-    valid: Examples,
-    settings: TrainingSettings,
-    *,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    like: FitResult | None = None,
+    head: CnnHead, train: Examples, valid: Examples, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
     """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does.
 
-    See `Trainer`.
+    See `fit`.
     """
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
-    rows = replace(train, packing=packing), valid
-    result = Trainer(
-        learning,
-        *rows,
-        settings,
-        layers=0,
-        seed=seed,
-        progress=progress,
-        savepoints=savepoints,
-        like=like,
-    ).run()
+    rows, run = replace(train, packing=packing), replace(run, deadline=None)
+    result = fit(learning, rows, valid, settings, run, layers=0)
     assign(head.weights, extract(learning.weights), error=TrainingError)
     return result
 
@@ -103,29 +84,15 @@ def train_head(
                 features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot
             )
 
-        def learn(
-            rows: TokenizedRows,
-            chosen: np.ndarray,
-            savepoints: Savepoints | None = None,
-            like: FitResult | None = None,
-        ) -> FitResult:
+        def learn(rows: TokenizedRows, chosen: np.ndarray, run: RunOptions) -> FitResult:
             if probe:
                 weighted = _weighted(rows.of(chosen), head.classes, settings)
                 start_from_probe(head, features.means(chosen), *weighted)
-            return fit_head(
-                head,
-                examples(rows, chosen),
-                held_out,
-                settings,
-                seed=run.seed,
-                progress=progress,
-                savepoints=savepoints,
-                like=like,
-            )
+            return fit_head(head, examples(rows, chosen), held_out, settings, run)
 
         held_out = examples(rows, np.arange(first, len(rows.labels)))
         untrained = extract(head.weights)
-        result = learn(rows, np.arange(first), run.savepoints, run.like)
+        result = learn(rows, np.arange(first), run)
         if (known := data.known) is not None:
             logits = Forward(head, result.padded_lengths).rows(
                 features.of(known).collate, rows.lengths[known]
@@ -143,7 +110,9 @@ def train_head(
             assign(head.weights, untrained, error=TrainingError)
             if refit_labels is not None:
                 rows = replace(rows, labels=np.concatenate([refit_labels, data.valid.labels]))
-            again = learn(rows, np.arange(len(rows.labels)), like=result)
+            again = learn(
+                rows, np.arange(len(rows.labels)), replace(run, savepoints=None, like=result)
+            )
             result = replace(result, refit_logits=again.valid_logits)
         return result
 

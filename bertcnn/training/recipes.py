@@ -21,7 +21,7 @@ from bertcnn.settings import (
 from bertcnn.training.batches import Examples
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import train_few_shot
-from bertcnn.training.fit import Trainer
+from bertcnn.training.fit import fit
 from bertcnn.training.head import packed_head, train_head
 from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
@@ -88,7 +88,7 @@ def fit_with_encoder(
     """Train encoder and head, on the pieces that occur, as the recipe `full` does.
 
     The lowest layers stay as they are if `settings` say so. Both end with the trained weights; see
-    `Trainer`.
+    `fit`.
     """
     train, valid = data.train, data.valid
     small, used = on_used_pieces(
@@ -114,17 +114,7 @@ def fit_with_encoder(
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     rows = examples(train), examples(valid)
-    result = Trainer(
-        model,
-        *rows,
-        settings,
-        layers=layers,
-        seed=run.seed,
-        progress=run.progress,
-        savepoints=run.savepoints,
-        like=run.like,
-        deadline=run.deadline,
-    ).run()
+    result = fit(model, *rows, settings, run, layers=layers)
     assign(head.weights, extract(learning.weights), error=TrainingError)
     put_back(encoder, small, used)
     return result

@@ -57,6 +57,9 @@ class Savepoints:
             with.
         progress: reports which savepoint is resumed from, or why none is.
         seconds: between two savepoints, at least; by default a minute.
+        more: what else each of them holds, as JSON.
+        found: the checkpoint to go on from, for which it is an error if that cannot be; by default
+            the newest one, and without one the training starts over.
     """
 
     def __init__(
@@ -65,8 +68,12 @@ class Savepoints:
         settings: Mapping[str, Any],
         progress: Progress,
         seconds: float | None = None,
+        *,
+        more: Mapping[str, Any] | None = None,
+        found: Checkpoint | None = None,
     ) -> None:
         self._folder, self._settings, self._progress = folder, dict(settings), progress
+        self._more, self._found = more or {}, found
         self._seconds = _SECONDS_BETWEEN if seconds is None else seconds
         self._saved = time.monotonic()
 
@@ -97,43 +104,43 @@ class Savepoints:
         """
         self._save(0, details, {_BESIDE + name: tensor for name, tensor in tensors.items()})
 
-    def offer(
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for another one."""
+        return time.monotonic() - self._saved >= self._seconds
+
+    def save(
         self,
         step: int,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        details: Callable[[], tuple[dict[str, Any], Tensors]],
+        details: Mapping[str, Any],
+        tensors: Tensors,
     ) -> None:
-        """Save, if it is time.
+        """Save a training.
 
         Args:
-            step: batches trained on so far.
+            step: steps done.
             model: in training.
             optimizer: the same.
-            details: gives what else is needed, as JSON and as tensors; called only if it is time.
+            details: what else is needed, as JSON.
+            tensors: the same, as tensors.
 
         Raises:
             OutputError: the savepoint cannot be written.
             TrainingError: a weight is not finite.
         """
-        if time.monotonic() - self._saved < self._seconds:
-            return
-        record, beside = details()
-        self._save(
-            step,
-            record,
-            {
-                **training_state(model, optimizer),
-                **{_BESIDE + name: tensor for name, tensor in beside.items()},
-            },
-        )
+        beside = {_BESIDE + name: tensor for name, tensor in tensors.items()}
+        self._save(step, details, {**training_state(model, optimizer), **beside})
 
     def _newest(
         self, use: Callable[[Tensors], None]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """JSON and tensors of the newest savepoint of this training whose state `use` accepts."""
+        found = self._found
         try:
-            found = newest_checkpoint(self._folder, self._progress.note)
+            if found is None:
+                found = newest_checkpoint(self._folder, self._progress.note)
             if found is None:
                 return None
             check_same_settings(found.settings, self._settings, self._folder)
@@ -145,6 +152,8 @@ class Savepoints:
                 }
             )
         except (BundleError, SettingsError) as error:
+            if self._found is not None:
+                raise
             self._progress.note(
                 "an interrupted training cannot be continued, so this one starts over:"
                 f" {error.given}"
@@ -156,7 +165,8 @@ class Savepoints:
             if name.startswith(_BESIDE)
         }
 
-    def _save(self, step: int, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    def _save(self, step: int, details: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(self._folder, Checkpoint(step, self._settings, details, tensors))
+        record = {**self._more, **details}
+        save_checkpoint(self._folder, Checkpoint(step, self._settings, record, tensors))
         self._saved = time.monotonic()

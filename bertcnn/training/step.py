@@ -1,9 +1,10 @@
 """One training step, compiled by XLA on the backend in use.
 
 On JAX a step is one program for each shape of its inputs: gradient, clipping and update, with the
-state donated. On TensorFlow, which trains on CPUs, the gradient is compiled for each shape, and the
-update once in all: one program made a step no faster there, and took 1.6 to 1.9 times as long to
-compile.
+state donated. Where there are several devices each has all weights and its share of a batch's rows,
+and the program adds their gradients up. On TensorFlow, which trains on CPUs, the gradient is
+compiled for each shape and the update once in all: one program made a step no faster there, and
+took 1.6 to 1.9 times as long to compile.
 
 What a step returns stays on the device until it is converted, so steps can follow each other
 without waiting.
@@ -11,7 +12,7 @@ without waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -19,40 +20,40 @@ import numpy as np
 
 from bertcnn.errors import SettingsError
 from bertcnn.layers.device import on_gpu
+from bertcnn.training.devices import training_mesh
 
-_PART_TOKENS = 1024  # on a CPU
 Arrays = Mapping[str, np.ndarray]
+Part = tuple[Arrays, Arrays]  # inputs and targets
 Figures = Mapping[str, Any]  # named float32 scalars; "loss" is the one that is differentiated
 Objective = Callable[[Any, Any], Figures]
 Gradients = Callable[[Arrays, Arrays], tuple[Figures, list[Any]]]
-Update = Callable[[list[Any]], Any]
-Step = Callable[[Arrays, np.ndarray, np.ndarray], Any]
-PartsStep = Callable[[Iterable[tuple[Arrays, Arrays]]], Figures]
-Loss = Callable[[Any, Any, Any], Any]
+Step = Callable[[Sequence[Part]], Figures]
 
 GRADIENT_NORM = "gradient_norm"
+_LEAST_WEIGHT = 1e-6  # of a batch
+_PART_TOKENS = 1024  # on a CPU
 
 
-def smoothed_cross_entropy(smoothing: float) -> Loss:
+def smoothed_cross_entropy(smoothing: float) -> Objective:
     """Cross-entropy against labels of which `smoothing` is spread evenly over all labels.
 
     Szegedy et al. 2016, section 7.
 
     Returns:
-        A function of logits float [..., C], one-hot targets float32 [..., C] and weights float32
-        [...] to the weighted sum.
+        A function of logits float [..., C], and of `targets` float32 [..., C] of 0 to 1 and
+        `weights` float32 [...], to the weighted sum.
     """
 
-    def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        logits = keras.ops.cast(logits, "float32")
-        targets = targets * (1.0 - smoothing) + smoothing / targets.shape[-1]
-        rows = -keras.ops.sum(targets * keras.ops.log_softmax(logits, axis=-1), axis=-1)  # [B]
-        return keras.ops.sum(rows * weights)
+    def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
+        ops = keras.ops
+        targets = given["targets"] * (1.0 - smoothing) + smoothing / logits.shape[-1]
+        logs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        return {"loss": -ops.sum(ops.sum(targets * logs, axis=-1) * given["weights"])}
 
-    return loss
+    return objective
 
 
-def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
+def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     """The loss where a row may have several labels.
 
     Each label's own binary cross-entropy, summed over the labels. Labels are not smoothed: with
@@ -62,83 +63,51 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Loss:
         positive_weights: float32 [C], how much more a label counts in rows that have it.
 
     Returns:
-        A function of logits float [..., C], targets float32 [..., C] of 0 and 1 and weights float32
-        [...] to the weighted sum.
+        As `smoothed_cross_entropy`, with targets of 0 and 1.
     """
 
-    def loss(logits: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        logits = keras.ops.cast(logits, "float32")
-        having, not_having = (
-            keras.ops.softplus(-logits),
-            keras.ops.softplus(logits),
-        )  # -log of the probability and of its complement
-        rows = keras.ops.sum(
-            targets * positive_weights * having + (1.0 - targets) * not_having, axis=-1
-        )  # [B]
-        return keras.ops.sum(rows * weights)
+    def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
+        ops, targets = keras.ops, given["targets"]
+        logits = ops.cast(logits, "float32")
+        # minus the logarithms of the probability and of its complement
+        having, not_having = ops.softplus(-logits), ops.softplus(logits)
+        rows = targets * positive_weights * having + (1.0 - targets) * not_having
+        return {"loss": ops.sum(ops.sum(rows, axis=-1) * given["weights"])}
 
-    return loss
+    return objective
 
 
-def make_step(model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Loss) -> Step:
-    """A function that trains `model` in place on one batch, and returns its weighted mean loss.
+def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
+    """A batch as the parts of a step, whose `weights` are divided by their sum: the loss is a mean.
 
-    The loss is a float32 scalar on the device. On a CPU, a batch of long rows is worked off in
-    parts of about a thousand tokens, whose gradients are added up: the same step, but what it
-    computes stays near the processor's caches.
-
-    Args:
-        model: inputs by name to logits [B, C].
-        optimizer: builds its state for the model's trainable weights here.
-        loss: of logits, targets and row weights; a weighted sum over the rows.
-
-    Raises:
-        SettingsError: the Keras backend is neither TensorFlow nor JAX.
+    On a CPU a batch of long rows is worked off in equal parts, as few as keep each within 1,024
+    tokens: the same step, but what it computes stays near the processor's caches, which took 6%
+    less processor time for rows of 243 tokens (docs/benchmarks). On a GPU it is one part.
     """
-    in_parts = make_parts_step(
-        model,
-        optimizer,
-        lambda logits, given: {"loss": loss(logits, given["targets"], given["weights"])},
-    )
-
-    def step(inputs: Arrays, targets: np.ndarray, weights: np.ndarray) -> Any:  # noqa: ANN401
-        # so that the parts' sums add up to the mean
-        shares = (weights / max(float(weights.sum()), 1e-6)).astype(np.float32)
-        slices = batch_parts(inputs, len(weights))
-        counting = [rows for rows in slices if shares[rows].any()] or slices[
-            :1
-        ]  # the others are filler rows only
-        parts = (
-            (
-                {name: values[rows] for name, values in inputs.items()},
-                {"targets": targets[rows], "weights": shares[rows]},
-            )
-            for rows in counting
-        )
-        return in_parts(parts)["loss"]
-
-    return step
-
-
-def batch_parts(inputs: Arrays, rows: int) -> list[slice]:
-    """Equal parts of a batch, as few as keep each within `_PART_TOKENS`, or single rows.
-
-    On a GPU it is the whole batch.
-    """
+    rows, length = next(iter(inputs.values())).shape[:2]
+    total = max(float(targets["weights"].sum()), _LEAST_WEIGHT)
+    targets = {**targets, "weights": (targets["weights"] / total).astype(np.float32)}
     if on_gpu():
-        return [slice(0, rows)]
-    length = next(iter(inputs.values())).shape[1]
-    size = next(
+        return [(inputs, targets)]
+    size = max(
         size
-        for size in range(rows, 0, -1)
+        for size in range(1, rows + 1)
         if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1)
     )
-    return [slice(start, start + size) for start in range(0, rows, size)]
+
+    def rows_from(given: Arrays, start: int) -> Arrays:
+        return {name: values[start : start + size] for name, values in given.items()}
+
+    parts = [
+        (rows_from(inputs, start), rows_from(targets, start)) for start in range(0, rows, size)
+    ]
+    # the others are filler rows only
+    return [part for part in parts if part[1]["weights"].any()] or parts[:1]
 
 
-def make_parts_step(
+def make_step(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
-) -> PartsStep:
+) -> Step:
     """A function that trains `model`, in place, by one step on the sum of what all its parts give.
 
     Args:
@@ -148,8 +117,8 @@ def make_parts_step(
             weights that make them what is wanted when all parts are added up.
 
     Returns:
-        A function of (inputs, targets) by part to the figures of the step, and `gradient_norm`,
-        before clipping; float32 scalars on the device.
+        A function of the parts, mostly one, to the figures of the step and `gradient_norm`, before
+        clipping; float32 scalars on the device.
 
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
@@ -160,27 +129,15 @@ def make_parts_step(
     update = (_jax_update if on_jax else _tensorflow_update)(model, optimizer)
     whole = _jax_step(model, optimizer, objective) if on_jax else None
 
-    def step(parts: Iterable[tuple[Arrays, Arrays]]) -> Figures:
-        parts = list(parts)
+    def step(parts: Sequence[Part]) -> Figures:
         if whole is not None and len(parts) == 1:
             return whole(*parts[0])
-        figures: list[Figures] = []
-        summed: list[Any] | None = None
-        for inputs, targets in parts:
-            values, found = gradients(inputs, targets)
-            figures.append(values)
-            summed = (
-                found
-                if summed is None
-                else [one + other for one, other in zip(summed, found, strict=True)]
-            )
-        if summed is None:
-            raise ValueError("a step needs at least one part")
-        norm = update(summed)
-        return {
-            **{name: sum(values[name] for values in figures) for name in figures[0]},
-            GRADIENT_NORM: norm,
-        }
+        figures, summed = gradients(*parts[0])
+        for part in parts[1:]:
+            more, found = gradients(*part)
+            figures = {name: figures[name] + more[name] for name in figures}
+            summed = [one + other for one, other in zip(summed, found, strict=True)]
+        return {**figures, GRADIENT_NORM: update(summed)}
 
     return step
 
@@ -215,13 +172,8 @@ def make_figures(
         )
 
         def figures(inputs: Arrays, targets: Arrays) -> Figures:
-            trainable = [variable.value for variable in model.trainable_variables]
-            return program(
-                trainable,
-                [variable.value for variable in model.non_trainable_variables],
-                dict(inputs),
-                dict(targets),
-            )
+            trainable, fixed = _values(model.trainable_variables, model.non_trainable_variables)
+            return program(trainable, fixed, dict(inputs), dict(targets))
 
     else:
         import tensorflow as tf
@@ -242,14 +194,36 @@ def make_figures(
     }
 
 
+def placed(parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts of a step where it computes: on JAX their rows are divided among the devices.
+
+    A batch that cannot be divided evenly gets filler rows behind it: copies of its last row, whose
+    weights are 0.
+    """
+    if keras.backend.backend() != "jax":
+        return parts
+    import jax
+
+    if (mesh := training_mesh()) is None:
+        return jax.device_put(list(parts))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(mesh.axis_names[0]))
+
+    def divided(name: str, values: np.ndarray) -> Any:  # noqa: ANN401
+        missing = -len(values) % mesh.size
+        fillers = np.repeat(values[-1:] * (0 if name.endswith("weights") else 1), missing, axis=0)
+        whole = np.concatenate([values, fillers])
+        return jax.make_array_from_callback(whole.shape, rows, lambda place: whole[place])
+
+    def arrays(given: Arrays) -> Arrays:
+        return {name: divided(name, values) for name, values in given.items()}
+
+    return [(arrays(inputs), arrays(targets)) for inputs, targets in parts]
+
+
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
     """The Euclidean norm of all gradients as one vector, float32 []."""
-    return keras.ops.sqrt(
-        sum(
-            keras.ops.sum(keras.ops.square(keras.ops.cast(gradient, "float32")))
-            for gradient in gradients
-        )
-    )
+    ops = keras.ops
+    return ops.sqrt(sum(ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients))
 
 
 # === TensorFlow ===
@@ -259,9 +233,8 @@ def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients
     import tensorflow as tf
 
     variables = [variable.value for variable in model.trainable_variables]
-    programs: dict[
-        tuple[Any, ...], Any
-    ] = {}  # one for each shape, so that none is traced a second time
+    # one for each shape, so that none is traced a second time
+    programs: dict[tuple[Any, ...], Any] = {}
 
     def differentiate(inputs: Any, targets: Any) -> Any:  # noqa: ANN401
         with tf.GradientTape() as tape:
@@ -282,13 +255,15 @@ def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients
     return gradients
 
 
-def _tensorflow_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
+def _tensorflow_update(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> Callable[[list[Any]], Any]:
     import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
-    def update(values: list[Any]) -> Any:  # noqa: ANN401
-        norm = _norm(values)
-        optimizer.apply(values, model.trainable_variables)
+    def update(gradients: list[Any]) -> Any:  # noqa: ANN401
+        norm = _norm(gradients)
+        optimizer.apply(gradients, model.trainable_variables)
         return norm
 
     return update
@@ -297,19 +272,24 @@ def _tensorflow_update(model: keras.Model, optimizer: keras.optimizers.Optimizer
 # === JAX ===
 
 
+def _jax_value(model: keras.Model, objective: Objective) -> Any:  # noqa: ANN401
+    """A function of weights, other state, inputs and targets to the loss, figures and new state."""
+
+    def value(trainable: Any, fixed: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        outputs, after = model.stateless_call(trainable, fixed, inputs, training=True)
+        figures = objective(outputs, targets)
+        return figures["loss"], (figures, after)
+
+    return value
+
+
 def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
     import jax
 
-    def value(trainable: Any, fixed: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
-        outputs, fixed = model.stateless_call(trainable, fixed, inputs, training=True)
-        figures = objective(outputs, targets)
-        return figures["loss"], (figures, fixed)
-
-    differentiate = jax.jit(jax.value_and_grad(value, has_aux=True))
+    differentiate = jax.jit(jax.value_and_grad(_jax_value(model, objective), has_aux=True))
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
-        trainable = [variable.value for variable in model.trainable_variables]
-        fixed = [variable.value for variable in model.non_trainable_variables]
+        trainable, fixed = _values(model.trainable_variables, model.non_trainable_variables)
         (_, (figures, fixed)), found = differentiate(trainable, fixed, dict(inputs), dict(targets))
         _set(model.non_trainable_variables, fixed)
         return figures, found
@@ -317,79 +297,58 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
     return gradients
 
 
-def jax_program(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
-) -> Any:  # noqa: ANN401 - a jitted function
-    """A step as one program, whose first three arguments are donated.
-
-    Returns:
-        A function of the values of the trainable, the other and the optimizer's variables, and of
-        inputs and targets, to the figures and to the trainable, the optimizer's and the other
-        values after the step.
-    """
-    import jax
-
-    def program(
-        trainable: list[Any],
-        fixed: list[Any],
-        state: list[Any],
-        inputs: dict[str, Any],
-        targets: dict[str, Any],
-    ) -> tuple[Figures, list[Any], list[Any], list[Any]]:
-        def value(trainable: list[Any]) -> Any:  # noqa: ANN401
-            outputs, after = model.stateless_call(trainable, fixed, inputs, training=True)
-            figures = objective(outputs, targets)
-            return figures["loss"], (figures, after)
-
-        (_, (figures, after)), found = jax.value_and_grad(value, has_aux=True)(trainable)
-        figures = {**figures, GRADIENT_NORM: _norm(found)}
-        return figures, *optimizer.stateless_apply(state, found, trainable), after
-
-    return jax.jit(program, donate_argnums=(0, 1, 2))
-
-
 def _jax_step(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
 ) -> Callable[[Arrays, Arrays], Figures]:
-    program = jax_program(model, optimizer, objective)
+    """A step as one program, to which all state is donated."""
+    import jax
+
+    kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
+    differentiate = jax.value_and_grad(_jax_value(model, objective), has_aux=True)
+    everywhere = None
+    if (mesh := training_mesh()) is not None:
+        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        for variables, values in zip(kinds, _values(*kinds), strict=True):
+            _set(variables, jax.device_put(values, everywhere))
+
+    def program(trainable: Any, fixed: Any, state: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        (_, (figures, after)), found = differentiate(trainable, fixed, inputs, targets)
+        figures = {**figures, GRADIENT_NORM: _norm(found)}
+        trainable, state = optimizer.stateless_apply(state, found, trainable)
+        return figures, (trainable, after, state)
+
+    compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=everywhere)
 
     def step(inputs: Arrays, targets: Arrays) -> Figures:
-        trainable, fixed, state = (
-            [variable.value for variable in variables]
-            for variables in (
-                model.trainable_variables,
-                model.non_trainable_variables,
-                optimizer.variables,
-            )
-        )
-        figures, trainable, state, fixed = program(
-            trainable, fixed, state, dict(inputs), dict(targets)
-        )
-        _set(model.trainable_variables, trainable)
-        _set(model.non_trainable_variables, fixed)
-        _set(optimizer.variables, state)
+        figures, after = compiled(*_values(*kinds), dict(inputs), dict(targets))
+        for variables, values in zip(kinds, after, strict=True):
+            _set(variables, values)
         return figures
 
     return step
 
 
-def _jax_update(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Update:
+def _jax_update(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> Callable[[list[Any]], Any]:
     import jax
 
     apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
     measure = jax.jit(_norm)
 
-    def update(values: list[Any]) -> Any:  # noqa: ANN401
-        norm = measure(values)
-        trainable = [variable.value for variable in model.trainable_variables]
-        trainable, state = apply(
-            [variable.value for variable in optimizer.variables], values, trainable
-        )
+    def update(gradients: list[Any]) -> Any:  # noqa: ANN401
+        norm = measure(gradients)
+        state, trainable = _values(optimizer.variables, model.trainable_variables)
+        trainable, state = apply(state, gradients, trainable)
         _set(model.trainable_variables, trainable)
         _set(optimizer.variables, state)
         return norm
 
     return update
+
+
+def _values(*kinds: list[Any]) -> list[list[Any]]:
+    return [[variable.value for variable in variables] for variables in kinds]
 
 
 def _set(variables: list[Any], values: list[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 
 from bertcnn.inference.embeddings import Embed
@@ -99,6 +100,7 @@ class RunOptions:
         fold_of: int [training rows], the fold of each; by default there is no cross-fitting.
         deadline: of `full`; by default there is none.
         head_weights: what the head begins with, by name; by default drawn numbers.
+        callbacks: of Keras, that hear of the training of the head, with the encoder or without.
     """
 
     seed: int
@@ -110,3 +112,4 @@ class RunOptions:
     like: FitResult | None = None
     deadline: Deadline | None = None
     head_weights: Mapping[str, np.ndarray] | None = None
+    callbacks: Sequence[keras.callbacks.Callback] = ()

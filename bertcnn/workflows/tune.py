@@ -6,7 +6,7 @@ import math
 import shutil
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from keras.callbacks import LambdaCallback
 from scipy.stats import norm
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -372,7 +373,8 @@ class _Search(Silent):
         for fold, (learned, held_out) in enumerate(self.parts):
             assign(self.start.encoder.weights, self.weights, error=TrainingError)
             self._step, self._best = fold * LONGEST * self.epochs, [*self._best, 0.0]
-            run = replace(self.run, seed=(self.run.seed + fold) % SEEDS, progress=self)
+            seed, report = (self.run.seed + fold) % SEEDS, LambdaCallback(on_epoch_end=self._report)
+            run = replace(self.run, seed=seed, progress=self, callbacks=[report])
             data = TrainingData(self.rows.of(learned), self.rows.of(held_out))
             try:
                 result = train(self.start.encoder, data, head, self.recipe, settings, run)[1]
@@ -383,20 +385,22 @@ class _Search(Silent):
         trial.set_user_attr("predicted", predicted)
         return macro_f1_score(self.rows.labels[self.validated], np.array(predicted))
 
-    def advance(self, done: int, **figures: float) -> None:
-        """A batch of a training or, with 0, an epoch is done."""
+    def _report(self, epoch: int, logs: Mapping[str, float]) -> None:  # noqa: ARG002
+        """End a trial early that is worse than others were after so many epochs."""
+        self._best[-1] = max(self._best[-1], logs["val_macro_f1"])
+        self._trial.report(float(np.mean(self._best)), self._step)
+        self._step += 1
+        if self._trial.should_prune():
+            raise optuna.TrialPruned
+
+    def advance(self, done: int, **figures: float) -> None:  # noqa: ARG002
+        """A batch of a training is done."""
         now = time.time()
         if now > self.deadline:
             raise TimeIsUp
         if seconds := int(now - self._now):
             self.run.progress.advance(seconds)
             self._now += seconds
-        if not done:
-            self._best[-1] = max(self._best[-1], figures["macro_f1"])
-            self._trial.report(float(np.mean(self._best)), self._step)
-            self._step += 1
-            if self._trial.should_prune():
-                raise optuna.TrialPruned
 
     def _figures(self, number: int, trial: FrozenTrial) -> dict[str, Any]:
         """A finished trial, as the settings file has it."""

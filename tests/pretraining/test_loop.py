@@ -1,20 +1,17 @@
-"""The pretraining loop's state, its optimizer, and how many steps it has."""
-
-import json
+"""The optimizer of pretraining, and how many steps it has."""
 
 import numpy as np
 import pytest
 
-from bertcnn.pretraining.loop import HeldOutFigures, PretrainingInterrupted, State, make_optimizer
+from bertcnn.pretraining.loop import PretrainingInterrupted, evaluated_after, make_optimizer
 from bertcnn.settings import PretrainingSettings
 
 
-def test_a_state_comes_back_from_its_json():
-    state = State(
-        7, (1, 3), 4096, [HeldOutFigures(0, 90.5, 0.01, None), HeldOutFigures(7, 12.25, 0.3, 0.5)]
-    )
-    assert State.from_json(7, json.loads(json.dumps(state.as_json()))) == state
-    assert State.from_json(0, json.loads(json.dumps(State().as_json()))) == State()
+def test_a_run_is_evaluated_ten_times_the_last_time_at_its_end():
+    for steps in (1, 3, 10, 25, 1000):
+        after = evaluated_after(steps)
+        assert after == sorted(set(after))
+        assert (len(after), after[-1]) == (min(10, steps), steps)
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])

@@ -76,6 +76,11 @@ def answerer(encoder, progress=None, **changes):
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _int8(cpu_with_vnni):
+    """Engines are in int8, and are run."""
+
+
 @pytest.fixture(scope="module")
 def fitted(shallow_encoder_folder):
     """Do not change it."""
@@ -348,7 +353,9 @@ def test_an_interrupted_training_ends_with_the_same_id_and_weights_as_another(
     notes = Notes()
     resumed = answerer(shallow_encoder_folder, notes)
     resumed.fit(LEARNED, savepoints=tmp_path / "points")
-    assert "resuming an interrupted training at epoch 3" in notes.notes
+    assert any(
+        note.startswith("resuming an interrupted training after step 30 ") for note in notes.notes
+    )
     assert resumed.save(tmp_path / "resumed") == read_answerer(folder).identity
     assert same_weights(folder, tmp_path / "resumed") == [True, True]
 

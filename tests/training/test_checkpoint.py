@@ -152,7 +152,7 @@ def test_the_state_of_a_training_goes_over_to_another():
 
 def test_the_folder_is_of_a_version(tmp_path):
     save(tmp_path, 1)
-    assert b'"schema_version": 1' in (tmp_path / "step-000000001" / "manifest.json").read_bytes()
+    assert b'"schema_version": 2' in (tmp_path / "step-000000001" / "manifest.json").read_bytes()
     assert module.FORMAT.name == "bertcnn-checkpoint"
 
 

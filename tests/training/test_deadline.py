@@ -1,10 +1,13 @@
 """What is left out where a training would end too late."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from bertcnn.progress import Silent
 from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
-from bertcnn.training.fit import Trainer
+from bertcnn.training.fit import fit
+from bertcnn.training.training_data import RunOptions
 from tests.tickets import tickets
 from tests.training.test_fit import SETTINGS, head
 from tests.training.test_refit import Listener, assert_same_weights, trained
@@ -15,18 +18,30 @@ TINY = {"epochs": 1}
 
 
 class Hurry(Silent):
-    """Takes the time away once so many batches are done."""
+    """A progress that takes the time away once so many batches are done."""
 
     def __init__(self, after):
-        self.left, self.trainer, self.notes = after, None, []
+        self.left, self.notes = after, []
 
     def advance(self, done, **figures):  # noqa: ARG002
         self.left -= done
-        if self.left <= 0:
-            self.trainer.deadline = Deadline(AT_ONCE)
 
     def note(self, message):
         self.notes.append(message)
+
+
+@dataclass(frozen=True)
+class Shortened(Deadline):
+    """Hours, until somebody takes them away."""
+
+    hurry: Hurry = None
+
+    def is_missed_after(self, seconds):
+        given = Deadline(AT_ONCE if self.hurry.left <= 0 else self.minutes)
+        return given.is_missed_after(seconds)
+
+    def __str__(self):
+        return str(Deadline(AT_ONCE))
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +49,16 @@ def rows(make_rows, vector_examples):
     return vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
 
 
-def trainer(rows, *, hurry=None, like=None, **changes):
-    settings = SETTINGS.model_copy(update={"epochs": 4, **changes})
-    made = Trainer(
-        head(),
-        *rows,
-        settings,
-        layers=0,
-        seed=0,
-        progress=hurry or Silent(),
-        like=like,
-        deadline=Deadline(NEVER),
-    )
-    if hurry is not None:
-        hurry.trainer = made
-    return made
+def trained_until(rows, hurry, like=None):
+    deadline = Shortened(NEVER, hurry=hurry)
+    settings = SETTINGS.model_copy(update={"epochs": 4})
+    run = RunOptions(0, hurry, like=like, deadline=deadline)
+    return fit(head(), *rows, settings, run, layers=0)
 
 
 @pytest.fixture(scope="module")
 def unbroken(rows):
-    made = trainer(rows)
-    return made, made.run()
+    return trained_until(rows, Hurry(10 * BATCHES))
 
 
 def test_minutes_are_counted_from_when_it_is_made_and_a_tenth_more_is_allowed():
@@ -72,7 +76,7 @@ def test_an_epoch_is_as_long_as_its_batches_without_those_that_may_have_compiled
 @pytest.mark.parametrize(("after", "epochs"), [(1, 1), (BATCHES, 1), (BATCHES + 1, 2)])
 def test_training_ends_with_the_epoch_that_is_over(rows, after, epochs):
     hurry = Hurry(after)
-    result = trainer(rows, hurry=hurry).run()
+    result = trained_until(rows, hurry)
     assert len(result.epochs) == epochs
     assert hurry.notes == [
         f"training ends with epoch {epochs} of 4, since another one would end after the 1e-09 min"
@@ -82,17 +86,16 @@ def test_training_ends_with_the_epoch_that_is_over(rows, after, epochs):
 
 def test_with_time_enough_nothing_is_left_out(rows, unbroken):
     hurry = Hurry(5 * BATCHES)
-    result = trainer(rows, hurry=hurry).run()
-    assert len(result.epochs) == len(unbroken[1].epochs) == 4
+    result = trained_until(rows, hurry)
+    assert len(result.epochs) == len(unbroken.epochs) == 4
     assert hurry.notes == []
 
 
 def test_a_training_that_repeats_another_one_is_whole_or_not_at_all(rows, unbroken):
     with pytest.raises(OutOfTime):
-        trainer(rows, hurry=Hurry(1), like=unbroken[1]).run()
-    hurry = Hurry(unbroken[1].kept_epoch * BATCHES)
-    result = trainer(rows, hurry=hurry, like=unbroken[1]).run()
-    assert result.kept_epoch == unbroken[1].kept_epoch
+        trained_until(rows, Hurry(1), unbroken)
+    result = trained_until(rows, Hurry(unbroken.kept_epoch * BATCHES), unbroken)
+    assert result.kept_epoch == unbroken.kept_epoch
 
 
 def test_held_out_rows_are_not_learned_from_where_the_time_is_over(shallow_encoder_folder):

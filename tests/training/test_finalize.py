@@ -17,6 +17,11 @@ from tests.tickets import tickets
 VALID = tickets(18)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _int8(cpu_with_vnni):
+    """The saved engine is the one that is run."""
+
+
 @pytest.fixture(scope="module")
 def fitted(encoder_folder):
     return quick(encoder_folder, progress=Notes(), auto_precision=0.7).fit(*tickets(), valid=VALID)

@@ -1,8 +1,8 @@
-"""The training loop."""
+"""Training of a classifier."""
 
-import re
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,9 +17,12 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
-from bertcnn.training.batches import Examples, class_weights, labelled_batches, positive_weights
-from bertcnn.training.fit import Trainer
-from bertcnn.training.state import EpochFigures, FitResult, TrainingState
+from bertcnn.training import trainer as trainer_module
+from bertcnn.training.batches import Examples, class_weights, labelled_batch, positive_weights
+from bertcnn.training.callbacks import LateMean
+from bertcnn.training.fit import fit, late_steps
+from bertcnn.training.state import FitResult
+from bertcnn.training.training_data import RunOptions
 
 CLASSES = 3
 SETTINGS = TrainingSettings(
@@ -43,14 +46,9 @@ def head():
     return CnnHead(8, CLASSES, HeadSettings(window_sizes=(1, 2), filters=8))
 
 
-def run(train, valid, settings=SETTINGS, seed=0, progress=None):
-    model = head()
-    return (
-        model,
-        Trainer(
-            model, train, valid, settings, layers=0, seed=seed, progress=progress or Silent()
-        ).run(),
-    )
+def run(train, valid, settings=SETTINGS, seed=0, progress=None, **options):
+    model, options = head(), RunOptions(seed, progress or Silent(), **options)
+    return model, fit(model, train, valid, settings, options, layers=0)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +79,8 @@ def test_progress_hears_of_every_batch_with_loss_and_macro_f1(learned):
     _, result, progress = learned
     assert progress.stages == [("training", SETTINGS.epochs * 8, "batches")]
     assert progress.done == len(result.epochs) * 8
-    assert set(progress.figures[0]) == {"loss"}
-    assert progress.figures[-1]["macro_f1"] == result.epochs[-2].macro_f1
+    assert [set(figures) for figures in progress.figures[:2]] == [set(), {"loss"}]
+    assert progress.figures[-1]["macro_f1"] == result.epochs[-1].macro_f1
 
 
 def test_the_padded_lengths_are_few(learned):
@@ -106,27 +104,6 @@ def test_the_last_epoch_is_kept_that_is_not_clearly_worse_than_the_best(noisy):
     assert scores[result.kept_epoch - 1] < scores.max()
 
 
-@pytest.mark.parametrize(
-    ("scores", "kept"),
-    [
-        ([0.5, 0.6, 0.7], 3),
-        ([0.5, 0.7, 0.66], 3),  # the standard error of 0.7 on 100 rows is 0.046
-        ([0.5, 0.7, 0.65], 2),
-        ([0.5, 0.7, 0.65, 0.66], 4),
-        ([0.5, 0.7, 0.66, 0.74, 0.69], 4),
-        ([0.0, 0.0], 2),
-        ([1.0, 1.0, 0.99], 3),  # a row of 100 is no clear difference
-        ([1.0, 1.0, 0.98], 2),
-    ],
-)
-def test_which_epoch_is_kept(scores, kept):
-    story, found = TrainingState(), 0
-    for epoch, score in enumerate(scores, start=1):
-        if story.ends_epoch(EpochFigures(epoch, 1.0, score, score), 100):
-            found = epoch
-    assert found == kept
-
-
 def test_training_goes_on_to_the_end_unless_patience_ends_it(make_rows, vector_examples):
     train, valid = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
     _, result = run(train, valid, SETTINGS.model_copy(update={"patience": 3}))
@@ -141,9 +118,12 @@ def test_a_result_is_repeated_in_its_epochs_whatever_the_validation_rows_say(
 ):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
     like = FitResult((), 3, np.empty((0, 0)), ())
-    trainer = Trainer(head(), *parts, SETTINGS, layers=0, seed=0, progress=Silent(), like=like)
-    result = trainer.run()
-    assert [epoch.epoch for epoch in result.epochs] == [result.kept_epoch] == [3]
+    progress = Recorder()
+    _, result = run(*parts, like=like, progress=progress)
+    assert (result.kept_epoch, progress.done) == (3, 3 * 8)
+    shorter = SETTINGS.model_copy(update={"patience": None})
+    _, whole = run(*parts, shorter, like=replace(like, kept_epoch=3))
+    np.testing.assert_array_equal(result.valid_logits, whole.valid_logits)
 
 
 # === The mean of the last steps ===
@@ -163,20 +143,11 @@ def test_the_weights_are_the_mean_of_those_after_the_last_steps(late):
     parts, settings, (model, result) = late
     seen = []
 
-    class Watching(Trainer):
-        def __post_init__(self):
-            super().__post_init__()
-            step = self.step
+    class Watching(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):  # noqa: ARG002
+            seen.append(extract(self.model.trainable_variables))
 
-            def watched(*batch):
-                loss = step(*batch)
-                seen.append(extract(self.model.trainable_variables))
-                return loss
-
-            self.step = watched
-
-    unaveraged = settings.model_copy(update={"averaged_share": 0.0})
-    Watching(head(), *parts, unaveraged, layers=0, seed=0, progress=Silent()).run()
+    run(*parts, settings.model_copy(update={"averaged_share": 0.0}), callbacks=[Watching()])
     assert len(seen) == 8 * 4
     last = seen[23:]  # 30 % of 32 steps are 9.6
     for name, value in extract(model.trainable_variables).items():
@@ -187,21 +158,17 @@ def test_the_weights_are_the_mean_of_those_after_the_last_steps(late):
     np.testing.assert_allclose(result.valid_logits, logits, rtol=0, atol=1e-6)
 
 
-def test_a_long_training_averages_every_hundredth_of_its_steps(make_rows, vector_examples):
-    rows = vector_examples(make_rows(60, 0))
-    settings = SETTINGS.model_copy(update={"epochs": 50, "averaged_share": 0.6})
-    trainer = Trainer(head(), rows, rows, settings, layers=0, seed=0, progress=Silent())
-    assert (list(trainer.late)[:2], len(trainer.late)) == ([400, 396], 60)
+def test_a_long_training_averages_every_hundredth_of_its_steps():
+    steps = late_steps(400, 0.6)
+    assert (list(steps)[:2], len(steps)) == ([400, 396], 60)
 
 
 def test_a_mean_that_is_clearly_worse_than_the_best_epoch_is_not_kept(late, monkeypatch):
     parts, settings, _ = late
     once, expected = run(*parts, settings.model_copy(update={"averaged_share": 0.0}))
-    mean = TrainingState.late_arrays
+    mean = LateMean.weights
     monkeypatch.setattr(
-        TrainingState,
-        "late_arrays",
-        lambda state: {name: -value for name, value in mean(state).items()},
+        LateMean, "weights", lambda late: {name: -value for name, value in mean(late).items()}
     )
     model, result = run(*parts, settings)
     assert not result.averaged
@@ -214,47 +181,72 @@ def test_a_mean_that_is_clearly_worse_than_the_best_epoch_is_not_kept(late, monk
 def test_a_result_is_repeated_with_its_mean_or_without(late, averaged):
     parts, settings, (_, expected) = late
     like = replace(expected, averaged=averaged)
-    again = Trainer(head(), *parts, settings, layers=0, seed=0, progress=Silent(), like=like).run()
+    _, again = run(*parts, settings, like=like)
     assert again.averaged == averaged
     assert (again.valid_logits == expected.valid_logits).all() == averaged
 
 
 @pytest.mark.parametrize("averaged", [0.0, 0.3])
 def test_losses_that_are_read_later_as_on_a_gpu_change_nothing(
-    make_rows, vector_examples, averaged
+    make_rows, vector_examples, averaged, monkeypatch
 ):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
     settings = SETTINGS.model_copy(update={"epochs": 3, "averaged_share": averaged})
-    found = []
-    for reads_after in (1, 3):  # of 8 steps in an epoch
-        trainer = Trainer(head(), *parts, settings, layers=0, seed=0, progress=Silent())
-        trainer.reads_after = reads_after
-        found.append((trainer.run(), extract(trainer.model.weights)))
-    (at_once, expected), (later, weights) = found
+    model, at_once = run(*parts, settings)
+    monkeypatch.setattr(trainer_module, "on_gpu", lambda: True)
+    monkeypatch.setattr(trainer_module, "_BETWEEN_READS", 3)  # of 8 steps in an epoch
+    later_model, later = run(*parts, settings)
     assert later.epochs == at_once.epochs
     np.testing.assert_array_equal(later.valid_logits, at_once.valid_logits)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(weights[name], value)
+    for name, value in extract(model.weights).items():
+        np.testing.assert_array_equal(extract(later_model.weights)[name], value)
 
 
-def test_a_loss_that_is_no_number_is_noticed_where_it_is_read_later(make_rows, vector_examples):
-    rows = vector_examples(make_rows(16, 0))
-    settings = SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1})
-    trainer = Trainer(head(), rows, rows, settings, layers=0, seed=0, progress=Silent())
-    trainer.reads_after = 20  # more than an epoch has
-    with pytest.raises(TrainingError, match=r"the loss became (nan|inf) at batch [12] of an epoch"):
-        trainer.run()
-
-
-def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_examples):
+@pytest.mark.parametrize("read_later", [False, True])
+def test_a_loss_that_is_no_number_ends_training_in_one_line(
+    make_rows, vector_examples, read_later, monkeypatch
+):
+    monkeypatch.setattr(trainer_module, "on_gpu", lambda: read_later)
     rows = vector_examples(make_rows(16, 0))
     message = (
-        "the loss became (nan|inf) at batch [12] of an epoch; expected a finite loss. What to do:"
-        " lower the learning rate and train again."
+        r"the (loss|gradient norm) became (nan|inf) at step [12]; expected finite numbers. What to"
+        r" do: lower the learning rate and train again; nothing of this was saved\."
     )
     with pytest.raises(TrainingError, match=f"^{message}$"):
         run(rows, rows, SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1}))
-    assert not re.search("\n", message)
+
+
+# === Callbacks ===
+
+
+def test_callbacks_of_keras_hear_of_a_training_as_from_fit(make_rows, vector_examples, tmp_path):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    settings = SETTINGS.model_copy(update={"epochs": 3})
+    history, heard = keras.callbacks.History(), []
+    one = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda _: heard.append("begin"),
+        on_train_batch_end=lambda batch, logs: heard.append((batch, type(logs["loss"]))),
+        on_train_end=lambda _: heard.append("end"),
+    )
+    csv = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    _, result = run(*parts, settings, callbacks=[history, one, csv])
+    assert heard == ["begin", *((batch, float) for _ in range(3) for batch in range(8)), "end"]
+    assert history.epoch == [0, 1, 2]
+    assert history.history == {
+        "loss": [epoch.loss for epoch in result.epochs],
+        "val_macro_f1": [epoch.macro_f1 for epoch in result.epochs],
+        "val_accuracy": [epoch.accuracy for epoch in result.epochs],
+    }
+    assert (tmp_path / "log.csv").read_text().startswith("epoch,loss,val_accuracy,val_macro_f1\n")
+
+
+def test_a_callback_of_keras_can_end_a_training(make_rows, vector_examples):
+    parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
+    stop = keras.callbacks.EarlyStopping("val_macro_f1", mode="max", patience=1)
+    _, result = run(*parts, SETTINGS.model_copy(update={"epochs": 12}), callbacks=[stop])
+    scores = [epoch.macro_f1 for epoch in result.epochs]
+    assert len(scores) < 12
+    assert scores[-1] <= max(scores[:-1])
 
 
 # === Targets and weights ===
@@ -263,9 +255,8 @@ def test_a_loss_that_is_no_number_ends_training_in_one_line(make_rows, vector_ex
 def test_a_batch_has_one_hot_targets_and_weights_of_its_rows(make_rows, vector_examples):
     examples = vector_examples(make_rows(5, 0))
     weights = np.array([0.5, 1.0, 2.0], np.float32)
-    ((inputs, targets, row_weights),) = labelled_batches(
-        examples, [BatchPlan(np.array([4, 0]), 24, 3)], weights
-    )
+    inputs, given_ = labelled_batch(examples, BatchPlan(np.array([4, 0]), 24, 3), weights)
+    targets, row_weights = given_.values()
     labels = examples.labels[[4, 0]]
     assert inputs["sequence_output"].shape == (3, 24, 8)
     np.testing.assert_array_equal(targets, [*np.eye(CLASSES)[labels], np.zeros(CLASSES)])
@@ -337,8 +328,7 @@ def test_a_label_that_no_row_has_costs_nothing():
 def test_the_targets_of_several_labels_are_the_rows_own():
     multi_hot = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
     examples = Examples(no_inputs, np.ones(3, int), np.array([0, 1, 2]), multi_hot=multi_hot)
-    ((_, targets, weights),) = labelled_batches(
-        examples, [BatchPlan(np.array([2, 0]), 1, 4)], np.ones(3, np.float32)
-    )
+    _, given_ = labelled_batch(examples, BatchPlan(np.array([2, 0]), 1, 4), np.ones(3, np.float32))
+    targets, weights = given_.values()
     np.testing.assert_array_equal(targets, [[0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(weights, [1, 1, 0, 0])

@@ -13,7 +13,7 @@ from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
 from bertcnn.training.batches import Examples
-from bertcnn.training.fit import Trainer
+from bertcnn.training.fit import fit
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import CLASSES, new_encoder
@@ -52,7 +52,7 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
         Examples(partial(lay_out, part.token_ids), part.lengths, part.labels, packing)
         for part in rows
     ]
-    result = Trainer(model, *examples, SETTINGS, layers=1, seed=0, progress=Silent()).run()
+    result = fit(model, *examples, SETTINGS, RunOptions(0, Silent()), layers=1)
     encoder, classifier, compact_result = full
     expected, untrained = extract(whole.weights), extract(new_encoder().weights)
     for name, value in extract(encoder.weights).items():

@@ -8,8 +8,9 @@ import pytest
 
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
-from bertcnn.training.fit import Trainer
+from bertcnn.training.fit import fit
 from bertcnn.training.savepoints import Savepoints, savepoint_folder
+from bertcnn.training.training_data import RunOptions
 from tests.training.test_fit import SETTINGS, head
 
 FEW = SETTINGS.model_copy(update={"epochs": 2})
@@ -26,9 +27,9 @@ class Listener(Silent):
     def note(self, text):
         self.notes.append(text)
 
-    def advance(self, done, **figures):
-        if figures and self.batches is not None:
-            self.batches -= done
+    def advance(self, done, **figures):  # noqa: ARG002
+        if self.batches is not None and done == 1:
+            self.batches -= 1
             if not self.batches:
                 raise KeyboardInterrupt
 
@@ -41,9 +42,8 @@ def train(make_rows, vector_examples):
         model, listener = head(), Listener(batches)
         savepoints = Savepoints(folder, identity, listener, seconds)
         try:
-            result = Trainer(
-                model, *parts, settings, layers=0, seed=0, progress=listener, savepoints=savepoints
-            ).run()
+            options = RunOptions(0, listener, savepoints)
+            result = fit(model, *parts, settings, options, layers=0)
         except KeyboardInterrupt:
             return None
         return extract(model.weights), result, listener.notes
@@ -98,7 +98,7 @@ def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tm
 @pytest.mark.on_jax
 def test_it_goes_on_within_an_epoch(train, whole, broken, tmp_path):
     found = train(shutil.copytree(broken, tmp_path / "broken"))
-    assert found[2] == ["resuming an interrupted training at epoch 2, batch 3 of 8"]
+    assert found[2] == ["resuming an interrupted training after step 11 of 16"]
     assert_same(found, whole)
 
 
@@ -106,7 +106,7 @@ def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train
     train(tmp_path / "broken", BATCHES)
     train(tmp_path / "broken", 1)
     found = train(tmp_path / "broken")
-    assert found[2] == ["resuming an interrupted training at epoch 2, batch 1 of 8"]
+    assert found[2] == ["resuming an interrupted training after step 9 of 16"]
     assert_same(found, whole)
 
 
@@ -117,7 +117,9 @@ def test_the_mean_of_the_last_steps_goes_on_too(train, tmp_path, batches):
     assert expected[1].averaged
     train(tmp_path / "broken", batches, settings=settings)
     found = train(tmp_path / "broken", settings=settings)
-    assert [note.partition(" at")[0] for note in found[2]] == ["resuming an interrupted training"]
+    assert [note.partition(" after")[0] for note in found[2]] == [
+        "resuming an interrupted training"
+    ]
     assert_same(found, expected)
 
 
@@ -127,7 +129,7 @@ def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     found = train(folder)
     assert "it is skipped" in found[2][0]
-    assert "batch 2 of 8" in found[2][1]
+    assert "after step 10 of 16" in found[2][1]
     assert_same(found, whole)
 
 
@@ -148,6 +150,11 @@ def test_another_training_begins_anew(train, broken, tmp_path):
         r" '0.5', this run has '0.1'",
         listener.notes[0],
     )
+
+
+def test_what_was_done_before_an_interruption_is_saved_though_no_savepoint_was_due(train, tmp_path):
+    assert train(tmp_path, BATCHES + 3, seconds=3600.0) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000011"]
 
 
 def test_they_lie_beside_the_model(tmp_path):

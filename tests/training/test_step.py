@@ -15,9 +15,14 @@ from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
 from bertcnn.training import step as step_module
-from bertcnn.training.batches import Examples, labelled_batches
+from bertcnn.training.batches import Examples, labelled_batch
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-from bertcnn.training.step import independent_cross_entropy, make_step, smoothed_cross_entropy
+from bertcnn.training.step import (
+    batch_parts,
+    independent_cross_entropy,
+    make_step,
+    smoothed_cross_entropy,
+)
 
 CLASSES = 3
 
@@ -32,12 +37,19 @@ def test_the_loss_equals_keras_label_smoothing(seed, classes, smoothing):
     theirs = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=smoothing, reduction=None
     )(targets, logits)
-    found = float(smoothed_cross_entropy(smoothing)(logits, targets, weights / weights.sum()))
+    found = float(
+        smoothed_cross_entropy(smoothing)(
+            logits, {"targets": targets, "weights": weights / weights.sum()}
+        )["loss"]
+    )
     assert found == pytest.approx(np.average(np.asarray(theirs), weights=weights), rel=1e-5)
 
 
 def test_rows_of_weight_zero_do_not_count():
-    loss = smoothed_cross_entropy(0.1)
+    def loss(logits, targets, weights):
+        given = {"targets": targets, "weights": weights}
+        return smoothed_cross_entropy(0.1)(logits, given)["loss"]
+
     logits = np.array([[2.0, 0.0], [0.0, 9.0]], np.float32)
     targets = np.array([[1.0, 0.0], [1.0, 0.0]], np.float32)
     first = float(loss(logits[:1], targets[:1], np.ones(1, np.float32)))
@@ -62,9 +74,9 @@ def test_a_step_that_is_over_leaves_no_graph_in_memory(make_rows, token_examples
         smoothed_cross_entropy(0.1),
     )
     step(
-        *next(
-            labelled_batches(
-                token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+        batch_parts(
+            *labelled_batch(
+                token_examples(make_rows(6, 0)), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES)
             )
         )
     )
@@ -85,11 +97,11 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
         smoothed_cross_entropy(0.1),
     )
     rows = make_rows(6, 0)
-    ((inputs, targets, weights),) = labelled_batches(
-        token_examples(rows), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+    parts = batch_parts(
+        *labelled_batch(token_examples(rows), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES))
     )
     before = {weight.path: weight.numpy() for weight in model.trainable_variables}
-    first = step(inputs, targets, weights)
+    first = step(parts)["loss"]
     same = [
         weight.path
         for weight in model.trainable_variables
@@ -98,7 +110,7 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
     # a key's bias adds the same to all scores of a query, which softmax does not see
     assert not [name for name in same if not name.endswith("key/bias")]
     for _ in range(10):
-        last = step(inputs, targets, weights)
+        last = step(parts)["loss"]
     assert last < first
 
 
@@ -118,27 +130,28 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
         attention_dropout=0.0,
     )
     head = HeadSettings(window_sizes=(1, 2), filters=8, dropout=0.0)
-    ((inputs, targets, weights),) = labelled_batches(
-        token_examples(make_rows(5, 0)), [BatchPlan(np.arange(5), 24, 8)], np.array([0.5, 1.0, 2.0])
+    inputs, given_ = labelled_batch(
+        token_examples(make_rows(5, 0)), BatchPlan(np.arange(5), 24, 8), np.array([0.5, 1.0, 2.0])
     )
+    targets, weights = given_["targets"], given_["weights"]
     trained = []
     for tokens in (10_000, 48):
         monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
         model = build_classifier(encoder, head, CLASSES)
-        assert len(step_module.batch_parts(inputs, 8)) == (1 if tokens == 10_000 else 4)
+        parts = batch_parts(inputs, given_)
+        assert len(parts) == (1 if tokens == 10_000 else 3)  # the fourth has no row
         theirs = keras.losses.CategoricalCrossentropy(
             from_logits=True, label_smoothing=0.1, reduction=None
         )(targets, model(inputs))
-        loss = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))(
-            inputs, targets, weights
-        )
+        step = make_step(model, keras.optimizers.SGD(0.5), smoothed_cross_entropy(0.1))
+        loss = step(parts)["loss"]
         trained.append((float(loss), extract(model.trainable_variables)))
-    (loss_whole, whole), (loss_parts, parts) = trained
+    (loss_whole, whole), (loss_parts, in_parts) = trained
     mean = np.average(keras.ops.convert_to_numpy(theirs), weights=weights)
     assert loss_whole == pytest.approx(mean, rel=1e-4)
     assert loss_parts == pytest.approx(loss_whole, rel=1e-5)
     for name, values in whole.items():
-        np.testing.assert_allclose(parts[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(in_parts[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.on_jax
@@ -164,9 +177,7 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
     )
     logits, losses, weights = [], [], []
     for model, examples, its_plan in batches:
-        ((inputs, targets, row_weights),) = labelled_batches(
-            examples, [its_plan], np.array([1.0, 0.5, 2.0], np.float32)
-        )
+        inputs, targets = labelled_batch(examples, its_plan, np.array([1.0, 0.5, 2.0], np.float32))
         slots = its_plan.slots
         found = np.empty((12, CLASSES), np.float32)
         found[slots[slots >= 0]] = np.asarray(keras.ops.convert_to_numpy(model(inputs)))[slots >= 0]
@@ -175,7 +186,7 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
             LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.01, clip_norm=1.0),
             smoothed_cross_entropy(0.1),
         )
-        losses.append([float(step(inputs, targets, row_weights)) for _ in range(2)])
+        losses.append([float(step(batch_parts(inputs, targets))["loss"]) for _ in range(2)])
         logits.append(found)
         weights.append(extract(model.weights))
     np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-5)
@@ -197,16 +208,15 @@ def test_the_loss_of_several_labels_is_keras_binary_cross_entropy_of_each(seed, 
         targets[..., None], logits[..., None]
     )  # [4, classes]
     expected = (np.asarray(each) * np.where(targets > 0, positive, 1.0)).sum(axis=1) @ weights
-    assert float(independent_cross_entropy(positive)(logits, targets, weights)) == pytest.approx(
-        expected, rel=1e-4
-    )
+    found = independent_cross_entropy(positive)(logits, {"targets": targets, "weights": weights})
+    assert float(found["loss"]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_loss_of_several_labels_stays_finite_where_a_model_is_sure():
     logits, targets = np.array([[500.0, -500.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
-    assert float(
-        independent_cross_entropy(np.ones(2, np.float32))(logits, targets, np.ones(1, np.float32))
-    ) == pytest.approx(1000.0)
+    objective = independent_cross_entropy(np.ones(2, np.float32))
+    found = objective(logits, {"targets": targets, "weights": np.ones(1, np.float32)})
+    assert float(found["loss"]) == pytest.approx(1000.0)
 
 
 @pytest.mark.on_jax
@@ -220,12 +230,12 @@ def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(make_rows, tok
     model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
     optimizer = LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0)
     step = make_step(model, optimizer, smoothed_cross_entropy(0.1))
-    batch = next(
-        labelled_batches(
-            token_examples(make_rows(6, 0)), [BatchPlan(np.arange(6), 24, 8)], np.ones(CLASSES)
+    parts = batch_parts(
+        *labelled_batch(
+            token_examples(make_rows(6, 0)), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES)
         )
     )
-    step(*batch)
+    step(parts)
     kept = [
         variable.value
         for variables in (
@@ -235,6 +245,6 @@ def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(make_rows, tok
         )
         for variable in variables
     ]
-    loss = step(*batch)
+    loss = step(parts)["loss"]
     assert isinstance(loss, jax.Array)  # not read back
     assert all(value.is_deleted() for value in kept)  # donated

@@ -15,7 +15,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FULL, HeadSettings
-from bertcnn.training.batches import Examples, labelled_batches
+from bertcnn.training.batches import Examples, labelled_batch
 from bertcnn.training.distillation import Student
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipes import train
@@ -95,12 +95,11 @@ def test_soft_targets_are_what_a_batch_is_learned_with(make_rows, vector_example
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 12).astype(np.float32)
     softened = Examples(examples.collate, examples.lengths, examples.labels, soft=soft)
     plans = plan_scoring(examples.lengths, 64)
-    for plan, (_, targets, weights) in zip(
-        plans, labelled_batches(softened, plans, np.ones(3, np.float32)), strict=True
-    ):
+    for plan in plans:
+        _, given = labelled_batch(softened, plan, np.ones(3, np.float32))
         rows = plan.slots >= 0
-        np.testing.assert_array_equal(targets[rows], soft[plan.slots[rows]])
-        np.testing.assert_array_equal(weights, rows)
+        np.testing.assert_array_equal(given["targets"][rows], soft[plan.slots[rows]])
+        np.testing.assert_array_equal(given["weights"], rows)
 
 
 def test_the_student_answers_as_the_teacher_does_with_fewer_layers(teacher, small):

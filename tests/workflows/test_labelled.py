@@ -300,7 +300,7 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
         quick(shallow_encoder_folder, recipe=recipe, training=training, progress=notes),
     )
     assert any(
-        note.startswith("resuming an interrupted training at epoch ") for note in notes.notes
+        note.startswith("resuming an interrupted training after step ") for note in notes.notes
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model", "whole"]
     whole, model = read_bundle(tmp_path / "whole"), read_bundle(tmp_path / "model")

@@ -24,7 +24,7 @@ from bertcnn.tasks.question_answering.reference import KerasSpans
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
-from bertcnn.tasks.question_answering.training import LabelledWindows, chooses, train_answers
+from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
@@ -100,7 +100,7 @@ def fitted(
     def evaluate() -> dict[str, float]:
         scores = spans_by(reference, small_validation)
         found = figures(scores, best_threshold(scores, held_out))
-        return {"exact": found.exact, "f1": found.f1}
+        return {"val_exact": found.exact, "val_f1": found.f1}
 
     points = None
     if savepoints is not None:
@@ -113,7 +113,7 @@ def fitted(
             "answers": [list(one.answers) for one in held_out],
         }
         points = Savepoints(savepoints, identity, progress)
-    history = train_answers(
+    kept = train_answers(
         model, train, training, evaluate, seed=seed, progress=progress, savepoints=points
     )
     expected = spans_by(reference, small_validation)
@@ -145,11 +145,10 @@ def fitted(
         seed=seed,
         versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
     )
-    kept = chooses(training).best(history) or history[0]
     metrics = {
         **figures(expected, threshold).to_json(),
         "measured_on": "validation questions, which chose the epoch and the threshold",
-        "kept_epoch": kept.epoch,
+        "kept_epoch": kept,
         "learned_questions": len(learned),
     }
     return SavedAnswerer(config, start.tokenizer.vocabulary, tensors, metrics, compiled)

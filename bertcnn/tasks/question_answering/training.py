@@ -13,16 +13,17 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan, choose_lengths
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionTrainingSettings
-from bertcnn.tasks.epochs import Choice, Epoch, EpochTrainer
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.training.callbacks import BestEpoch
 from bertcnn.training.optimizer import (
     BIASES_AND_NORMALISATION,
     LayerwiseAdamW,
     WarmupLinearDecay,
 )
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import Arrays, make_parts_step
+from bertcnn.training.step import Arrays, batch_parts
+from bertcnn.training.trainer import Trainer, by_epochs, shuffled
 
 _NOT_HERE = -1e9  # added to the scores of tokens that no answer has
 _CLASSIFY = 0  # the place of [CLS], which stands for "no answer"
@@ -111,49 +112,51 @@ def train_answers(
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
-) -> tuple[Epoch, ...]:
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> int:
     """Train `model` in place; it ends with the weights of the epoch with the best F1.
 
     Args:
         model: a `BertQuestionAnswering`.
         train: windows to learn from.
         settings: how.
-        evaluate: gives `exact` match and `f1` of the model as it is, on questions held out.
+        evaluate: gives `val_exact` and `val_f1` of the model as it is, on questions held out.
         seed: of the order of the windows.
         progress: called for every batch.
         savepoints: where the training is saved from time to time, and goes on from.
+        callbacks: of Keras.
+
+    Returns:
+        The epoch that was kept, from 1.
 
     Raises:
-        TrainingError: the loss became infinite or NaN.
+        TrainingError: a loss or a gradient became infinite or NaN.
         OutputError: a savepoint cannot be written.
     """
     lengths = choose_lengths(train.lengths, settings.compiled_shapes)
     batch_size = min(settings.batch_size, len(train.windows))
     steps = math.ceil(len(train.windows) / batch_size)
     total = steps * settings.epochs
-    optimizer = LayerwiseAdamW(
-        WarmupLinearDecay(settings.learning_rate, int(total * settings.warmup_fraction), total),
-        lambda _: 1.0,
-        weight_decay=settings.weight_decay,
-        clip_norm=settings.gradient_clip,
-        not_decayed=BIASES_AND_NORMALISATION,
-    )
-    step = make_parts_step(model, optimizer, span_figures)
-    return EpochTrainer(
+    best = BestEpoch("val_f1")
+    Trainer(
         model,
-        optimizer,
-        step,
-        train,
-        evaluate,
-        chooses(settings),
-        lengths=lengths,
-        batch_size=batch_size,
-        seed=seed,
+        LayerwiseAdamW(
+            WarmupLinearDecay(settings.learning_rate, int(total * settings.warmup_fraction), total),
+            lambda _: 1.0,
+            weight_decay=settings.weight_decay,
+            clip_norm=settings.gradient_clip,
+            not_decayed=BIASES_AND_NORMALISATION,
+        ),
+        span_figures,
+        by_epochs(
+            shuffled(train.lengths, lengths, batch_size, seed),
+            lambda plan: batch_parts(*train.batch(plan)),
+        ),
+        epoch_ends=range(steps, total + 1, steps),
         progress=progress,
+        evaluate=evaluate,
+        callbacks=[best, *callbacks],
         savepoints=savepoints,
+        shown=("loss", "f1"),
     ).run()
-
-
-def chooses(settings: QuestionTrainingSettings) -> Choice:
-    """The epoch with the highest F1 on the validation questions."""
-    return Choice("f1", highest=True, epochs=settings.epochs)
+    return best.kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +13,16 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan, choose_lengths, plan_scoring
 from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings
-from bertcnn.tasks.epochs import Choice, Epoch, EpochTrainer, finite
+from bertcnn.training.callbacks import BestEpoch
 from bertcnn.training.optimizer import (
     BIASES_AND_NORMALISATION,
     LayerwiseAdamW,
     WarmupInverseSquareRoot,
 )
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import Arrays, make_figures, make_parts_step
+from bertcnn.training.step import Arrays, batch_parts, make_figures
+from bertcnn.training.trainer import Epoch, Trainer, by_epochs, shuffled
 
-LOSS = "valid_loss"  # mean a token of the validation pairs, without dropout or smoothing
 _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
 _TOKEN_BUDGET = 4096  # of a validation batch
 
@@ -98,66 +99,64 @@ def train_translator(
     seed: int,
     progress: Progress,
     savepoints: Savepoints | None = None,
-) -> tuple[Epoch, ...]:
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> tuple[tuple[Epoch, ...], Epoch]:
     """Train `model` in place; it ends with the weights of the epoch that validates best.
 
     Args:
         model: a `Transformer` or a `RecurrentTranslator`.
         train: pairs to learn from.
-        valid: pairs that choose the epoch.
+        valid: pairs that choose the epoch, by the lowest mean loss a token.
         settings: how.
         seed: of the order of the pairs.
         progress: called for every batch.
         savepoints: where the training is saved from time to time, and goes on from.
+        callbacks: of Keras.
+
+    Returns:
+        The epochs, and which of them was kept.
 
     Raises:
-        TrainingError: the loss became infinite or NaN.
+        TrainingError: a loss or a gradient became infinite or NaN.
         OutputError: a savepoint cannot be written.
     """
     lengths = choose_lengths(
         np.concatenate([train.lengths, valid.lengths]), settings.compiled_shapes
     )
     batch_size = min(settings.batch_size, len(train))
-    optimizer = LayerwiseAdamW(
-        WarmupInverseSquareRoot(settings.learning_rate, settings.warmup_steps),
-        lambda _: 1.0,
-        weight_decay=0.0,
-        clip_norm=settings.gradient_clip,
-        not_decayed=BIASES_AND_NORMALISATION,
-        beta_2=_BETA_2,
-    )
-    step = make_parts_step(model, optimizer, translation_figures(settings.label_smoothing))
+    steps = math.ceil(len(train) / batch_size)
     measure = make_figures(model, translation_figures(0.0))
-
-    def evaluate() -> dict[str, float]:
-        loss, accuracy = _measured(measure, valid, lengths)
-        return {LOSS: loss, "valid_accuracy": accuracy}
-
-    return EpochTrainer(
+    best = BestEpoch("val_loss", highest=False, patience=settings.patience)
+    history = Trainer(
         model,
-        optimizer,
-        step,
-        train,
-        evaluate,
-        chooses(settings),
-        lengths=lengths,
-        batch_size=batch_size,
-        seed=seed,
+        LayerwiseAdamW(
+            WarmupInverseSquareRoot(settings.learning_rate, settings.warmup_steps),
+            lambda _: 1.0,
+            weight_decay=0.0,
+            clip_norm=settings.gradient_clip,
+            not_decayed=BIASES_AND_NORMALISATION,
+            beta_2=_BETA_2,
+        ),
+        translation_figures(settings.label_smoothing),
+        by_epochs(
+            shuffled(train.lengths, lengths, batch_size, seed),
+            lambda plan: batch_parts(*train.batch(plan)),
+        ),
+        epoch_ends=range(steps, steps * settings.epochs + 1, steps),
         progress=progress,
+        evaluate=lambda: _measured(measure, valid, lengths),
+        callbacks=[best, *callbacks],
         savepoints=savepoints,
+        shown=("loss", "val_loss"),
     ).run()
+    return history, history[best.kept - 1]
 
 
-def chooses(settings: TranslationTrainingSettings) -> Choice:
-    """The epoch with the lowest loss on the validation pairs."""
-    return Choice(LOSS, highest=False, epochs=settings.epochs, patience=settings.patience)
-
-
-def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> tuple[float, float]:  # noqa: ANN401
-    """Loss and share of right predictions a token."""
+def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> dict[str, float]:  # noqa: ANN401
+    """Mean loss a token, and share of right predictions, without dropout or smoothing."""
     sums = np.zeros(3)
     for plan in plan_scoring(pairs.lengths, _TOKEN_BUDGET, lengths):
         inputs, targets = pairs.batch(plan)
         figures = measure(inputs, targets)
         sums += figures["loss"], figures["tokens_right"], targets["weights"].sum()
-    return finite(sums[0] / sums[2]), float(sums[1] / sums[2])
+    return {"val_loss": float(sums[0] / sums[2]), "val_accuracy": float(sums[1] / sums[2])}

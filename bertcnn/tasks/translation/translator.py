@@ -31,7 +31,7 @@ from bertcnn.tasks.translation.saving import (
     write_translator,
 )
 from bertcnn.tasks.translation.subwords import Subwords
-from bertcnn.tasks.translation.training import LOSS, EncodedPairs, chooses, train_translator
+from bertcnn.tasks.translation.training import EncodedPairs, train_translator
 from bertcnn.text.cleaning import is_blank
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import check_seed, note_device
@@ -154,7 +154,7 @@ class Translator:
                 "pairs": digest([*train.sources, *train.targets, *valid.sources, *valid.targets]),
             }
             points = Savepoints(savepoints, identity, self._progress)
-        history = train_translator(
+        history, kept = train_translator(
             self._model,
             train,
             valid,
@@ -163,15 +163,14 @@ class Translator:
             progress=self._progress,
             savepoints=points,
         )
-        kept = chooses(training).best(history) or history[0]
         self._pairs = len(learned)
         self.metrics_ = {
             "pairs": len(learned),
             "validation_pairs": len(held_out),
             "kept_epoch": kept.epoch,
             "epochs": len(history),
-            "validation_loss": kept.figures[LOSS],
-            "validation_token_accuracy": kept.figures["valid_accuracy"],
+            "validation_loss": kept.figures["val_loss"],
+            "validation_token_accuracy": kept.figures["val_accuracy"],
         }
         return self
 

@@ -1,0 +1,359 @@
+"""The training loop: one for classification, question answering, translation and pretraining.
+
+It has the shape of `keras.Model.fit`, and any `keras.callbacks.Callback` can listen to it. It is
+our own for two reasons. A training that was broken off goes on within an epoch, and ends with the
+same bytes, for which batches have to have a position. And on TensorFlow `fit` compiles one program
+a step, which was no faster on a CPU and took 1.6 to 1.9 times as long to compile (docs/benchmarks).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from bertcnn.data.batches import BatchPlan, plan_training
+from bertcnn.data.prefetch import prefetch
+from bertcnn.errors import TrainingError
+from bertcnn.layers.device import on_gpu
+from bertcnn.progress import Progress
+from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.step import Figures, Objective, Part, make_step, placed
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 20  # steps that shown figures are means of
+_BETWEEN_READS = 10  # steps on a GPU, which would wait for each figure that is read
+RATE = "tokens_per_second"
+
+Saved = tuple[dict[str, Any], dict[str, np.ndarray]]  # as JSON and as tensors
+
+
+class Batch(NamedTuple):
+    """What one step learns from.
+
+    Attributes:
+        parts: inputs and targets, mostly of one part; more where gradients are accumulated.
+        position: of the batch behind it, as JSON.
+        tokens: in it, without padding.
+        meaningless: figures that say nothing about this batch.
+    """
+
+    parts: Sequence[Part]
+    position: Any
+    tokens: int = 0
+    meaningless: Sequence[str] = ()
+
+
+Batches = Callable[[Any], Generator[Batch, None, None]]  # those from a position on; None: from all
+
+
+def by_epochs(
+    plans: Callable[[int], Sequence[Any]], parts: Callable[[Any], Sequence[Part]]
+) -> Batches:
+    """Batches in epochs without end, counted from 1.
+
+    Args:
+        plans: those of an epoch.
+        parts: makes a batch that was planned.
+    """
+
+    def batches(position: Any) -> Generator[Batch, None, None]:  # noqa: ANN401
+        epoch, done = position or (1, 0)
+        while True:
+            for number, plan in enumerate(plans(epoch)[done:], start=done + 1):
+                yield Batch(parts(plan), [epoch, number])
+            epoch, done = epoch + 1, 0
+
+    return batches
+
+
+def shuffled(
+    lengths: np.ndarray, padded_lengths: Sequence[int], batch_size: int, seed: int
+) -> Callable[[int], list[BatchPlan]]:
+    """A function of an epoch to its batches of rows of these lengths; see `plan_training`."""
+    return lambda epoch: plan_training(
+        lengths, padded_lengths, batch_size, np.random.default_rng([seed, epoch])
+    )
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Figures of an epoch.
+
+    Attributes:
+        epoch: from 1.
+        loss: mean in training.
+        figures: on held-out examples, by name.
+    """
+
+    epoch: int
+    loss: float
+    figures: dict[str, float]
+
+
+@dataclass
+class State:
+    """How far a training is.
+
+    Attributes:
+        step: steps done.
+        position: of the next batch; None for the first.
+        tokens: learned from so far, without padding.
+        losses: of the steps of the epoch under way.
+        history: of the epochs that are over.
+    """
+
+    step: int = 0
+    position: Any = None
+    tokens: int = 0
+    losses: list[float] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)
+
+
+class TrainerCallback(keras.callbacks.Callback):
+    """A Keras callback of which savepoints keep the state.
+
+    After a batch it is given the figures as they are on the device; other callbacks are given
+    floats, for which a GPU has to be waited for.
+
+    Attributes:
+        trainer: set before the training begins.
+    """
+
+    trainer: Trainer
+
+    def on_figures(self, step: int, means: dict[str, float]) -> None:
+        """Called when figures were read: after every step on a CPU, every tenth on a GPU.
+
+        Args:
+            step: steps done.
+            means: of the last 20 steps, by name.
+        """
+
+    def state(self) -> Saved:
+        """What a savepoint keeps."""
+        return {}, {}
+
+    def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        """Take back what `state` gave."""
+
+
+@dataclass
+class Trainer:
+    """Trains `model` in place, by `run`.
+
+    Args:
+        model: inputs by name to one or more outputs.
+        optimizer: of its trainable weights.
+        objective: the figures of a batch.
+        batches: to learn from.
+        epoch_ends: steps after which an epoch ends, ascending; the last one ends the training.
+        progress: called for every step.
+        evaluate: gives figures of the model as it is on held-out examples, after each epoch.
+        callbacks: of Keras, or `TrainerCallback`s; a class of these occurs once.
+        savepoints: where the training is saved from time to time, and goes on from.
+        shown: figures that are shown: of the last steps, of the last epoch, or `RATE`.
+        stage: what is shown of the training as a whole, and in which unit.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    objective: Objective
+    batches: Batches
+    _: KW_ONLY
+    epoch_ends: Sequence[int]
+    progress: Progress
+    evaluate: Callable[[], dict[str, float]] | None = None
+    callbacks: Sequence[keras.callbacks.Callback] = ()
+    savepoints: Savepoints | None = None
+    shown: Sequence[str] = ("loss",)
+    stage: tuple[str, str] = ("training", "batches")
+
+    def __post_init__(self) -> None:
+        self.state = State()
+        self.step = make_step(self.model, self.optimizer, self.objective)
+        self.reads_after = _BETWEEN_READS if on_gpu() else 1
+        self._own = [one for one in self.callbacks if isinstance(one, TrainerCallback)]
+        self._listening: list[keras.callbacks.Callback] = list(self._own)
+        others = [one for one in self.callbacks if not isinstance(one, TrainerCallback)]
+        if others:
+            epochs = len(self.epoch_ends)
+            listed = keras.callbacks.CallbackList(others, model=self.model, epochs=epochs)
+            self._listening.append(listed)
+        for callback in self._own:
+            callback.set_model(self.model)
+            callback.trainer = self
+        self._unread: list[tuple[int, Figures, Sequence[str]]] = []  # on the device
+        self._recent: deque[dict[str, float]] = deque(maxlen=_SHOWN)
+        self._clock: deque[tuple[float, int]] = deque(maxlen=_SHOWN)  # tokens by time
+        self._saved = -1  # steps of the newest savepoint
+
+    def run(self) -> tuple[Epoch, ...]:
+        """Train, from the start or from where an interrupted training was saved.
+
+        Raises:
+            TrainingError: a loss or a gradient became infinite or NaN.
+            OutputError: a savepoint cannot be written.
+        """
+        self._restore()
+        state, steps = self.state, self.epoch_ends[-1]
+        self.model.stop_training = False
+        self._tell("on_train_begin")
+        self.progress.stage(self.stage[0], steps, self.stage[1])
+        self._advance(state.step)
+        with closing(prefetch(self._remaining())) as upcoming:
+            while state.step < steps and not self.model.stop_training:
+                self._tell("on_epoch_begin", len(state.history))
+                if not self.model.stop_training:
+                    self._run_epoch(upcoming)
+        self._tell("on_train_end")
+        return tuple(state.history)
+
+    def save(self) -> None:
+        """Save the training as it stands, if it is not saved yet.
+
+        Raises:
+            TrainingError: a loss, a gradient or a weight is not finite; nothing is saved then.
+            OutputError: the savepoint cannot be written.
+        """
+        self._read()
+        if self.savepoints is None or self.state.step == self._saved:
+            return
+        states = {type(one).__name__: one.state() for one in self._own}
+        details = {name: told for name, (told, _) in states.items()}
+        tensors = {
+            f"{name}/{key}": value
+            for name, (_, arrays) in states.items()
+            for key, value in arrays.items()
+        }
+        record = {"state": asdict(self.state), "callbacks": details}
+        self.savepoints.save(self.state.step, self.model, self.optimizer, record, tensors)
+        self._saved = self.state.step
+
+    def _restore(self) -> None:
+        saved = None
+        if self.savepoints is not None:
+            saved = self.savepoints.restore(self.model, self.optimizer)
+        if saved is None:
+            return
+        record, tensors = saved
+        history = [Epoch(**one) for one in record["state"]["history"]]
+        self.state = State(**{**record["state"], "history": history})
+        self._saved = self.state.step
+        for callback in self._own:
+            name = type(callback).__name__
+            own = {
+                key.removeprefix(f"{name}/"): value
+                for key, value in tensors.items()
+                if key.startswith(f"{name}/")
+            }
+            callback.restore(record["callbacks"][name], own)
+        self.progress.note(
+            f"resuming an interrupted training after step {self.state.step:,} of"
+            f" {self.epoch_ends[-1]:,}"
+        )
+
+    def _remaining(self) -> Generator[Batch, None, None]:
+        """The batches of the remaining steps, on the device."""
+        with closing(self.batches(self.state.position)) as batches:
+            for batch in islice(batches, self.epoch_ends[-1] - self.state.step):
+                yield batch._replace(parts=placed(batch.parts))
+
+    def _run_epoch(self, upcoming: Generator[Batch, None, None]) -> None:
+        """The rest of the epoch under way."""
+        state, epochs = self.state, len(self.state.history)
+        begin, end = self.epoch_ends[epochs - 1] if epochs else 0, self.epoch_ends[epochs]
+        self._clock.append((time.monotonic(), state.tokens))
+        while state.step < end and not self.model.stop_training:
+            batch = next(upcoming)
+            self._tell("on_train_batch_begin", state.step - begin)
+            figures = self.step(batch.parts)
+            state.step, state.position = state.step + 1, batch.position
+            state.tokens += batch.tokens
+            self._unread.append((state.step, figures, batch.meaningless))
+            if len(self._unread) >= self.reads_after or state.step == end:
+                self._read()
+            self._tell("on_train_batch_end", state.step - begin - 1, figures)
+            if state.step == end or self.model.stop_training:
+                self._end_epoch()
+            if self.savepoints is not None and self.savepoints.is_due:
+                self.save()
+            self._advance(1)
+
+    def _end_epoch(self) -> None:
+        self._read()
+        state, figures = self.state, {} if self.evaluate is None else self.evaluate()
+        check_finite(figures, state.step)
+        epoch = Epoch(len(state.history) + 1, float(np.mean(state.losses)), figures)
+        logger.info("%s", epoch)
+        state.history.append(epoch)
+        state.losses = []
+        self._clock.clear()
+        self._tell("on_epoch_end", epoch.epoch - 1, {"loss": epoch.loss, **figures})
+
+    def _read(self) -> None:
+        """Fetch the figures of the last steps, and end the training if one is not finite."""
+        unread, self._unread = self._unread, []
+        for step, values, meaningless in unread:
+            figures = {name: float(value) for name, value in values.items()}
+            check_finite(figures, step)
+            self.state.losses.append(figures["loss"])
+            self._recent.append({name: figures[name] for name in figures.keys() - meaningless})
+        if unread:
+            self._clock.append((time.monotonic(), self.state.tokens))
+            for callback in self._own:
+                callback.on_figures(self.state.step, self._means())
+
+    def _means(self) -> dict[str, float]:
+        """Of the figures of the last steps, with tokens per second."""
+        names = dict.fromkeys(name for figures in self._recent for name in figures)
+        means = {
+            name: float(np.mean([figures[name] for figures in self._recent if name in figures]))
+            for name in names
+        }
+        if len(self._clock) > 1:
+            (start, before), (end, after) = self._clock[0], self._clock[-1]
+            means[RATE] = (after - before) / max(end - start, 1e-9)
+        return means
+
+    def _advance(self, steps: int) -> None:
+        """Report progress; Ctrl-C comes here, between two steps, and the training is saved."""
+        epoch = self.state.history[-1].figures if self.state.history else {}
+        figures = {**epoch, **self._means()}
+        shown = {name.removeprefix("val_"): value for name, value in figures.items()} | figures
+        try:
+            self.progress.advance(
+                steps, **{name: shown[name] for name in self.shown if name in shown}
+            )
+        except KeyboardInterrupt:
+            self.save()
+            raise
+
+    def _tell(self, event: str, *given: Any) -> None:  # noqa: ANN401 - as Keras' callbacks take it
+        for callback in self._listening:
+            getattr(callback, event)(*given)
+
+
+def check_finite(figures: Mapping[str, float], step: int) -> None:
+    """Refuse a figure that is infinite or NaN.
+
+    Raises:
+        TrainingError: one of them is.
+    """
+    for name, value in figures.items():
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the {name.replace('_', ' ')} became {value} at step {step:,}",
+                expected="finite numbers",
+                fix="lower the learning rate and train again; nothing of this was saved",
+            )
