@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from bertcnn.data.packing import pack
 from bertcnn.errors import SettingsError
 from bertcnn.pretraining.corpus import Corpus
 from bertcnn.pretraining.masking import Vocabulary, mask_tokens
-from bertcnn.pretraining.pairs import Pairs, Sentences, draw_pairs
+from bertcnn.pretraining.pairs import Sentences, draw_pairs, pair_lengths, ranges
 from bertcnn.pretraining.shuffle import Shuffle
 from bertcnn.settings import PretrainingDataSettings
 
@@ -86,12 +87,12 @@ class _Window:
     """Some documents, arranged in rows.
 
     Attributes:
-        pairs: the pairs in the order of their rows.
+        pairs: `PAIR` [n], in the order of their rows.
         row_starts: int64 [rows + 1], index in `pairs` at which each row starts.
         documents: number of documents.
     """
 
-    pairs: Pairs
+    pairs: np.ndarray
     row_starts: np.ndarray
     documents: int
 
@@ -139,16 +140,10 @@ class PretrainingBatches:
         self.corpus, self.settings, self.part = corpus, settings, part
         self._seed = seed
         self._held_out_below = int(settings.held_out * 2.0**64)
-        special = np.zeros(corpus.vocabulary_size, bool)
-        special[list(corpus.special.all())] = True
-        self._vocabulary = Vocabulary(
-            corpus.special.mask,
-            np.flatnonzero(~special).astype(np.int32),
-            special,
-            corpus.continues,
-        )
-        self._windows: dict[tuple[int, int], _Window] = {}
-        self._epochs: dict[int, tuple[np.ndarray, EpochReport]] = {}
+        special = np.isin(np.arange(corpus.vocabulary_size), corpus.special)
+        self._vocabulary = Vocabulary(corpus.special.mask, special, corpus.continues)
+        self._window = lru_cache(_KEPT_WINDOWS)(self._draw_window)
+        self._plan = lru_cache(_KEPT_EPOCHS)(self._planned)
         rows = self.report(0).rows
         if part == "training" and rows < settings.batch_size:
             raise SettingsError(
@@ -159,20 +154,12 @@ class PretrainingBatches:
 
     def steps_per_epoch(self, epoch: int) -> int:
         """Number of batches in an epoch; it varies a little, since pairs and rows differ."""
-        rows = self.report(epoch).rows
-        return (
-            max(1, rows // self.settings.batch_size)
-            if self.part == "training"
-            else -(-rows // self.settings.batch_size)
-        )
+        batches, left_over = divmod(self.report(epoch).rows, self.settings.batch_size)
+        return max(1, batches) if self.part == "training" else batches + bool(left_over)
 
     def report(self, epoch: int = 0) -> EpochReport:
         """Counts of an epoch."""
         return self._plan(epoch)[1]
-
-    def efficiency(self, epoch: int = 0) -> float:
-        """Share of an epoch's positions that are not padding."""
-        return self.report(epoch).efficiency
 
     @staticmethod
     def real_tokens(batch: dict[str, np.ndarray]) -> int:
@@ -195,43 +182,23 @@ class PretrainingBatches:
         first = step * self.settings.batch_size
         last = min(first + self.settings.batch_size, self.report(epoch).rows)
         pairs, rows = self._rows(epoch, first, last)
-        batch = lay_out(pairs, rows, self.corpus, self.settings)
+        batch = _lay_out(pairs, rows, self.corpus, self.settings)
         # one visible token keeps the attention of filler rows defined
         batch["padding_mask"][last - first :, 0] = 1
-        masked = mask_tokens(
-            batch["token_ids"],
-            self._vocabulary,
-            self.settings,
-            self._generator(epoch, _MASKS, step),
-        )
-        for name in masked.__dataclass_fields__:
-            batch[name] = getattr(masked, name)
-        return batch
+        generator = self._generator(epoch, _MASKS, step)
+        masked = mask_tokens(batch["token_ids"], self._vocabulary, self.settings, generator)
+        return batch | masked._asdict()
 
     def _generator(self, epoch: int, purpose: int, place: int = 0) -> np.random.Generator:
         return np.random.default_rng([self._seed, epoch, purpose, place])
 
-    def _plan(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
+    def _planned(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
         """Cumulative number of rows at the end of each of an epoch's windows, and its counts."""
-        if epoch not in self._epochs:
-            counts = [
-                _count(self._window(epoch, place))
-                for place in range(-(-len(self.corpus) // _WINDOW))
-            ]
-            totals = {name: sum(count[name] for count in counts) for name in counts[0]}
-            report = EpochReport(row_length=self.settings.sequence_length, **totals)
-            self._epochs[epoch] = np.cumsum([count["rows"] for count in counts]), report
-            while len(self._epochs) > _KEPT_EPOCHS:
-                self._epochs.pop(next(iter(self._epochs)), None)
-        return self._epochs[epoch]
-
-    def _window(self, epoch: int, place: int) -> _Window:
-        window = self._windows.get((epoch, place))
-        if window is None:
-            window = self._windows[epoch, place] = self._draw_window(epoch, place)
-            while len(self._windows) > _KEPT_WINDOWS:
-                self._windows.pop(next(iter(self._windows)), None)
-        return window
+        windows = range(-(-len(self.corpus) // _WINDOW))
+        counts = [_count(self._window(epoch, place)) for place in windows]
+        totals = {name: sum(count[name] for count in counts) for name in counts[0]}
+        report = EpochReport(row_length=self.settings.sequence_length, **totals)
+        return np.cumsum([count["rows"] for count in counts]), report
 
     def _draw_window(self, epoch: int, place: int) -> _Window:
         count = len(self.corpus)
@@ -241,149 +208,107 @@ class PretrainingBatches:
         documents = drawn[is_held_out if self.part == "held_out" else ~is_held_out]
         generator = self._generator(epoch, _PAIRS, place)
         pairs = draw_pairs(
-            sentences_of(self.corpus, documents),
+            _sentences_of(self.corpus, documents),
             self.corpus.tokens,
             self.corpus.continues,
             self.settings,
             generator,
         )
-        if self.settings.pack:
-            rows = pack(pairs.lengths, self.settings.sequence_length, self.settings.document_places)
-        else:
-            rows = np.arange(len(pairs))
+        settings, rows = self.settings, np.arange(len(pairs))
+        if settings.pack:
+            rows = pack(pair_lengths(pairs), settings.sequence_length, settings.document_places)
         total = int(rows.max(initial=-1)) + 1
         rows = generator.permutation(total)[rows]
         by_row = np.argsort(rows, kind="stable")
-        return _Window(
-            pairs.take(by_row), np.searchsorted(rows[by_row], np.arange(total + 1)), len(documents)
-        )
+        row_starts = np.searchsorted(rows[by_row], np.arange(total + 1))
+        return _Window(pairs[by_row], row_starts, len(documents))
 
-    def _rows(self, epoch: int, first: int, last: int) -> tuple[Pairs, np.ndarray]:
+    def _rows(self, epoch: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
         """The pairs in an epoch's rows `first` to `last` - 1, each with its row minus `first`."""
         ends = self._plan(epoch)[0]
-        parts: list[Pairs] = []
-        rows: list[np.ndarray] = []
-        for place in range(
-            int(np.searchsorted(ends, first, side="right")),
-            int(np.searchsorted(ends, last - 1, side="right")) + 1,
-        ):
+        begin, end = np.searchsorted(ends, [first, last - 1], side="right").tolist()
+        pairs, rows = [], []
+        for place in range(begin, end + 1):
             window = self._window(epoch, place)
             before = int(ends[place]) - (len(window.row_starts) - 1)  # rows of earlier windows
             start, stop = max(first, before) - before, min(last, int(ends[place])) - before
-            parts.append(
-                window.pairs.take(np.arange(window.row_starts[start], window.row_starts[stop]))
-            )
-            rows.append(
-                before
-                - first
-                + np.repeat(np.arange(start, stop), np.diff(window.row_starts[start : stop + 1]))
-            )
-        joined = Pairs(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in Pairs.__dataclass_fields__
-            )
-        )
-        return joined, np.concatenate(rows)
+            pairs.append(window.pairs[window.row_starts[start] : window.row_starts[stop]])
+            in_rows = np.diff(window.row_starts[start : stop + 1])
+            rows.append(before - first + np.repeat(np.arange(start, stop), in_rows))
+        return np.concatenate(pairs), np.concatenate(rows)
 
 
 def _count(window: _Window) -> dict[str, int]:
     pairs = window.pairs
-    counted = pairs.next_weights > 0
-    has_second = pairs.second_ends > pairs.second_starts
+    counted = pairs["next_weight"] > 0
+    has_second = pairs["second_end"] > pairs["second_start"]
     return {
         "documents": window.documents,
         "rows": len(window.row_starts) - 1,
-        "tokens": int(pairs.lengths.sum()),
+        "tokens": int(pair_lengths(pairs).sum()),
         "entries": len(pairs),
         "pairs": int(counted.sum()),
-        "random": int(pairs.next_labels[counted].sum()),
+        "random": int(pairs["next_label"][counted].sum()),
         "alone": int((~has_second).sum()),
         "unpaired": int((has_second & ~counted).sum()),
     }
 
 
-def sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
-    """The sentences of some documents.
-
-    Args:
-        corpus: the corpus that holds them.
-        documents: int64 [n], their indices.
-    """
+def _sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
+    """The sentences of some documents, int64 [n], of a corpus."""
     last = corpus.part_ends[documents]
     first = np.where(documents > 0, corpus.part_ends[documents - 1], 0)
-    which, numbers = _ranges(first, last - first)
+    which, numbers = ranges(first, last - first)
     ends = corpus.sentence_ends[numbers]
     starts = np.where(numbers > 0, corpus.sentence_ends[numbers - 1], 0)
     return Sentences(starts, ends, which, corpus.part_keys[documents])
 
 
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenated ranges: the index of each number's range, and the numbers themselves."""
-    which = np.repeat(np.arange(len(starts)), lengths)
-    return which, np.arange(len(which)) + (starts - (np.cumsum(lengths) - lengths))[which]
-
-
-def lay_out(
-    pairs: Pairs, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings
+def _lay_out(
+    pairs: np.ndarray, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings
 ) -> dict[str, np.ndarray]:
-    """Arrange pairs in padded rows, before masking.
+    """Pairs in padded rows `[CLS] A [SEP] B [SEP] [CLS] A [SEP] ...`, before masking.
 
-    Each row is a sequence of `[CLS] A [SEP] B [SEP]` or `[CLS] A [SEP]`.
-
-    Args:
-        pairs: the pairs, in the order of their rows.
-        rows: int64 [n], ascending, the row of each pair.
-        corpus: the corpus that holds the tokens.
-        settings: B, T and K.
-
-    Returns:
-        A batch as `PretrainingBatches` describes it, without its masked tokens.
+    `rows` int64 [n], ascending, are the rows of the pairs.
     """
-    shape = batch_size, length = settings.batch_size, settings.sequence_length
-    lengths = pairs.lengths
-    in_row = np.bincount(rows, minlength=batch_size)
-    place = np.arange(len(pairs)) - (np.cumsum(in_row) - in_row)[rows]  # index within its row
-    reached = np.cumsum(lengths)
-    # position of each pair's [CLS] in its row
-    starts = reached - lengths - (reached - lengths)[np.searchsorted(rows, rows)]
+    shape = size, length = settings.batch_size, settings.sequence_length
+    lengths = pair_lengths(pairs)
+    place = ranges(np.zeros(size, int), np.bincount(rows, minlength=size))[1]  # within its row
+    before = np.cumsum(lengths) - lengths
+    starts = before - before[np.searchsorted(rows, rows)]  # position of each [CLS] in its row
     flat = rows * length + starts
-    first, second = pairs.first_ends - pairs.first_starts, pairs.second_ends - pairs.second_starts
-    token_ids = np.full(batch_size * length, corpus.special.pad, np.int32)
-    segment_ids, document_ids, position_ids = (
-        np.zeros(batch_size * length, np.int32) for _ in range(3)
-    )
-    which, places = _ranges(flat, lengths)
+    first, second = (pairs[f"{one}_end"] - pairs[f"{one}_start"] for one in ("first", "second"))
+    token_ids = np.full(size * length, corpus.special.pad, np.int32)
+    segment_ids, document_ids, position_ids = np.zeros((3, size * length), np.int32)
+    which, places = ranges(flat, lengths)
     document_ids[places] = place[which] + 1
     position_ids[places] = places - flat[which]
     segment_ids[places] = position_ids[places] >= (first + 2)[which]
-    token_ids[_ranges(flat + 1, first)[1]] = corpus.tokens[_ranges(pairs.first_starts, first)[1]]
-    token_ids[_ranges(flat + 2 + first, second)[1]] = corpus.tokens[
-        _ranges(pairs.second_starts, second)[1]
-    ]
+    for target, source, sizes in (
+        (flat + 1, pairs["first_start"], first),
+        (flat + 2 + first, pairs["second_start"], second),
+    ):
+        token_ids[ranges(target, sizes)[1]] = corpus.tokens[ranges(source, sizes)[1]]
     token_ids[flat] = corpus.special.classify
     token_ids[flat + 1 + first] = corpus.special.separate
     token_ids[flat + lengths - 1] = corpus.special.separate
-    padding_mask = (document_ids > 0).astype(np.int32)
-    document_starts = np.zeros((batch_size, settings.document_places), np.int32)
-    next_labels, next_weights = (
-        np.zeros_like(document_starts),
-        np.zeros_like(document_starts, np.float32),
-    )
-    document_starts[rows, place], next_labels[rows, place], next_weights[rows, place] = (
-        starts,
-        pairs.next_labels,
-        pairs.next_weights,
-    )
-    batch = {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
-    if not settings.pack:
-        return {name: values.reshape(shape) for name, values in batch.items()} | {
-            "next_labels": next_labels[:, 0],
-            "next_weights": next_weights[:, 0],
-        }
-    batch |= {"document_ids": document_ids, "position_ids": position_ids}
-    return {name: values.reshape(shape) for name, values in batch.items()} | {
-        "document_starts": document_starts,
-        "next_labels": next_labels,
-        "next_weights": next_weights,
+    of_tokens = {
+        "token_ids": token_ids,
+        "segment_ids": segment_ids,
+        "padding_mask": (document_ids > 0).astype(np.int32),
     }
+    if settings.pack:
+        of_tokens |= {"document_ids": document_ids, "position_ids": position_ids}
+    of_documents = {
+        "document_starts": np.zeros((size, settings.document_places), np.int32),
+        "next_labels": np.zeros((size, settings.document_places), np.int32),
+        "next_weights": np.zeros((size, settings.document_places), np.float32),
+    }
+    for values, own in zip(
+        of_documents.values(), (starts, pairs["next_label"], pairs["next_weight"]), strict=True
+    ):
+        values[rows, place] = own
+    if not settings.pack:
+        del of_documents["document_starts"]
+        of_documents = {name: values[:, 0] for name, values in of_documents.items()}
+    return {name: values.reshape(shape) for name, values in of_tokens.items()} | of_documents

@@ -6,28 +6,20 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pydantic
 from pydantic import Field
 
 from bertcnn.errors import TableError
-from bertcnn.pretraining.corpus_writer import (
-    KEYS,
-    PART_TOKENS,
-    PARTS,
-    SENTENCES,
-    TOKENS,
-    CorpusWriter,
-)
+from bertcnn.pretraining.corpus_writer import DIGEST_BYTES, PART_TOKENS, CorpusWriter, file_kinds
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent
-from bertcnn.settings import TokenizerSettings
+from bertcnn.settings import Settings, TokenizerSettings, Whole
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import open_regular, output_error, write_new
 from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
@@ -47,37 +39,21 @@ _KEPT = 8  # corpora in the cache
 _BATCH_SENTENCES, _BATCH_CHARACTERS = 4096, 1 << 21  # most per call of the tokenizer
 _BLOCK = 1 << 22  # bytes per read
 _LONGEST_INPUT = 1 << 40  # tokens; a sentence is never truncated here
-Whole = Annotated[int, Field(ge=0)]
 
 
-class CorpusSummary(pydantic.BaseModel):
-    """Counts of a corpus, and of what was left out of it.
+class CorpusSummary(Settings):
+    """Counts of a corpus, and of what was left out of it."""
 
-    Attributes:
-        documents: documents with at least one token.
-        parts: parts of documents; one of more than 4,096 tokens has several.
-        sentences: sentences of all documents.
-        tokens: tokens of all documents, without special ones.
-        single: documents of one sentence.
-        blank: documents without a token, which are left out.
-        unknown: tokens that are [UNK].
-        rejected: table rows that could not be read.
-        cut_lines: lines of text files that were cut after 4 million characters.
-        undecodable_lines: lines with bytes that could not be decoded.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
-
-    documents: Whole
-    parts: Whole
+    documents: Whole = Field(description="with at least one token")
+    parts: Whole = Field(description="of documents; one of more than 4,096 tokens has several")
     sentences: Whole
-    tokens: Whole
-    single: Whole
-    blank: Whole
-    unknown: Whole
-    rejected: Whole
-    cut_lines: Whole
-    undecodable_lines: Whole
+    tokens: Whole = Field(description="without special ones")
+    single: Whole = Field(description="documents of one sentence")
+    blank: Whole = Field(description="documents without a token, which are left out")
+    unknown: Whole = Field(description="tokens that are [UNK]")
+    rejected: Whole = Field(description="table rows that could not be read")
+    cut_lines: Whole = Field(description="lines of text files, cut after 4 million characters")
+    undecodable_lines: Whole = Field(description="left out, since they cannot be decoded")
 
     def lines(self) -> list[str]:
         """The counts in sentences, for a log."""
@@ -97,10 +73,8 @@ class CorpusSummary(pydantic.BaseModel):
         return lines + [f"{count:,} {what}" for what, count in left_out.items() if count]
 
 
-class _Manifest(pydantic.BaseModel):
+class _Manifest(Settings):
     """`manifest.json` of a corpus in the cache."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1]
     key: str
@@ -109,8 +83,7 @@ class _Manifest(pydantic.BaseModel):
     summary: CorpusSummary
 
 
-@dataclass(frozen=True)
-class SpecialIds:
+class SpecialIds(NamedTuple):
     """Ids of BERT's special tokens."""
 
     pad: int
@@ -118,10 +91,6 @@ class SpecialIds:
     classify: int
     separate: int
     mask: int
-
-    def all(self) -> tuple[int, ...]:
-        """All five ids."""
-        return (self.pad, self.unknown, self.classify, self.separate, self.mask)
 
 
 class Corpus:
@@ -145,10 +114,10 @@ class Corpus:
 
     def __init__(self, folder: Path, manifest: _Manifest, tokenizer: WordPieceTokenizer) -> None:
         self.folder, self.key, self.summary = folder, manifest.key, manifest.summary
-        self.tokens = _mapped(folder / TOKENS, np.dtype(f"<u{manifest.token_bytes}"))
-        self.sentence_ends = _mapped(folder / SENTENCES, np.dtype("<i8"))
-        self.part_ends = _mapped(folder / PARTS, np.dtype("<i8"))
-        self.part_keys = _mapped(folder / KEYS, np.dtype("<u8"))
+        kinds = file_kinds(manifest.token_bytes)
+        self.tokens, self.sentence_ends, self.part_ends, self.part_keys = (
+            np.memmap(folder / name, kind, "r") for name, kind in kinds.items()
+        )
         self.vocabulary_size = len(tokenizer.vocabulary)
         self.special = _special_ids(tokenizer)
         self.continues = tokenizer.kinds(np.arange(self.vocabulary_size)) & CONTINUES > 0
@@ -166,10 +135,6 @@ def _special_ids(tokenizer: WordPieceTokenizer) -> SpecialIds:
             fix="use or learn a vocabulary that has it",
         )
     return SpecialIds(*(places[piece] for piece in (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)))
-
-
-def _mapped(path: Path, kind: np.dtype) -> np.ndarray:
-    return np.memmap(path, kind, "r")
 
 
 def open_corpus(
@@ -221,25 +186,12 @@ def _state(files: DocumentFiles) -> list[tuple[int, int]]:
 def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress) -> str:
     """A hash of everything that the corpus depends on."""
     progress.stage("hashing the texts", files.total_bytes, "bytes")
-    contents = []
-    for path in files.paths:
-        digest = blake2b(digest_size=16)
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-                progress.advance(len(block))
-        contents.append(["".join(path.suffixes[-2:]).lower(), digest.hexdigest()])
-    columns = (
-        [files.columns] if isinstance(files.columns, str) else files.columns and list(files.columns)
-    )
-    identity = [
-        VERSION,
-        PART_TOKENS,
-        contents,
-        columns,
-        tokenizer.settings.lowercase,
-        tokenizer.vocabulary,
+    contents = [
+        ["".join(path.suffixes[-2:]).lower(), _digest(path, progress)] for path in files.paths
     ]
+    columns = [files.columns] if isinstance(files.columns, str) else files.columns
+    read_as = columns, tokenizer.settings.lowercase, tokenizer.vocabulary
+    identity = [VERSION, PART_TOKENS, contents, *read_as]
     return blake2b(json.dumps(identity).encode(), digest_size=16).hexdigest()
 
 
@@ -249,7 +201,7 @@ def _read(folder: Path, key: str) -> _Manifest | None:
         with open_regular(folder / _MANIFEST) as file:
             manifest = _Manifest.model_validate_json(file.read())
         whole = manifest.key == key and all(
-            _digest(folder / name) == digest for name, digest in manifest.digests.items()
+            _digest(folder / name, Silent()) == digest for name, digest in manifest.digests.items()
         )
         os.utime(folder)
     except (OSError, pydantic.ValidationError):
@@ -257,11 +209,12 @@ def _read(folder: Path, key: str) -> _Manifest | None:
     return manifest if whole else None
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, progress: Progress) -> str:
+    digest = blake2b(digest_size=DIGEST_BYTES)
     with open_regular(path) as file:
-        digest = blake2b(digest_size=16)
         while block := file.read(_BLOCK):
             digest.update(block)
+            progress.advance(len(block))
     return digest.hexdigest()
 
 
@@ -279,7 +232,9 @@ def _build(
     with work_folder(target) as work:
         folder = work / key
         folder.mkdir()
-        with CorpusWriter(folder, len(tokenizer.vocabulary), tokenizer.unknown_id) as writer:
+        with closing(
+            CorpusWriter(folder, len(tokenizer.vocabulary), tokenizer.unknown_id)
+        ) as writer:
             progress.stage("tokenising", files.total_bytes, "bytes")
             for batch in _batches(files.sentences(progress)):
                 sentences = [sentence for sentence in batch if sentence is not None]
@@ -294,29 +249,22 @@ def _build(
                 expected="files that nothing else writes to",
                 fix="run it again when they are complete",
             )
-        if not writer.documents:
+        if not writer.counts["documents"]:
             raise TableError(
                 f"no word in {', '.join(repr(str(path)) for path in files.paths[:3])}",
                 expected="documents to learn from",
                 fix="name files with texts, or the column that holds them",
             )
-        reading = files.reading
-        summary = CorpusSummary(
-            **writer.counts(),
-            rejected=reading.rejected,
-            cut_lines=reading.cut_lines,
-            undecodable_lines=reading.undecodable_lines,
-        )
         manifest = _Manifest(
             version=VERSION,
             key=key,
             token_bytes=writer.token_bytes,
             digests=writer.digests,
-            summary=summary,
+            summary=CorpusSummary(**writer.counts, **files.unread),
         )
         write_new(folder / _MANIFEST, manifest.model_dump_json(indent=1).encode())
         put_in_place(folder, target, work, replace=True)
-    for path, reason in reading.columns.items():
+    for path, reason in files.columns_read.items():
         progress.note(f"text of {path}: {reason}")
     return manifest
 

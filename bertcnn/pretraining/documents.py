@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress, Silent
-from bertcnn.storage.files import unreadable
 from bertcnn.tables.columns import guess_text_columns, join_texts
 from bertcnn.tables.dialect import detect_encoding, sample_bytes
-from bertcnn.tables.formats import HEAD_BYTES, check_input, kind_of, seems_to_be
+from bertcnn.tables.formats import check_input, kind_of, read_head, seems_to_be
 from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.tables import column_position, open_table
 from bertcnn.text.cleaning import split_lines
@@ -43,23 +41,6 @@ def split_sentences(text: str) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-@dataclass
-class Reading:
-    """Counts and choices made while documents are read.
-
-    Attributes:
-        rejected: table rows that could not be read.
-        cut_lines: lines of text files that were cut after 4 million characters.
-        undecodable_lines: lines of text files that were left out, since they cannot be decoded.
-        columns: for each table, its text columns and the reason for them.
-    """
-
-    rejected: int = 0
-    cut_lines: int = 0
-    undecodable_lines: int = 0
-    columns: dict[str, str] = field(default_factory=dict)
-
-
 class DocumentFiles:
     """Files of documents.
 
@@ -78,7 +59,9 @@ class DocumentFiles:
         paths: the files.
         columns: the text columns, as given.
         total_bytes: size of all files.
-        reading: counts and choices so far.
+        unread: what was left out so far: `rejected` rows of tables, `cut_lines` of text files after
+            4 million characters, and `undecodable_lines`.
+        columns_read: for each table, its text columns and the reason for them.
     """
 
     def __init__(
@@ -92,10 +75,14 @@ class DocumentFiles:
             )
         self.paths = tuple(map(Path, paths))
         self.columns = columns
-        for path in self.paths:
-            check_input(path) if kind_of(path) else _check_text(path)
+        self._formats = {  # of the text files
+            path: _text_format(path)
+            for path in self.paths
+            if not (kind_of(path) and check_input(path))
+        }
         self.total_bytes = sum(path.stat().st_size for path in self.paths)
-        self.reading = Reading()
+        self.unread = {"rejected": 0, "cut_lines": 0, "undecodable_lines": 0}
+        self.columns_read: dict[str, str] = {}
 
     def sentences(self, progress: Progress | None = None) -> Iterator[list[str]]:
         """Lists of sentences, a few lines at a time; an empty list marks a document's end.
@@ -109,26 +96,19 @@ class DocumentFiles:
                 yield piece
 
     def _text(self, path: Path) -> Iterator[tuple[list[str], int]]:
-        encoding, newline = _text_encoding(path)
-        done = 0
-        with TextFile(path, _is_gzipped(path), encoding, newline) as lines:
-            inside = False
+        done, inside = 0, False
+        with TextFile(path, _is_gzipped(path), *self._formats[path]) as lines:
             for line in lines:
-                if len(line) > LONGEST_LINE:
-                    self.reading.cut_lines += 1
+                self.unread["cut_lines"] += len(line) > LONGEST_LINE
                 if undecodable(line):
-                    self.reading.undecodable_lines += 1
+                    self.unread["undecodable_lines"] += 1
                     continue
                 line = line.removeprefix("\ufeff")
-                position = lines.position()
-                if line.strip():
-                    inside = True
-                    yield split_sentences(line), position - done
-                elif inside:
-                    inside = False
-                    yield [], position - done
-                else:
+                is_blank = not line.strip()
+                if is_blank and not inside:
                     continue
+                position, inside = lines.position(), not is_blank
+                yield split_sentences(line), position - done
                 done = position
             if inside:
                 yield [], 0
@@ -138,7 +118,7 @@ class DocumentFiles:
         with open_table(path) as table:
             choice = guess_text_columns(table.peek(), text=self.columns)
             table.require(choice.text)
-            self.reading.columns[str(path)] = choice.reasons["text"]
+            self.columns_read[str(path)] = choice.reasons["text"]
             places = [column_position(name, table.columns) for name in choice.text]
             for chunk in table.chunks():
                 for row in chunk.rows:
@@ -146,53 +126,23 @@ class DocumentFiles:
                         yield sentences, 0
                     yield [], table.position - done
                     done = table.position
-            self.reading.rejected += table.rejected
+            self.unread["rejected"] += table.rejected
 
 
 def _is_gzipped(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def _check_text(path: Path) -> None:
-    """Refuse a path that is not a text file."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        pass
-    except OSError as error:
-        given, expected = unreadable(path, error)
-        raise TableError(given, expected=expected, fix="check the path") from None
-    suffix = (path.with_suffix("") if _is_gzipped(path) else path).suffix.lower()
-    if suffix not in _TEXT or not path.is_file():
-        if path.is_file() and suffix not in _TEXT:
-            raise TableError(
-                f"{str(path)!r} has the extension {path.suffix}",
-                expected=(
-                    "a text file (.txt, also .txt.gz) or a table (.csv, .tsv, .jsonl, .parquet,"
-                    " .xlsx)"
-                ),
-                fix="save the texts in one of these formats, with its extension",
-            )
-        given = f"{str(path)!r} is a folder" if path.is_dir() else f"there is no file {str(path)!r}"
-        raise TableError(
-            given,
-            expected="an existing file of texts",
-            fix="check the path, or name the files in the folder",
-        )
-    _text_encoding(path)
-
-
-def _text_encoding(path: Path) -> tuple[str, str]:
+def _text_format(path: Path) -> tuple[str, str]:
     """The encoding of a text file, and its line ending."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError as error:
+    head, gzipped = read_head(path, "an existing file of texts"), _is_gzipped(path)
+    if (path.with_suffix("") if gzipped else path).suffix.lower() not in _TEXT:
         raise TableError(
-            f"{str(path)!r} cannot be read ({error.strerror})",
-            expected="a readable file",
-            fix="check its name and permissions",
-        ) from None
+            f"{str(path)!r} has the extension {path.suffix}",
+            expected="a text file (.txt, also .txt.gz) or a table (.csv, .tsv, .jsonl, .parquet,"
+            " .xlsx)",
+            fix="save the texts in one of these formats, with its extension",
+        )
     if not head:
         raise TableError(
             f"{str(path)!r} is empty",
@@ -200,11 +150,8 @@ def _text_encoding(path: Path) -> tuple[str, str]:
             fix="export the texts again",
         )
     seems = seems_to_be(head)
-    blocks = (
-        []
-        if seems and not (_is_gzipped(path) and seems == "a gzip file")
-        else sample_bytes(path, _is_gzipped(path))
-    )
+    is_text = not seems or (gzipped and seems == "a gzip file")
+    blocks = sample_bytes(path, gzipped) if is_text else []
     encoding = detect_encoding(blocks) if blocks else None
     if encoding is None:
         raise TableError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -70,44 +69,36 @@ def fill_mask(
             expected="an encoder with a head for masked language modelling",
             fix="choose bert-base-uncased, or pretrain one: `bertcnn pretrain TEXTS --out ENCODER`",
         )
-    vocabulary, token_ids, places = _encode(fetched.folder, checkpoint, text)
-    logits = _logits(checkpoint, token_ids, places)  # [P, V]
-    probabilities = softmax(logits)
-    ranked = np.argsort(-logits, axis=-1, kind="stable")[:, :best]
-    return [
-        [Guess(vocabulary[piece], float(row[piece])) for piece in order]
-        for row, order in zip(probabilities, ranked, strict=True)
-    ]
-
-
-def _encode(
-    folder: Path, checkpoint: EncoderCheckpoint, text: str
-) -> tuple[Sequence[str], np.ndarray, np.ndarray]:
-    """The vocabulary, the text's token ids int32 [T], and the gaps' positions int32 [P]."""
-    longest = checkpoint.settings.max_positions
-    vocabulary = read_vocabulary(folder / VOCABULARY)
-    tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(folder, longest))
+    vocabulary = read_vocabulary(fetched.folder / VOCABULARY)
     if MASK not in vocabulary:
         raise EncoderError(
-            f"{folder / VOCABULARY} has no {MASK}",
+            f"{fetched.folder / VOCABULARY} has no {MASK}",
             expected="BERT's special tokens",
             fix="use the vocab.txt that belongs to the encoder",
         )
-    # the tokenizer reads a [MASK] in a text as ordinary characters, so the text is split at it
+    longest = checkpoint.settings.max_positions
+    tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(fetched.folder, longest))
+    # it reads a [MASK] in a text as ordinary characters, so the text is split at it
     encoded = tokenizer.encode(text.split(MASK))
-    parts = [row[1:-1] for row in encoded.token_ids]
-    length = (
-        sum(map(len, parts)) + len(parts) + 1
-    )  # the parts, a gap between each two, [CLS], [SEP]
-    if encoded.truncated.any() or length > longest:
+    token_ids = _joined(encoded.token_ids, vocabulary.index(MASK))
+    if encoded.truncated.any() or len(token_ids) > longest:
         raise SettingsError(
             f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it"
         )
-    first, last = encoded.token_ids[0][0], encoded.token_ids[0][-1]
-    gap = np.array([vocabulary.index(MASK)], np.int32)
-    joined = [part for pair in zip(parts, [gap] * len(parts), strict=True) for part in pair][:-1]
-    token_ids = np.concatenate([[first], *joined, [last]]).astype(np.int32)
-    return vocabulary, token_ids, np.flatnonzero(token_ids == gap[0]).astype(np.int32)
+    places = np.flatnonzero(token_ids == vocabulary.index(MASK)).astype(np.int32)
+    logits = _logits(checkpoint, token_ids, places)  # [P, V]
+    ranked = np.argsort(-logits, axis=-1, kind="stable")[:, :best]
+    return [
+        [Guess(vocabulary[piece], float(row[piece])) for piece in order]
+        for row, order in zip(softmax(logits), ranked, strict=True)
+    ]
+
+
+def _joined(parts: Sequence[np.ndarray], mask_id: int) -> np.ndarray:
+    """One text of several, each from [CLS] to [SEP], with a gap between each two: int32 [T]."""
+    (classify, *first), *others = (part[:-1] for part in parts)
+    gaps = [token for part in others for token in (mask_id, *part[1:])]
+    return np.array([classify, *first, *gaps, parts[0][-1]], np.int32)
 
 
 def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -117,14 +108,9 @@ def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.nda
     from bertcnn.models.weights import assign
 
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
-    weights = [
-        weight for weight in model.weights if weight.path in checkpoint.tensors
-    ]  # other heads may be missing
-    assign(
-        weights,
-        {weight.path: checkpoint.tensors[weight.path] for weight in weights},
-        error=EncoderError,
-    )
+    # other heads may be missing
+    weights = [weight for weight in model.weights if weight.path in checkpoint.tensors]
+    assign(weights, checkpoint.tensors, error=EncoderError)
     inputs = {
         "token_ids": token_ids[None],
         "segment_ids": np.zeros_like(token_ids)[None],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ from bertcnn.settings import EncoderSettings, TokenizerSettings
 from bertcnn.storage.files import sha256_of
 from bertcnn.text.vocabulary import learn_vocabulary
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+
+_HEADS = {
+    "mlm": "head for masked words",
+    "nsp": "head for next sentences",
+    "pooler": "pooler",
+}
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,7 @@ class Beginning:
         if not self.tensors:
             return
         absent = {head_of(name) for name in load_published(model, self.tensors)}
-        for head, words in (
-            ("mlm", "head for masked words"),
-            ("nsp", "head for next sentences"),
-            ("pooler", "pooler"),
-        ):
+        for head, words in _HEADS.items():
             if head in absent:
                 progress.note(f"{self.name} has no {words}: it starts from random weights")
 
@@ -90,24 +93,13 @@ def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
     if not isinstance(start, NewEncoder):
         return {"from": str(start)}
     size = start.size if isinstance(start.size, str) else start.size.model_dump(mode="json")
-    return {
-        "from": None,
-        "size": size,
-        "vocabulary_size": start.vocabulary_size,
-        "lowercase": start.lowercase,
-    }
+    return {"from": None, **vars(start), "size": size}
 
 
 def begin_new(
     start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress
 ) -> Beginning:
-    """Start from scratch: learn a vocabulary for random weights.
-
-    Args:
-        start: size of the encoder and of its vocabulary.
-        files: texts to learn the vocabulary from.
-        learned: the vocabulary, if an interrupted run has learned it.
-        progress: progress callback.
+    """Start from random weights, and a vocabulary of the files unless a run has `learned` it.
 
     Raises:
         SettingsError: the size is unknown, or the text does not support so large a vocabulary.
@@ -129,14 +121,9 @@ def begin_new(
 
 def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
     """Each document as one text."""
-    sentences: list[str] = []
-    for piece in files.sentences(progress):
-        sentences += piece
-        if not piece and sentences:
-            yield "\n".join(sentences)
-            sentences = []
-    if sentences:
-        yield "\n".join(sentences)
+    for are_sentences, pieces in groupby(files.sentences(progress), bool):
+        if are_sentences:
+            yield "\n".join(chain.from_iterable(pieces))
 
 
 def begin_from(start: str | Path, progress: Progress) -> Beginning:
@@ -146,9 +133,8 @@ def begin_from(start: str | Path, progress: Progress) -> Beginning:
         EncoderError: it does not exist, or is damaged.
     """
     fetched = fetch_encoder(start, progress=progress)
-    settings, tensors = read_published(fetched.folder)
-    limits = read_tokenizer_settings(fetched.folder, settings.max_positions)
-    tokenizer = WordPieceTokenizer(read_vocabulary(fetched.folder / VOCABULARY), limits)
-    return Beginning(
-        fetched.name, settings, tokenizer, tensors, sha256_of(fetched.folder / WEIGHTS)
-    )
+    folder = fetched.folder
+    settings, tensors = read_published(folder)
+    limits = read_tokenizer_settings(folder, settings.max_positions)
+    tokenizer = WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), limits)
+    return Beginning(fetched.name, settings, tokenizer, tensors, sha256_of(folder / WEIGHTS))

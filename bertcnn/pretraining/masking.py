@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from bertcnn.pretraining.pairs import ranges
 from bertcnn.settings import PretrainingDataSettings
 
-SHOWN_AS_MASK, SHOWN_AS_RANDOM = (
-    0.8,
-    0.1,
-)  # of the chosen tokens; the others stay unchanged (Devlin et al. 2019, section 3.1)
+# of the chosen tokens; the others stay unchanged (Devlin et al. 2019, section 3.1)
+SHOWN_AS_MASK, SHOWN_AS_RANDOM = 0.8, 0.1
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,16 @@ class Vocabulary:
 
     Attributes:
         mask_id: id of [MASK].
-        ordinary: int32 [V - special tokens], ids from which random tokens are drawn.
-        special: bool [V], tokens that are never predicted.
+        special: bool [V], tokens that are never predicted, nor drawn at random.
         continues: bool [V], pieces that continue a word.
     """
 
     mask_id: int
-    ordinary: np.ndarray
     special: np.ndarray
     continues: np.ndarray
 
 
-@dataclass(frozen=True)
-class MaskedTokens:
+class MaskedTokens(NamedTuple):
     """Rows with some tokens hidden.
 
     Attributes:
@@ -79,12 +76,17 @@ def mask_tokens(
         chosen = _choose_tokens(candidates, limits, generator)
     rows, positions = np.nonzero(chosen)  # in order of rows, then of places
     labels = token_ids[rows, positions]
-    shown = _show(labels, vocabulary, generator)
+    way = generator.random(len(labels))
+    ordinary = np.flatnonzero(~vocabulary.special)
+    random = ordinary[generator.integers(0, len(ordinary), len(labels))]
     masked = token_ids.copy()
-    masked[rows, positions] = shown
-    counts = chosen.sum(1)
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (len(token_ids), settings.masked_places)
+    masked[rows, positions] = np.select(
+        [way < SHOWN_AS_MASK, way < SHOWN_AS_MASK + SHOWN_AS_RANDOM],
+        [vocabulary.mask_id, random],
+        labels,
+    )
+    places = ranges(np.zeros_like(limits), chosen.sum(1))[1]
+    shape = len(token_ids), settings.masked_places
     result = MaskedTokens(
         masked, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     )
@@ -92,14 +94,6 @@ def mask_tokens(
     result.masked_labels[rows, places] = labels
     result.masked_weights[rows, places] = 1.0
     return result
-
-
-def _show(labels: np.ndarray, vocabulary: Vocabulary, generator: np.random.Generator) -> np.ndarray:
-    way = generator.random(len(labels))
-    random = vocabulary.ordinary[generator.integers(0, len(vocabulary.ordinary), len(labels))]
-    shown = np.where(way < SHOWN_AS_MASK, vocabulary.mask_id, labels)  # 80%: [MASK]
-    # 10%: a random piece; 10%: unchanged
-    return np.where((way >= SHOWN_AS_MASK) & (way < SHOWN_AS_MASK + SHOWN_AS_RANDOM), random, shown)
 
 
 def _choose_tokens(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -32,39 +33,34 @@ class Sentences:
     keys: np.ndarray
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of segments, or single segments, as ranges of the array of tokens.
+# a pair of segments A and B, as ranges of the array of tokens; a single segment has an empty B
+PAIR: Final = np.dtype(
+    [
+        ("first_start", np.int64),
+        ("first_end", np.int64),
+        ("second_start", np.int64),
+        ("second_end", np.int64),
+        ("next_label", np.int32),  # 0 if B follows A, 1 if it comes from another document
+        ("next_weight", np.float32),  # 0 if the label is not used: no B, or no other document
+    ]
+)
 
-    Attributes:
-        first_starts: int64 [n], start of segment A.
-        first_ends: int64 [n], end of segment A.
-        second_starts: int64 [n], start of segment B; equal to its end if there is none.
-        second_ends: int64 [n], end of segment B.
-        next_labels: int32 [n], 0 if B follows A, 1 if it comes from another document.
-        next_weights: float32 [n], 0 if the label is not used: there is no B, or no other document
-            to draw one from.
+
+def pair_lengths(pairs: np.ndarray) -> np.ndarray:
+    """Number of tokens of each pair with [CLS] and [SEP], int64 [n]."""
+    second = pairs["second_end"] - pairs["second_start"]
+    return pairs["first_end"] - pairs["first_start"] + second + np.where(second > 0, 3, 2)
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Concatenated ranges: the index of each number's range, and the numbers themselves.
+
+    Example:
+        >>> [part.tolist() for part in ranges(np.array([7, 0]), np.array([2, 3]))]
+        [[0, 0, 1, 1, 1], [7, 8, 0, 1, 2]]
     """
-
-    first_starts: np.ndarray
-    first_ends: np.ndarray
-    second_starts: np.ndarray
-    second_ends: np.ndarray
-    next_labels: np.ndarray
-    next_weights: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.first_starts)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """int64 [n], number of tokens with [CLS] and [SEP]."""
-        second = self.second_ends - self.second_starts
-        return self.first_ends - self.first_starts + second + np.where(second > 0, 3, 2)
-
-    def take(self, places: np.ndarray) -> Pairs:
-        """The pairs at `places`, in that order."""
-        return Pairs(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+    which = np.repeat(np.arange(len(starts)), lengths)
+    return which, np.arange(len(which)) + (starts - (np.cumsum(lengths) - lengths))[which]
 
 
 def draw_pairs(
@@ -73,7 +69,7 @@ def draw_pairs(
     continues: np.ndarray,
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
-) -> Pairs:
+) -> np.ndarray:
     """Turn documents into pairs of segments (Devlin et al. 2019, appendix A.2).
 
     Consecutive sentences are joined up to the length of a row, or with probability
@@ -95,23 +91,18 @@ def draw_pairs(
         continues: bool [V], pieces that continue a word; no word is split.
         settings: lengths and shares.
         generator: source of randomness.
+
+    Returns:
+        `PAIR` [n].
     """
-    if not settings.next_sentence:
-        longest = settings.sequence_length - 2
-        starts, ends, _, _ = _join(
-            _cut(sentences, tokens, continues, longest), longest, settings, generator
-        )
-        return Pairs(
-            starts,
-            ends,
-            ends,
-            ends,
-            np.zeros(len(starts), np.int32),
-            np.zeros(len(starts), np.float32),
-        )
-    longest = settings.sequence_length - 3
+    longest = settings.sequence_length - (3 if settings.next_sentence else 2)
     cut = _cut(sentences, tokens, continues, longest)
     starts, ends, documents, middles = _join(cut, longest, settings, generator)
+    pairs = np.zeros(len(starts), PAIR)
+    pairs["first_start"], pairs["second_end"] = starts, ends
+    pairs["first_end"] = pairs["second_start"] = ends
+    if not settings.next_sentence:
+        return pairs
     lengths = ends - starts
     single = middles == starts
     halved = np.flatnonzero(
@@ -124,16 +115,9 @@ def draw_pairs(
         + (generator.random(len(halved)) * (lengths[halved] - 2 * quarter)).astype(np.int64)
     )
     middles[halved] = _at_word(np.minimum(drawn, ends[halved] - 1), ends[halved], tokens, continues)
-    # from here on, the end of segment A
-    middles = np.where((middles == starts) | (middles >= ends), ends, middles)
-    pairs = Pairs(
-        starts,
-        middles,
-        middles.copy(),
-        ends.copy(),
-        np.zeros(len(starts), np.int32),
-        (middles < ends).astype(np.float32),
-    )
+    divided = (starts < middles) & (middles < ends)
+    pairs["first_end"][divided] = pairs["second_start"][divided] = middles[divided]
+    pairs["next_weight"][divided] = 1.0
     return _exchange(pairs, sentences.keys[documents], longest, generator)
 
 
@@ -146,8 +130,7 @@ def _cut(
         return sentences
     roomy = max(1, longest - 8)  # leaves room to move a cut to the next word
     pieces = np.where(lengths > longest, -(-lengths // roomy), 1)
-    which = np.repeat(np.arange(len(lengths)), pieces)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    which, place = ranges(np.zeros_like(pieces), pieces)
     starts = sentences.starts[which] + place * lengths[which] // pieces[which]
     inner = np.flatnonzero(place > 0)
     moved = _at_word(
@@ -184,21 +167,15 @@ def _join(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Join consecutive sentences into runs that fit.
+    """Each run's start, end and document, and the start of a random inner sentence.
 
-    Returns:
-        Each run's start, end and document, and the start of a random inner sentence (the run's
-        own start if it has only one).
+    Consecutive sentences are joined into runs that fit. A run of one sentence has no inner one, and
+    its own start there.
     """
-    count = len(sentences.starts)
     reached = np.cumsum(sentences.ends - sentences.starts)  # [S]
-    first = (
-        np.flatnonzero(np.append(True, sentences.documents[1:] != sentences.documents[:-1]))
-        if count
-        else np.zeros(0, np.int64)
-    )
-    stop = np.append(first[1:], count).astype(np.int64)
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    first = np.unique(sentences.documents, return_index=True)[1]
+    stop = np.append(first[1:], len(reached))
+    found = [np.zeros((3, 0), np.int64)]
     while len(first):  # the first run of each document, then the second of each, ...
         wanted = np.full(len(first), longest)
         short = generator.random(len(first)) < settings.short_fraction
@@ -206,12 +183,10 @@ def _join(
         before = np.where(first > 0, reached[first - 1], 0)
         end = np.clip(np.searchsorted(reached, before + wanted, side="right"), first + 1, stop)
         inner = first + 1 + (generator.random(len(first)) * (end - first - 1)).astype(np.int64)
-        found.append((first, end, np.where(end - first > 1, inner, first)))
+        found.append(np.stack([first, end, np.where(end - first > 1, inner, first)]))
         going = end < stop
         first, stop = end[going], stop[going]
-    if not found:
-        return (np.zeros(0, np.int64),) * 4
-    runs, ends, inner = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    runs, ends, inner = np.concatenate(found, axis=1)
     order = np.argsort(runs, kind="stable")  # the order of the text
     runs, ends, inner = runs[order], ends[order], inner[order]
     return (
@@ -223,44 +198,31 @@ def _join(
 
 
 def _exchange(
-    pairs: Pairs, keys: np.ndarray, longest: int, generator: np.random.Generator
-) -> Pairs:
+    pairs: np.ndarray, keys: np.ndarray, longest: int, generator: np.random.Generator
+) -> np.ndarray:
     """Let half of the pairs exchange their segments B."""
-    whole = generator.permutation(np.flatnonzero(pairs.next_weights))
+    whole = generator.permutation(np.flatnonzero(pairs["next_weight"]))
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]
-    seconds = pairs.second_ends[takers] - pairs.second_starts[takers]
-    takers = takers[
-        np.argsort(seconds, kind="stable")
-    ]  # by length; equal lengths stay in random order
+    seconds = (pairs["second_end"] - pairs["second_start"])[takers]
+    # by length; equal lengths stay in random order
+    takers = takers[np.argsort(seconds, kind="stable")]
     donors, fits = _other_documents(takers, keys)
-    second_starts, second_ends = pairs.second_starts.copy(), pairs.second_ends.copy()
-    next_labels, next_weights = pairs.next_labels.copy(), pairs.next_weights.copy()
-    second_starts[takers] = pairs.second_starts[donors]
-    room = longest - (pairs.first_ends - pairs.first_starts)[takers]
-    second_ends[takers] = np.minimum(pairs.second_ends[donors], pairs.second_starts[donors] + room)
-    next_labels[takers] = 1
-    lonely = takers[~fits]
-    second_starts[lonely], second_ends[lonely], next_labels[lonely] = (
-        pairs.second_starts[lonely],
-        pairs.second_ends[lonely],
-        0,
-    )
-    next_weights[lonely] = 0
-    next_weights[
-        true[: max(0, len(true) - (len(takers) - len(lonely)))] if len(lonely) else true[:0]
-    ] = 0
-    return Pairs(
-        pairs.first_starts, pairs.first_ends, second_starts, second_ends, next_labels, next_weights
-    )
+    lonely, takers, donors = takers[~fits], takers[fits], donors[fits]
+    exchanged = pairs.copy()
+    room = longest - (pairs["first_end"] - pairs["first_start"])[takers]
+    starts = pairs["second_start"][donors]
+    exchanged["second_start"][takers] = starts
+    exchanged["second_end"][takers] = np.minimum(pairs["second_end"][donors], starts + room)
+    exchanged["next_label"][takers] = 1
+    exchanged["next_weight"][lonely] = 0
+    if len(lonely):
+        exchanged["next_weight"][true[: max(0, len(true) - len(takers))]] = 0
+    return exchanged
 
 
 def _other_documents(takers: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each taker a donor of similar length, from a document with another key.
-
-    Returns:
-        The donors, each used once, and for which takers one with another key was found.
-    """
+    """For each taker a donor of similar length, each used once, and whether its key differs."""
     donors = np.roll(takers, -1)
     for place in np.flatnonzero(keys[takers] == keys[donors]).tolist():
         if keys[takers[place]] != keys[donors[place]]:  # fixed by an earlier exchange

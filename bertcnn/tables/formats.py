@@ -17,7 +17,6 @@ Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 KNOWN_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet or .xlsx"
 OUTPUT_EXTENSIONS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz), .parquet or .xlsx"
 DELIMITED: frozenset[Format | None] = frozenset(("csv", "tsv"))
-HEAD_BYTES = 64
 _LOOKED_AT = 4096  # bytes
 
 _FORMATS: dict[str, Format] = {
@@ -119,12 +118,33 @@ def check_input(path: Path) -> FileKind:
         TableError: the file is missing or a folder, its extension is unknown, or its
             content has another format.
     """
+    head = read_head(path, "an existing table")
+    kind = kind_of(path)
+    if kind is None:
+        seems, fix = _content(path, head) if head else ("an empty file", "export the table again")
+        raise TableError(
+            f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}"
+            f"{f' and seems to be {seems}' if seems else ''}",
+            expected=KNOWN_EXTENSIONS,
+            fix=fix,
+        )
+    if head:  # a file of 0 bytes has no rows in every format
+        _check_head(path, kind, head)
+    return kind
+
+
+def read_head(path: Path, expected: str) -> bytes:
+    """The first bytes of a file.
+
+    Raises:
+        TableError: it is missing, a folder, a pipe or a device, or cannot be read.
+    """
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a NUL in the name
         raise TableError(
             f"there is no file {str(path)!r}",
-            expected="an existing table",
+            expected=expected,
             fix="check the path" + _similar(path),
         ) from None
     except OSError as error:
@@ -137,23 +157,11 @@ def check_input(path: Path) -> FileKind:
             expected="a file, which is read more than once",
             fix="save the table to a file first",
         )
-    kind = kind_of(path)
     try:
         with path.open("rb") as stream:
-            head = stream.read(_LOOKED_AT)
+            return stream.read(_LOOKED_AT)
     except OSError as error:
         raise _closed(path, error) from None
-    if kind is None:
-        seems, fix = _content(path, head) if head else ("an empty file", "export the table again")
-        raise TableError(
-            f"{str(path)!r} has the extension {''.join(path.suffixes[-2:]) or '(none)'}"
-            f"{f' and seems to be {seems}' if seems else ''}",
-            expected=KNOWN_EXTENSIONS,
-            fix=fix,
-        )
-    if head:  # a file of 0 bytes has no rows in every format
-        _check_head(path, kind, head)
-    return kind
 
 
 def unreadable(path: Path, wanted: str, error: Exception) -> TableError:

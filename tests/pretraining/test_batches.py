@@ -190,7 +190,7 @@ def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(token
     assert 15 <= mean <= 60
     real = sum(source.real_tokens(batch) for batch in all_batches(source))
     assert real / (source.steps_per_epoch(0) * 8 * 128) >= 0.95
-    assert source.efficiency() >= 0.95
+    assert source.report().efficiency >= 0.95
 
 
 def test_a_corpus_smaller_than_a_batch_is_refused(corpus):
@@ -210,7 +210,7 @@ def test_a_step_behind_the_last_is_refused(corpus):
 def test_the_steps_of_a_run_are_counted_without_planning_its_epochs(corpus, monkeypatch):
     source = PretrainingBatches(corpus, settings())
     first = source.steps_per_epoch(0)
-    monkeypatch.setattr(source, "_draw_window", lambda *place: pytest.fail(f"{place} was planned"))
+    monkeypatch.setattr(source, "_window", lambda *place: pytest.fail(f"{place} was planned"))
     assert count_steps(source, PretrainingSettings(epochs=1000)) == 1000 * first
     assert count_steps(source, PretrainingSettings(epochs=1000, accumulate=3)) == 1000 * first // 3
     assert count_steps(source, PretrainingSettings(epochs=1, accumulate=first + 1)) == 1

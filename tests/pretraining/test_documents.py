@@ -46,7 +46,7 @@ def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
         ["café two."],
         ["thé three."],
     ]
-    assert files.reading.undecodable_lines == 1
+    assert files.unread["undecodable_lines"] == 1
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"], ids=["windows", "old_mac"])
@@ -94,7 +94,7 @@ def test_rows_that_cannot_be_read_are_counted(tmp_path):
     path.write_text('{"text": "one"}\n{broken\n', encoding="utf-8")
     files = DocumentFiles([path])
     assert list(files.sentences()) == [["one"], []]
-    assert files.reading.rejected == 1
+    assert files.unread["rejected"] == 1
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path):
@@ -142,7 +142,7 @@ def test_a_file_without_text_is_refused(tmp_path, name, content, message):
 def test_no_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(TableError, match=r"there is no file .*lost.txt'"):
         DocumentFiles([tmp_path / "lost.txt"])
-    with pytest.raises(TableError, match=r"is a folder; expected an existing file of texts"):
+    with pytest.raises(TableError, match=r"is a folder; expected one file"):
         DocumentFiles([tmp_path])
     with pytest.raises(TableError, match="no text file was given"):
         DocumentFiles([])

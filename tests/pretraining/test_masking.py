@@ -15,9 +15,7 @@ B, T = 400, 64
 
 def vocabulary():
     special = np.arange(V) <= MASK
-    return Vocabulary(
-        MASK, np.flatnonzero(~special).astype(np.int32), special, np.arange(V) >= FIRST_CONTINUING
-    )
+    return Vocabulary(MASK, special, np.arange(V) >= FIRST_CONTINUING)
 
 
 def rows(seed=0):

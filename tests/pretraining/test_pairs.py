@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bertcnn.pretraining.pairs import Sentences, draw_pairs
+from bertcnn.pretraining.pairs import Sentences, draw_pairs, pair_lengths
 from bertcnn.settings import PretrainingDataSettings
 
 T, V = 64, 50
@@ -42,110 +42,109 @@ def many():
 def test_half_of_the_pairs_are_true_and_half_from_another_document(many):
     sentences, tokens = many
     pairs = draw(sentences, tokens)
-    counted = pairs.next_weights > 0
-    assert abs(int(pairs.next_labels[counted].sum()) * 2 - int(counted.sum())) <= 1
+    counted = pairs["next_weight"] > 0
+    assert abs(int(pairs["next_label"][counted].sum()) * 2 - int(counted.sum())) <= 1
     first, second = (
-        document_of(sentences, getattr(pairs, name)[counted])
-        for name in ("first_starts", "second_starts")
+        document_of(sentences, pairs[name][counted]) for name in ("first_start", "second_start")
     )
-    assert np.array_equal(first != second, pairs.next_labels[counted] == 1)
+    assert np.array_equal(first != second, pairs["next_label"][counted] == 1)
 
 
 def test_a_true_second_segment_starts_where_the_first_ends_and_both_at_sentences(many):
     sentences, tokens = many
     pairs = draw(sentences, tokens)
-    true = (pairs.next_labels == 0) & (pairs.next_weights > 0)
-    assert np.array_equal(pairs.first_ends[true], pairs.second_starts[true])
-    assert np.isin(pairs.second_starts[pairs.next_weights > 0], sentences.starts).all()
-    assert np.isin(pairs.first_ends, sentences.ends).all()
+    true = (pairs["next_label"] == 0) & (pairs["next_weight"] > 0)
+    assert np.array_equal(pairs["first_end"][true], pairs["second_start"][true])
+    assert np.isin(pairs["second_start"][pairs["next_weight"] > 0], sentences.starts).all()
+    assert np.isin(pairs["first_end"], sentences.ends).all()
 
 
 def test_every_pair_fits_a_row_and_rows_are_nearly_full(many):
     pairs = draw(*many)
-    assert pairs.lengths.max() == T
+    assert pair_lengths(pairs).max() == T
     sentences, tokens = documents([60] * 20)
-    assert draw(sentences, tokens).lengths.mean() > 0.85 * T
+    assert pair_lengths(draw(sentences, tokens)).mean() > 0.85 * T
 
 
 def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_true(many):
     pairs = draw(*many)
-    counted = pairs.next_weights > 0
+    counted = pairs["next_weight"] > 0
     for lengths in (
-        pairs.lengths,
-        pairs.second_ends - pairs.second_starts,
-        pairs.first_ends - pairs.first_starts,
+        pair_lengths(pairs),
+        pairs["second_end"] - pairs["second_start"],
+        pairs["first_end"] - pairs["first_start"],
     ):
-        random, true = (lengths[counted & (pairs.next_labels == label)] for label in (1, 0))
+        random, true = (lengths[counted & (pairs["next_label"] == label)] for label in (1, 0))
         error = math.sqrt(random.var() / len(random) + true.var() / len(true))
         assert abs(random.mean() - true.mean()) < 4 * error
 
 
 def test_each_epoch_draws_other_pairs(many):
     first, again, other = draw(*many, seed=1), draw(*many, seed=1), draw(*many, seed=2)
-    assert np.array_equal(first.second_starts, again.second_starts)
-    assert not np.array_equal(first.second_starts, other.second_starts)
-    labels = np.mean(first.next_labels[: len(other)] == other.next_labels[: len(first)])
+    assert np.array_equal(first["second_start"], again["second_start"])
+    assert not np.array_equal(first["second_start"], other["second_start"])
+    labels = np.mean(first["next_label"][: len(other)] == other["next_label"][: len(first)])
     assert 0.4 < labels < 0.6
 
 
 def test_short_single_sentences_stand_alone_without_next_sentence():
     pairs = draw(*documents([1] * 40))
     assert len(pairs) == 40
-    assert np.array_equal(pairs.second_starts, pairs.second_ends)
-    assert not pairs.next_weights.any()
-    assert not pairs.next_labels.any()
-    assert np.array_equal(pairs.lengths, pairs.first_ends - pairs.first_starts + 2)
+    assert np.array_equal(pairs["second_start"], pairs["second_end"])
+    assert not pairs["next_weight"].any()
+    assert not pairs["next_label"].any()
+    assert np.array_equal(pair_lengths(pairs), pairs["first_end"] - pairs["first_start"] + 2)
 
 
 def test_long_single_sentences_are_divided_at_a_word_in_their_middle():
     sentences, tokens = documents([1] * 40, fewest=32, most=60)
     pairs = draw(sentences, tokens)
-    assert pairs.next_weights.all()
-    assert not CONTINUES[tokens[pairs.second_starts]].any()
-    shares = (pairs.first_ends - pairs.first_starts) / (sentences.ends - sentences.starts)
+    assert pairs["next_weight"].all()
+    assert not CONTINUES[tokens[pairs["second_start"]]].any()
+    shares = (pairs["first_end"] - pairs["first_start"]) / (sentences.ends - sentences.starts)
     assert shares.min() >= 0.2
     assert shares.max() <= 0.9
-    assert not draw(sentences, tokens, halve_from=0).next_weights.any()
+    assert not draw(sentences, tokens, halve_from=0)["next_weight"].any()
 
 
 def test_duplicates_and_parts_of_a_document_are_no_other_document():
     sentences, tokens = documents([4] * 60, keys=[place // 20 for place in range(60)])
     pairs = draw(sentences, tokens)
-    random = (pairs.next_labels == 1) & (pairs.next_weights > 0)
+    random = (pairs["next_label"] == 1) & (pairs["next_weight"] > 0)
     assert random.sum() >= 25
-    keys = sentences.keys[document_of(sentences, pairs.first_starts[random])]
-    assert (keys != sentences.keys[document_of(sentences, pairs.second_starts[random])]).all()
+    keys = sentences.keys[document_of(sentences, pairs["first_start"][random])]
+    assert (keys != sentences.keys[document_of(sentences, pairs["second_start"][random])]).all()
 
 
 def test_a_single_document_has_no_next_sentence_prediction():
     pairs = draw(*documents([200]))
     assert len(pairs) > 20
-    assert not pairs.next_weights.any()
-    assert not pairs.next_labels.any()
+    assert not pairs["next_weight"].any()
+    assert not pairs["next_label"].any()
 
 
 def test_where_one_document_is_nearly_all_it_stays_half_and_half():
     pairs = draw(*documents([300, 12, 12]))
-    counted = pairs.next_weights > 0
+    counted = pairs["next_weight"] > 0
     assert 0 < counted.sum() < len(pairs)
-    assert pairs.next_labels[counted].sum() * 2 == counted.sum()
+    assert pairs["next_label"][counted].sum() * 2 == counted.sum()
 
 
 def test_a_sentence_longer_than_a_row_is_cut_before_words_and_nothing_is_lost():
     sentences, tokens = documents([1], fewest=1000, most=1000)
     pairs = draw(sentences, tokens, next_sentence=False)
-    assert pairs.lengths.max() <= T
-    assert pairs.first_starts[0] == 0
-    assert pairs.first_ends[-1] == 1000
-    assert np.array_equal(pairs.first_ends[:-1], pairs.first_starts[1:])
-    assert not CONTINUES[tokens[pairs.first_starts[1:]]].any()
+    assert pair_lengths(pairs).max() <= T
+    assert pairs["first_start"][0] == 0
+    assert pairs["first_end"][-1] == 1000
+    assert np.array_equal(pairs["first_end"][:-1], pairs["first_start"][1:])
+    assert not CONTINUES[tokens[pairs["first_start"][1:]]].any()
 
 
 def test_without_next_sentence_segments_fill_the_row(many):
     pairs = draw(*many, next_sentence=False)
-    assert np.array_equal(pairs.second_starts, pairs.second_ends)
-    assert pairs.lengths.max() == T
-    assert np.sum(pairs.first_ends - pairs.first_starts) == len(many[1])
+    assert np.array_equal(pairs["second_start"], pairs["second_end"])
+    assert pair_lengths(pairs).max() == T
+    assert np.sum(pairs["first_end"] - pairs["first_start"]) == len(many[1])
 
 
 def test_some_segments_are_cut_short(many):
