@@ -116,7 +116,7 @@ class Lab:
             CnnHead(encoder.settings.width, self.classes, HeadSettings(), seed=seed, name="head")
             for seed in self.seeds
         ]
-        models = [BertCnn(encoder, head.of_documents(self.documents)) for head in heads]
+        models = [BertCnn(encoder, head.rebuilt(self.documents)) for head in heads]
         self.model = models[0]
         self.names = [weight.path for weight in self.model.trainable_variables]
         self.start = [

@@ -68,6 +68,7 @@ from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.accuracy import accuracy
 from bertcnn.training.cross_fitting import computed_once, cross_fit
 from bertcnn.training.deadline import Deadline
+from bertcnn.training.devices import agreed
 from bertcnn.training.distillation import Student
 from bertcnn.training.examples import (
     KnownRows,
@@ -114,6 +115,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             recipe "full": it has some of the teacher's layers and its head, and the labels have to
             be the teacher's. `encoder` and `head` are then not used.
         layers: of a model that has a teacher.
+        callbacks: of Keras, that hear of the training of the model, and of the second one on all
+            rows where there is one: `on_epoch_end` is given loss, val_macro_f1 and val_accuracy.
         progress: progress callback; none by default.
 
     Attributes:
@@ -142,6 +145,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         head: HeadSettings | None = None,
         teacher: str | Path | None = None,
         layers: int = 3,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
         progress: Progress | None = None,
     ) -> None:
         self.encoder = encoder
@@ -154,6 +158,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.head = head
         self.teacher = teacher
         self.layers = layers
+        self.callbacks = callbacks
         self.progress = progress
 
     def fit(
@@ -225,7 +230,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         student = self._student(classes, progress, multi_label=learning.multi_label)
         start = (
-            load_start(self.encoder, given.max_tokens, seed=seed, progress=progress)
+            load_start(
+                self.encoder,
+                given.max_tokens,
+                seed=seed,
+                progress=progress,
+                precision=given.precision,
+            )
             if student is None
             else student.start
         )
@@ -269,12 +280,13 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             refit=refit,
             deadline=deadline,
             head_weights=None if student is None else student.head_weights,
+            callbacks=tuple(self.callbacks),
         )
         targets, rows = PrecisionTargets.of(self.auto_precision), len(train_part.texts.texts)
         shown = rows + len(held_out.texts) >= fewest_rows(targets.overall)
         if shown and valid is None and self.teacher is None:
             tokens = int(train_part.rows.lengths.sum())
-            folds = fold_count(recipe, start.encoder, tokens, len(held_out.texts), settings)
+            folds = agreed(fold_count(recipe, start.encoder, tokens, len(held_out.texts), settings))
             run = replace(run, fold_of=train_part.texts.folds(folds))
         outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(
@@ -367,10 +379,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             multi_label=rows.multi_hot is not None,
             sentence_encoder=start.sentence_encoder,
         )
+        recipe, reason, chosen = agreed([choice.recipe, choice.reason, choice.changes])
         # epochs were asked for `full`, for which there is no time
-        if choice.recipe == "frozen" and "fewest_steps" not in changes:
+        if recipe == "frozen" and "fewest_steps" not in changes:
             changes = {name: value for name, value in changes.items() if name != "epochs"}
-        return choice.recipe, choice.reason, {**changes, **choice.changes}
+        return recipe, reason, {**changes, **chosen}
 
     def _student(
         self, classes: Sequence[Any], progress: Progress, *, multi_label: bool

@@ -433,6 +433,15 @@ def _shares(given: str) -> Iterator[tuple[str | None, float]]:
 
 
 Recipe = Literal["auto", "few-shot", "frozen", "full"]
+ComputePrecision = Annotated[
+    Literal["auto", "float32", "bfloat16"],
+    Field(
+        description=(
+            "of what layers compute in training; weights, optimizer, softmax, normalisation and"
+            " losses stay float32; auto: bfloat16 on a GPU, float32 on a CPU"
+        )
+    ),
+]
 ClassWeight = Literal["none", "balanced", "sqrt"]
 
 
@@ -517,6 +526,7 @@ class TrainingSettings(Settings):
         0.1, description="share of rows held out for validation if no file is given"
     )
     validation_rows: Count = Field(10_000, description="most rows held out for validation")
+    precision: ComputePrecision = "auto"
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         4, description="most padded lengths that XLA compiles for if rows are not packed"
     )
@@ -628,10 +638,7 @@ class PretrainingSettings(Settings):
         0.01, description="not applied to biases and normalisation"
     )
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32",
-        description="of matrix products; weights, softmax and losses stay float32",
-    )
+    precision: ComputePrecision = "auto"
 
 
 FROM_NOTHING = PretrainingSettings(learning_rate=5e-4)
@@ -658,6 +665,7 @@ class TranslationTrainingSettings(Settings):
         0.1, description="share of the target probability spread over the vocabulary"
     )
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
+    precision: ComputePrecision = "auto"
     vocabulary_size: Count = Field(
         2000, description="most WordPieces, shared by both languages; fewer if the pairs are few"
     )
@@ -717,6 +725,7 @@ class QuestionTrainingSettings(Settings):
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
         0.15, description="share of the contexts held out for validation"
     )
+    precision: ComputePrecision = "auto"
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         3, description="padded lengths; XLA compiles a program for each"
     )

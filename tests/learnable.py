@@ -12,19 +12,21 @@ from bertcnn.training.features import TokenizedRows
 CLASSES = 3
 
 
+def rows_of(count, seed, *, longest=24, noise=False):
+    """Rows whose commonest token tells the label."""
+    generator = np.random.default_rng(seed)
+    token_ids, labels = [], generator.integers(0, CLASSES, count)
+    labels[:CLASSES] = range(CLASSES)
+    for label in labels:
+        row = generator.integers(80, 120, generator.integers(6, longest - 1))
+        row[generator.permutation(len(row))[: len(row) // 3]] = 60 + label
+        token_ids.append(np.array([2, *row, 3], np.int32))
+    return TokenizedRows(token_ids, generator.permutation(labels) if noise else labels)
+
+
 @pytest.fixture(scope="session")
 def make_rows():
-    def make(count, seed, *, longest=24, noise=False):
-        generator = np.random.default_rng(seed)
-        token_ids, labels = [], generator.integers(0, CLASSES, count)
-        labels[:CLASSES] = range(CLASSES)
-        for label in labels:
-            row = generator.integers(80, 120, generator.integers(6, longest - 1))
-            row[generator.permutation(len(row))[: len(row) // 3]] = 60 + label
-            token_ids.append(np.array([2, *row, 3], np.int32))
-        return TokenizedRows(token_ids, generator.permutation(labels) if noise else labels)
-
-    return make
+    return rows_of
 
 
 def new_encoder(*, packed=False, layers=1):

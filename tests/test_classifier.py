@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -552,3 +553,25 @@ def test_what_follows_the_training_has_stages_of_its_own(encoder_folder, tmp_pat
     quick(encoder_folder, progress=notes).fit(*tickets()).save(tmp_path / "m", engine="keras")
     after = notes.stages[notes.stages.index("training") + 1 :]
     assert after == ["calibrating and measuring", "choosing thresholds", "writing the report"]
+
+
+class Epochs(keras.callbacks.Callback):
+    """Remembers what a training tells of its epochs; stops it after some."""
+
+    def __init__(self, most=99):
+        super().__init__()
+        self.logs, self.most = [], most
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.logs.append(dict(logs))
+        self.model.stop_training = epoch + 1 == self.most
+
+
+def test_callbacks_of_keras_hear_of_the_training_and_can_end_it(encoder_folder):
+    epochs = Epochs(most=3)
+    classifier = quick(encoder_folder, callbacks=[epochs]).fit(*tickets(8))
+    assert len(epochs.logs) == len(classifier.history_) == 3
+    for logs, epoch in zip(epochs.logs, classifier.history_, strict=True):
+        assert logs["loss"] == pytest.approx(epoch.loss)
+        assert logs["val_accuracy"] == pytest.approx(epoch.accuracy)
+        assert "val_macro_f1" in logs

@@ -83,13 +83,30 @@ def guard_streams() -> None:
         setattr(sys, name, Stream(descriptor, before, is_output=name == "stdout"))
 
 
-def tell(line: str) -> None:
+_spoken_for = False  # another process reports
+
+
+def mute() -> None:
+    """Print nothing more but errors, since another process of the same training reports."""
+    global _spoken_for
+    _spoken_for = True
+
+
+def is_muted() -> bool:
+    """Whether `mute` was called."""
+    return _spoken_for
+
+
+def tell(line: str, *, error: bool = False) -> None:
     """Print a line on standard error, which keeps it apart from the answers on standard output.
 
     Args:
         line: what to print. Line breaks at its start are kept; other control characters are
             replaced.
+        error: whether it is printed in any case.
     """
+    if _spoken_for and not error:
+        return
     line = line[: len(line) - len(line.lstrip("\n"))] + visible(line.lstrip("\n"))
     print(line, file=sys.stderr, flush=True)
 
@@ -115,4 +132,5 @@ def answer(*cells: str) -> None:
 def summary(figures: Any) -> None:  # noqa: ANN401 - a dataclass, or a mapping
     """Print figures for programs: one JSON object in a line on standard output."""
     found = figures if isinstance(figures, Mapping) else asdict(figures)
-    print(json.dumps(found, default=str), flush=True)
+    if not _spoken_for:
+        print(json.dumps(found, default=str), flush=True)

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, summary
+from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Force, Label, Model, Summary, Text, given
+from bertcnn.cli.options import Force, Label, Model, Precision, Summary, Text, given
 from bertcnn.cli.resumable import resumes
-from bertcnn.cli.startup import load_keras
 from bertcnn.cli.train import tell_next, tell_saved
 
 
@@ -59,6 +59,9 @@ def distill(
         float | None,
         typer.Option(help="Minutes after which training ends.", show_default="none"),
     ] = None,
+    precision: Precision = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     auto_precision: Annotated[
         str, typer.Option(help="Share of automatic answers that have to be right.")
     ] = "0.95",
@@ -83,14 +86,14 @@ def distill(
             check_input(path)
     folder = local_model(model)
     read_config(folder)
-    load_keras()
+    place = start_training(out, devices, distributed)
     from bertcnn.workflows.distill import distill_csv
 
-    with show_progress() as progress, resumes(out):
+    with show_progress() as progress, resumes(place):
         report = distill_csv(
             folder,
             data,
-            out,
+            place,
             layers=layers,
             texts=texts,
             text=text,
@@ -98,7 +101,7 @@ def distill(
             valid=valid,
             min_rows=min_rows,
             seed=seed,
-            training=given(epochs=epochs, time_budget=time_budget),
+            training=given(epochs=epochs, time_budget=time_budget, precision=precision),
             auto_precision=auto_precision,
             overwrite=force,
             command=command_line(*sys.argv[1:]),

@@ -137,7 +137,7 @@ def main() -> None:
         lacks_memory = isinstance(
             error.__context__, RuntimeError | MemoryError
         ) and is_out_of_memory(error.__context__)
-        tell(f"bertcnn: {out_of_memory() if lacks_memory else error}")
+        tell(f"bertcnn: {out_of_memory() if lacks_memory else error}", error=True)
         sys.exit(RUN_AGAIN if error.passes else WRONG_INPUT)
     except AlreadyReported:
         sys.exit(interrupted())

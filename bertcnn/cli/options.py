@@ -66,6 +66,14 @@ AllowRejects = Annotated[
         help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
     ),
 ]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        help="Of what layers compute in training: float32 or bfloat16; weights are float32.",
+        show_default="bfloat16 on a GPU, else float32",
+    ),
+]
 MultiLabel = Annotated[
     str,
     typer.Option(

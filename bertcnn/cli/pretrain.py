@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, show, summary, tell
+from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import Summary, given
-from bertcnn.cli.startup import load_keras
+from bertcnn.cli.options import Precision, Summary, given
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -73,9 +73,9 @@ def pretrain(
         float | None,
         typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5"),
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16.", show_default="float32")
-    ] = None,
+    precision: Precision = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     whole_words: Annotated[
         bool, typer.Option("--whole-words", help="Mask whole words instead of single pieces.")
     ] = False,
@@ -134,7 +134,7 @@ def pretrain(
         )
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
-    load_keras()
+    place = start_training(out, devices, distributed)
     from bertcnn.pretraining.initialization import NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted
     from bertcnn.pretraining.pretrain import RunOptions
@@ -159,7 +159,7 @@ def pretrain(
         with show_progress() as progress:
             report = run(
                 texts,
-                out,
+                place,
                 start=(
                     start
                     if start is not None

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import is_muted, tell
 from bertcnn.cli.interrupts import Interrupts
 from bertcnn.cli.screen import Screen
 from bertcnn.wording import duration, visible
@@ -160,7 +160,9 @@ class RichProgress:
 
 
 def show_progress() -> RichProgress | PlainProgress:
-    """A moving bar if standard error is a terminal, else plain lines."""
+    """A moving bar if standard error is a terminal, else plain lines; see `mute`."""
+    if is_muted():
+        return PlainProgress()
     return RichProgress() if sys.stderr.isatty() else PlainProgress()
 
 

@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import answer, command_line, show, summary, tell
+from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     AllowRejects,
     Force,
+    Precision,
     Raw,
     Restart,
     Source,
@@ -23,7 +25,7 @@ from bertcnn.cli.options import (
     given,
 )
 from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, tell_unread
-from bertcnn.cli.startup import load_keras, skip_converter
+from bertcnn.cli.startup import skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
@@ -65,6 +67,9 @@ def train(
         int | None,
         typer.Option(help="Tokens of a question and a part of its text.", show_default="256"),
     ] = None,
+    precision: Precision = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     force: Force = False,
     as_json: Summary = False,
@@ -80,7 +85,7 @@ def train(
 
     FOLDER.check_target(out, force)
     found = read_questions(questions)
-    load_keras()
+    place = start_training(out, devices, distributed)
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
     started = time.perf_counter()
@@ -88,13 +93,18 @@ def train(
         answerer = QuestionAnswerer(
             encoder,
             questions={} if max_tokens is None else _windows_of(max_tokens),
-            training=given(epochs=epochs, learning_rate=learning_rate, batch_size=batch_size),
+            training=given(
+                epochs=epochs,
+                learning_rate=learning_rate,
+                batch_size=batch_size,
+                precision=precision,
+            ),
             seed=seed,
             progress=progress,
         )
-        with savepoints_beside(out) as savepoints:
+        with savepoints_beside(place) as savepoints:
             answerer.fit(found, savepoints=savepoints)
-            identity = answerer.save(out, overwrite=force)
+            identity = answerer.save(place, overwrite=force)
     figures = answerer.metrics_
     if as_json:
         summary({"model": identity, **figures})

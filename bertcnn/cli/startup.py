@@ -10,7 +10,7 @@ from contextlib import suppress
 from bertcnn.layers.backend import choose_backend
 
 
-def load_keras(backend: str | None = None) -> None:
+def load_keras(backend: str | None = None, *, distributed: bool = False) -> None:
     """Import Keras and its backend, which takes some seconds, without their start-up messages.
 
     They print these before their own log levels take effect. Only the process's standard error is
@@ -19,6 +19,10 @@ def load_keras(backend: str | None = None) -> None:
     Args:
         backend: taken unless KERAS_BACKEND is set; by default JAX where it can compute on an NVIDIA
             GPU, else TensorFlow.
+        distributed: whether this is one of several processes that train together.
+
+    Raises:
+        SettingsError: the processes do not come together.
     """
     if backend is None:
         choose_backend()
@@ -37,6 +41,10 @@ def load_keras(backend: str | None = None) -> None:
         os.dup2(kept, 2)
         os.close(nowhere)
         os.close(kept)
+    if distributed:
+        from bertcnn.training.devices import join_processes
+
+        join_processes()
 
 
 def _load_tensorflow() -> None:

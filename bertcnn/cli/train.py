@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import command_line, summary, tell
-from bertcnn.cli.options import Force, Label, MultiLabel, Summary, Text, given
+from bertcnn.cli.devices import Devices, Distributed, start_training
+from bertcnn.cli.options import Force, Label, MultiLabel, Precision, Summary, Text, given
 from bertcnn.cli.resumable import resumes
-from bertcnn.cli.startup import load_keras
 from bertcnn.wording import duration
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ def train(
             show_default="2 to 5, where few rows are held out",
         ),
     ] = None,
+    precision: Precision = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     auto_precision: Annotated[
         str,
         typer.Option(
@@ -164,7 +167,7 @@ def train(
     for path in (data, valid, unlabelled):
         if path is not None:
             check_input(path)
-    load_keras()
+    place = start_training(out, devices, distributed)
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.workflows.train import train_csv
 
@@ -178,6 +181,7 @@ def train(
             time_budget=time_budget,
             refit=refit,
             folds=folds,
+            precision=precision,
         ),
     }
     with show_progress() as progress:
@@ -191,10 +195,10 @@ def train(
             head=tuned.head if tuned else None,
             progress=progress,
         )
-        with resumes(out):
+        with resumes(place):
             report = train_csv(
                 data,
-                out,
+                place,
                 classifier,
                 text=text,
                 label=label,

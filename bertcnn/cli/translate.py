@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from bertcnn.cli.console import answer, command_line, summary, tell
+from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Force, Summary, given
+from bertcnn.cli.options import Force, Precision, Summary, given
 from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
@@ -55,6 +56,9 @@ def train(
         int | None,
         typer.Option(help="Most WordPieces; about 100 for numbers and codes.", show_default="2000"),
     ] = None,
+    precision: Precision = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     force: Force = False,
     as_json: Summary = False,
@@ -69,20 +73,20 @@ def train(
 
     FOLDER.check_target(out, force)
     found = read_pairs(pairs)
-    load_keras()
+    place = start_training(out, devices, distributed)
     from bertcnn.tasks.translation.translator import Translator
 
     started = time.perf_counter()
     with show_progress() as progress:
         translator = Translator(
             model,  # type: ignore[arg-type]
-            training=given(epochs=epochs, vocabulary_size=pieces),
+            training=given(epochs=epochs, vocabulary_size=pieces, precision=precision),
             seed=seed,
             progress=progress,
         )
-        with savepoints_beside(out) as savepoints:
+        with savepoints_beside(place) as savepoints:
             translator.fit(found.sources, found.targets, savepoints=savepoints)
-            identity = translator.save(out, overwrite=force)
+            identity = translator.save(place, overwrite=force)
     figures = translator.metrics_
     if as_json:
         summary({"model": identity, **figures})

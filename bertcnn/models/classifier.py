@@ -115,9 +115,13 @@ class CnnHead(keras.Model):
         )
         self.seed, self.compute_policy = seed, dtype
 
-    def of_documents(self, documents: int) -> CnnHead:
-        """The same head, with the same weights, for rows that hold up to so many documents each."""
-        policy = self.compute_policy
+    def rebuilt(self, documents: int | None, dtype: Any = None) -> CnnHead:
+        """The same head, with the same weights, for other rows or in another precision.
+
+        Args:
+            documents: most of a row that holds several; None for one text a row.
+            dtype: policy; by default its own.
+        """
         other = CnnHead(
             self.width,
             self.classes,
@@ -125,7 +129,7 @@ class CnnHead(keras.Model):
             documents=documents,
             seed=self.seed,
             name=self.name,
-            dtype=policy,
+            dtype=dtype or self.compute_policy,
         )
         assign(other.weights, extract(self.weights), error=TrainingError)
         return other

@@ -28,6 +28,7 @@ class RecurrentTranslator(keras.Model):
         settings: its shape.
         pad_id: id of padding.
         seed: of the initial weights and of dropout.
+        dtype: policy; embeddings are looked up in float32 under each.
 
     Call arguments, a dict:
         source_ids: int32 [B, S].
@@ -45,7 +46,7 @@ class RecurrentTranslator(keras.Model):
         check_process()
         super().__init__(**kwargs)
         self.settings, self.pad_id, self.seed = settings, pad_id, seed
-        width = settings.width
+        width, policy = settings.width, self.dtype_policy
 
         def initializer(place: int) -> keras.initializers.Initializer:
             return keras.initializers.GlorotUniform(seed=seed + 10 * place)
@@ -55,6 +56,7 @@ class RecurrentTranslator(keras.Model):
             width,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
             name="tokens",
+            dtype="float32",
         )
         self.forward, self.backward = (
             keras.layers.LSTM(
@@ -65,24 +67,26 @@ class RecurrentTranslator(keras.Model):
                 recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 10 * place),
                 use_cudnn=False,
                 name=name,
+                dtype=policy,
             )
             for place, name in enumerate(("forward", "backward"), 1)
         )
-        self.attention = AdditiveAttention(width, seed=seed + 30, name="attention")
+        self.attention = AdditiveAttention(width, seed=seed + 30, name="attention", dtype=policy)
         self.first_state = keras.layers.Dense(
-            width, "tanh", kernel_initializer=initializer(4), name="first_state"
+            width, "tanh", kernel_initializer=initializer(4), name="first_state", dtype=policy
         )
         self.cell = keras.layers.LSTMCell(
             width,
             kernel_initializer=initializer(5),
             recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 50),
             name="cell",
+            dtype=policy,
         )
         self.output_layer = keras.layers.Dense(
-            width, "tanh", kernel_initializer=initializer(6), name="output"
+            width, "tanh", kernel_initializer=initializer(6), name="output", dtype=policy
         )
         self.source_drop, self.target_drop, self.output_drop = (
-            HashDropout(settings.dropout, seed=seed + place) for place in (1, 2, 3)
+            HashDropout(settings.dropout, seed=seed + place, dtype=policy) for place in (1, 2, 3)
         )
         self.tokens.build()
         for layer in (self.forward, self.backward):
@@ -144,8 +148,8 @@ class RecurrentTranslator(keras.Model):
 
     def _logits(self, hidden: Any) -> Any:
         """Of the next token, float32 [..., V]."""
-        logits = ops.matmul(hidden, ops.transpose(self.tokens.embeddings))
-        return ops.cast(logits, "float32")
+        tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
+        return ops.cast(ops.matmul(hidden, tokens), "float32")
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""

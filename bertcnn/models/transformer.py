@@ -29,6 +29,7 @@ class Transformer(keras.Model):
         settings: its shape.
         pad_id: id of padding.
         seed: of the initial weights and of dropout.
+        dtype: policy; embeddings are looked up in float32 under each.
 
     Call arguments, a dict:
         source_ids: int32 [B, S].
@@ -44,17 +45,18 @@ class Transformer(keras.Model):
         check_process()
         super().__init__(**kwargs)
         self.settings, self.pad_id, self.seed = settings, pad_id, seed
-        width = settings.width
+        width, policy = settings.width, self.dtype_policy
         self.tokens = keras.layers.Embedding(
             settings.vocabulary_size,
             width,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
             name="tokens",
+            dtype="float32",
         )
         longest = max(settings.source_tokens, settings.target_tokens + 1)
         self.sinusoids = SINUSOIDS[settings.positions](longest, width)  # [longest, D]
         self.source_drop, self.target_drop = (
-            HashDropout(settings.dropout, seed=seed + place) for place in (1, 2)
+            HashDropout(settings.dropout, seed=seed + place, dtype=policy) for place in (1, 2)
         )
         shape: dict[str, Any] = {
             "heads": settings.heads,
@@ -62,6 +64,7 @@ class Transformer(keras.Model):
             "activation": "relu",
             "epsilon": _EPSILON,
             "dropout": settings.dropout,
+            "dtype": policy,
         }
         self.encoder = [
             TransformerBlock(
@@ -127,12 +130,12 @@ class Transformer(keras.Model):
         places = ops.arange(ops.shape(token_ids)[1]) + first
         positions = ops.take(ops.convert_to_tensor(self.sinusoids), places, axis=0)
         embedded = self.tokens(token_ids) * self.settings.width**0.5
-        return embedded + ops.cast(positions, embedded.dtype)
+        return ops.cast(embedded + ops.cast(positions, embedded.dtype), self.compute_dtype)
 
     def _logits(self, hidden: Any) -> Any:
         """Of the next token, float32 [B, T, V]."""
-        logits = ops.matmul(hidden, ops.transpose(self.tokens.embeddings))
-        return ops.cast(logits, "float32")
+        tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
+        return ops.cast(ops.matmul(hidden, tokens), "float32")
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""

@@ -131,20 +131,9 @@ def inputs_of(batch: Arrays, model: BertPretraining) -> Arrays:
 
 
 def _parts(batches: list[dict[str, np.ndarray]], model: BertPretraining) -> list[Part]:
-    """Inputs and targets of each batch of a step.
-
-    The weights are divided by their sum over the step, so that losses are means over the step.
-    """
-    totals = {
-        name: np.float32(max(1.0, sum(float(batch[name].sum()) for batch in batches)))
-        for name in _WEIGHTS
-    }
+    """Inputs and targets of each batch of a step."""
     return [
-        (
-            inputs_of(batch, model),
-            {name: batch[name] for name in _LABELS}
-            | {name: batch[name] / total for name, total in totals.items()},
-        )
+        (inputs_of(batch, model), {name: batch[name] for name in (*_LABELS, *_WEIGHTS)})
         for batch in batches
     ]
 

@@ -43,8 +43,9 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
 from bertcnn.storage.files import companion
 from bertcnn.storage.folders import held_folder, real_folder
-from bertcnn.training.checkpoint import check_same_settings, forget_checkpoints, newest_checkpoint
-from bertcnn.training.savepoints import Savepoints
+from bertcnn.training.checkpoint import check_same_settings, forget_checkpoints
+from bertcnn.training.devices import compute_policy
+from bertcnn.training.savepoints import Savepoints, newest_of_first
 from bertcnn.training.start import note_device
 from bertcnn.training.trainer import Trainer
 
@@ -59,6 +60,7 @@ class RunOptions:
         seconds_between_checkpoints: time between two checkpoints.
         logs: folder for TensorBoard; none by default.
         cache: folder of the cache, for tokenised texts.
+        callbacks: of Keras; an epoch of theirs is a tenth of the run.
     """
 
     overwrite: bool = False
@@ -66,6 +68,7 @@ class RunOptions:
     seconds_between_checkpoints: float = 300.0
     logs: Path | None = None
     cache: Path | None = None
+    callbacks: Sequence[keras.callbacks.Callback] = ()
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
         if options.restart:
             forget_checkpoints(checkpoints)
-        earlier = newest_checkpoint(checkpoints, progress.note)
+        earlier = newest_of_first(checkpoints, progress.note)
         if earlier is not None:
             check_same_settings(earlier.settings, requested, checkpoints)
         learned = None if earlier is None else earlier.progress.get("vocabulary")
@@ -182,7 +185,15 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         )
         with Board(options.logs) as board:
             trainer, held_out = _prepare(
-                beginning, corpus, data_settings, settings, seed, progress, savepoints, board
+                beginning,
+                corpus,
+                data_settings,
+                settings,
+                seed,
+                progress,
+                savepoints,
+                board,
+                options.callbacks,
             )
             if earlier is None:
                 beginning.load(trainer.model, progress)
@@ -213,7 +224,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     )
 
 
-def _prepare(
+def _prepare(  # noqa: PLR0913 - what a run is made of
     beginning: Beginning,
     corpus: Corpus,
     data: PretrainingDataSettings,
@@ -222,6 +233,7 @@ def _prepare(
     progress: Progress,
     savepoints: Savepoints,
     board: Board,
+    callbacks: Sequence[keras.callbacks.Callback],
 ) -> tuple[Trainer, HeldOut]:
     """Build a run's batches, model and optimizer, at its first step.
 
@@ -243,7 +255,7 @@ def _prepare(
         progress.note(line)
     if not held_out.steps_per_epoch(0):
         progress.note("no document is held out, so there are no figures on unseen texts")
-    policy = "mixed_bfloat16" if settings.precision == "bfloat16" else "float32"
+    policy = compute_policy(settings.precision)
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")
     steps = count_steps(training, settings)
@@ -255,7 +267,7 @@ def _prepare(
         batches_of_steps(model, training, settings.accumulate),
         epoch_ends=evaluated_after(steps),
         progress=progress,
-        callbacks=[evaluation],
+        callbacks=[evaluation, *callbacks],
         savepoints=savepoints,
         shown=SHOWN,
         stage=("pretraining", "steps"),

@@ -18,6 +18,7 @@ from bertcnn.layers.convolution import DocumentMean
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
+from bertcnn.training.devices import compute_policy
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.optimizer import LayerwiseAdamW, WarmupLinearDecay, layer_share
 from bertcnn.training.trainer import Batch, Trainer
@@ -92,9 +93,15 @@ def tune_by_contrast(
     steps = [next(chosen) for _ in range(settings.contrast_steps)]
     plans = _plans(steps, lengths)
 
-    small, used = on_used_pieces(encoder, shortened, settings.attention_dropout, packed=True)
+    small, used = on_used_pieces(
+        encoder,
+        shortened,
+        settings.attention_dropout,
+        packed=True,
+        policy=compute_policy(settings.precision),
+    )
     token_ids = renumbered(shortened, used)
-    means = DocumentMean(plans[0].slots.shape[1], name="mean")(
+    means = DocumentMean(plans[0].slots.shape[1], name="mean", dtype="float32")(
         small.sequence_output, small.input["document_ids"]
     )  # [B, K, D]
     model = keras.Model(small.input, means, name="document_means")
@@ -109,7 +116,7 @@ def tune_by_contrast(
     )
 
     def objective(found: Any, given: Any) -> dict[str, Any]:  # noqa: ANN401
-        vectors = ops.cast(ops.reshape(found, (-1, found.shape[-1])), "float32")
+        vectors = ops.reshape(found, (-1, found.shape[-1]))
         return {"loss": contrastive_loss(vectors, ops.reshape(given["labels"], (-1,)))}
 
     def batches(position: int | None) -> Generator[Batch, None, None]:

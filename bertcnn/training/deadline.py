@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bertcnn.training.devices import agreed
+
 _GRACE = 0.1  # of the time allowed; less is not worth a worse model
 
 
@@ -25,9 +27,13 @@ class Deadline:
     _started: float = field(default_factory=time.monotonic, repr=False)
 
     def is_missed_after(self, seconds: float) -> bool:
-        """Whether so much more work would end more than a tenth too late."""
+        """Whether so much more work would end more than a tenth too late.
+
+        The first process decides for all of a training.
+        """
         passed = time.monotonic() - self._started
-        return passed + seconds > (1 + _GRACE) * 60 * self.minutes
+        missed = passed + seconds > (1 + _GRACE) * 60 * self.minutes
+        return bool(agreed(missed))
 
     def __str__(self) -> str:
         """As notes say it."""

@@ -1,14 +1,29 @@
-"""Which devices a training is divided among."""
+"""What a training computes on: its precision, and the devices it is divided among."""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 import keras
+import numpy as np
 
-from bertcnn.errors import SettingsError
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.layers.device import on_gpu
+from bertcnn.settings import ComputePrecision
 
 _limit: int | None = None
+
+
+def compute_policy(precision: ComputePrecision) -> str:
+    """The dtype policy of a model that is trained in it.
+
+    "auto" is bfloat16 on a GPU. On CPUs it is float32: XLA computes bfloat16 there by way of
+    float32 (docs/benchmarks).
+    """
+    half = on_gpu() if precision == "auto" else precision == "bfloat16"
+    return "mixed_bfloat16" if half else "float32"
 
 
 def limit_devices(count: int | None) -> None:
@@ -40,6 +55,99 @@ def training_mesh() -> Any:  # noqa: ANN401
     processes = range(jax.process_count())
     devices = [one for process in processes for one in jax.local_devices(process)[:_limit]]
     return jax.sharding.Mesh(devices, ("rows",)) if len(devices) > 1 else None
+
+
+def everywhere() -> Any:  # noqa: ANN401
+    """The sharding of what every device of the mesh has whole; None without a mesh."""
+    if (mesh := training_mesh()) is None:
+        return None
+    import jax
+
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+
+def replicated(values: np.ndarray, place: Any) -> Any:  # noqa: ANN401
+    """An array that every device has whole; all processes have to give the same."""
+    import jax
+
+    return jax.make_array_from_callback(values.shape, place, lambda part: values[part])
+
+
+def own_rows(rows: int) -> range | None:
+    """Those of a batch of so many rows that this process's devices get.
+
+    None where it gets all, or where they cannot be divided evenly.
+    """
+    mesh = training_mesh()
+    if mesh is None or is_alone() or rows % mesh.size:
+        return None
+    import jax
+
+    share = rows // jax.process_count()
+    return range(jax.process_index() * share, (jax.process_index() + 1) * share)
+
+
+def join_processes() -> None:
+    """Become one of the processes that train together, each with its own devices, on JAX.
+
+    Which they are comes from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or from
+    SLURM, Open MPI or Kubernetes. To be called before JAX computes anything.
+
+    Raises:
+        SettingsError: neither says which processes there are, or they do not come together.
+    """
+    import jax
+
+    try:
+        count, own = (_number(f"JAX_{name}") for name in ("NUM_PROCESSES", "PROCESS_ID"))
+        jax.distributed.initialize(num_processes=count, process_id=own)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise SettingsError(
+            f"a training on several machines that cannot begin ({one_line(error, 200)})",
+            expected=(
+                "SLURM, Open MPI or Kubernetes, or JAX_COORDINATOR_ADDRESS (host:port of the first"
+                " process), JAX_NUM_PROCESSES and JAX_PROCESS_ID (from 0)"
+            ),
+            fix="start every process with them",
+        ) from None
+
+
+def _number(name: str) -> int | None:
+    return int(os.environ[name]) if name in os.environ else None
+
+
+def is_alone() -> bool:
+    """Whether this is the only process of a training."""
+    return keras.backend.backend() != "jax" or _processes()[0] == 1
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes."""
+    return is_alone() or _processes()[1] == 0
+
+
+def _processes() -> tuple[int, int]:
+    """How many there are, and the number of this one."""
+    import jax
+
+    return jax.process_count(), jax.process_index()
+
+
+def of_first(content: bytes) -> bytes:
+    """What the first process gives, in every one of them; all have to call this."""
+    if is_alone():
+        return content
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
+    own = np.zeros(int(broadcast_one_to_all(np.int32(len(content)))), np.uint8)
+    if is_first():
+        own[:] = np.frombuffer(content, np.uint8)
+    return np.asarray(broadcast_one_to_all(own), np.uint8).tobytes()
+
+
+def agreed(value: Any) -> Any:  # noqa: ANN401
+    """A decision of the first process, as JSON, by which all of them go; all have to call this."""
+    return value if is_alone() else json.loads(of_first(json.dumps(value).encode()))
 
 
 def _count() -> int:

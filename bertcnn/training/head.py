@@ -16,6 +16,7 @@ from bertcnn.models.forward import Forward
 from bertcnn.models.weights import assign, extract
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, positive_weights
+from bertcnn.training.devices import compute_policy
 from bertcnn.training.features import Features, TokenizedRows
 from bertcnn.training.fit import fit
 from bertcnn.training.linear_probe import start_from_probe
@@ -26,14 +27,15 @@ from bertcnn.training.training_data import RunOptions, TrainingData
 def packed_head(
     head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings
 ) -> tuple[Packing | None, CnnHead]:
-    """How texts of these lengths share rows, and the head for such rows with the weights of `head`.
+    """How texts of these lengths share rows, or None, and the head as it is trained for them.
 
-    None and `head` if they do not.
+    It has the weights of `head`.
     """
+    policy = compute_policy(settings.precision)
     if not settings.packed:
-        return None, head
+        return None, head.rebuilt(None, policy)
     packing = Packing(lengths, settings.batch_size, int(others.max()))
-    return packing, head.of_documents(packing.documents)
+    return packing, head.rebuilt(packing.documents, policy)
 
 
 def fit_head(

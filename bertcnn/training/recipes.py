@@ -19,6 +19,7 @@ from bertcnn.settings import (
     TrainingSettings,
 )
 from bertcnn.training.batches import Examples
+from bertcnn.training.devices import compute_policy
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import train_few_shot
 from bertcnn.training.fit import fit
@@ -96,6 +97,7 @@ def fit_with_encoder(
         [*train.token_ids, *valid.token_ids],
         settings.attention_dropout,
         packed=settings.packed,
+        policy=compute_policy(settings.precision),
     )
     freeze(small, settings.frozen_layers(encoder.settings.layers))
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import safetensors.numpy
 
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.progress import Progress
@@ -22,6 +23,7 @@ from bertcnn.training.checkpoint import (
     save_checkpoint,
     training_state,
 )
+from bertcnn.training.devices import agreed, is_alone, is_first, of_first
 
 _SECONDS_BETWEEN = 60.0
 _BESIDE = "beside/"  # before the names of tensors that are no state of model or optimizer
@@ -48,8 +50,20 @@ def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
     return found.hexdigest()
 
 
+def newest_of_first(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint in the first process's folder, in every process of a training."""
+    found = newest_checkpoint(folder, note) if is_first() else None
+    if is_alone():
+        return found
+    if not agreed(found is not None):
+        return None
+    step, settings, progress = agreed(found and [found.step, found.settings, found.progress])
+    tensors = of_first(safetensors.numpy.save(dict(found.tensors)) if found else b"")
+    return Checkpoint(step, settings, progress, safetensors.numpy.load(tensors))
+
+
 class Savepoints:
-    """Where one training is saved, from time to time.
+    """Where one training is saved, from time to time, by the first of its processes.
 
     Args:
         folder: for the savepoints; the newest two are kept.
@@ -140,7 +154,7 @@ class Savepoints:
         found = self._found
         try:
             if found is None:
-                found = newest_checkpoint(self._folder, self._progress.note)
+                found = newest_of_first(self._folder, self._progress.note)
             if found is None:
                 return None
             check_same_settings(found.settings, self._settings, self._folder)
@@ -166,6 +180,8 @@ class Savepoints:
         }
 
     def _save(self, step: int, details: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        if not is_first():
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         record = {**self._more, **details}
         save_checkpoint(self._folder, Checkpoint(step, self._settings, record, tensors))

@@ -17,8 +17,9 @@ from bertcnn.layers.backend import has_nvidia_gpu
 from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
-from bertcnn.settings import TokenizerSettings
+from bertcnn.settings import ComputePrecision, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.training.devices import compute_policy
 
 SEEDS = 2**31  # a seed is less
 
@@ -35,12 +36,13 @@ def check_seed(seed: object) -> None:
         )
 
 
-def note_device(progress: Progress, precision: str = "float32") -> None:
+def note_device(progress: Progress, precision: ComputePrecision = "auto") -> None:
     """Note which GPU a training computes on, or that there is one which it does not use."""
     if on_gpu():
         backend = keras.backend.backend()
         name = "JAX" if backend == "jax" else "TensorFlow"
-        progress.note(f"training on {_gpu_name(backend)}, {name}, {precision}")
+        computed = compute_policy(precision).removeprefix("mixed_")
+        progress.note(f"training on {_gpu_name(backend)}, {name}, {computed}")
     elif has_nvidia_gpu():
         progress.note(
             "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
@@ -87,7 +89,12 @@ class Start:
 
 
 def load_start(
-    encoder: str | os.PathLike[str], max_tokens: int, *, seed: int, progress: Progress
+    encoder: str | os.PathLike[str],
+    max_tokens: int,
+    *,
+    seed: int,
+    progress: Progress,
+    precision: ComputePrecision = "auto",
 ) -> Start:
     """Fetch and load an encoder.
 
@@ -95,12 +102,13 @@ def load_start(
         encoder: name of a published one, or a folder.
         max_tokens: that a text may have, if the encoder reads as many.
         seed: of its dropout.
-        progress: reports the download.
+        progress: reports the download, and what the training computes on.
+        precision: of the training.
 
     Raises:
         EncoderError: it is unknown or cannot be had.
     """
-    note_device(progress)
+    note_device(progress, precision)
     fetched = fetch_encoder(encoder, progress=progress)
     loaded = load_encoder(fetched.folder, seed=seed)
     limits = read_tokenizer_settings(fetched.folder, loaded.settings.max_positions)

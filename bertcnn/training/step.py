@@ -17,10 +17,11 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from bertcnn.errors import SettingsError
 from bertcnn.layers.device import on_gpu
-from bertcnn.training.devices import training_mesh
+from bertcnn.training.devices import everywhere, replicated, training_mesh
 
 Arrays = Mapping[str, np.ndarray]
 Part = tuple[Arrays, Arrays]  # inputs and targets
@@ -30,7 +31,6 @@ Gradients = Callable[[Arrays, Arrays], tuple[Figures, list[Any]]]
 Step = Callable[[Sequence[Part]], Figures]
 
 GRADIENT_NORM = "gradient_norm"
-_LEAST_WEIGHT = 1e-6  # of a batch
 _PART_TOKENS = 1024  # on a CPU
 
 
@@ -45,7 +45,6 @@ def smoothed_cross_entropy(smoothing: float) -> Objective:
     """
 
     def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
-        ops = keras.ops
         targets = given["targets"] * (1.0 - smoothing) + smoothing / logits.shape[-1]
         logs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         return {"loss": -ops.sum(ops.sum(targets * logs, axis=-1) * given["weights"])}
@@ -67,7 +66,7 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     """
 
     def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
-        ops, targets = keras.ops, given["targets"]
+        targets = given["targets"]
         logits = ops.cast(logits, "float32")
         # minus the logarithms of the probability and of its complement
         having, not_having = ops.softplus(-logits), ops.softplus(logits)
@@ -78,15 +77,13 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
 
 
 def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
-    """A batch as the parts of a step, whose `weights` are divided by their sum: the loss is a mean.
+    """A batch as the parts of a step.
 
     On a CPU a batch of long rows is worked off in equal parts, as few as keep each within 1,024
     tokens: the same step, but what it computes stays near the processor's caches, which took 6%
     less processor time for rows of 243 tokens (docs/benchmarks). On a GPU it is one part.
     """
     rows, length = next(iter(inputs.values())).shape[:2]
-    total = max(float(targets["weights"].sum()), _LEAST_WEIGHT)
-    targets = {**targets, "weights": (targets["weights"] / total).astype(np.float32)}
     if on_gpu():
         return [(inputs, targets)]
     size = max(
@@ -110,11 +107,13 @@ def make_step(
 ) -> Step:
     """A function that trains `model`, in place, by one step on the sum of what all its parts give.
 
+    Targets whose names end with `weights` are divided by their sum over all parts, so that what is
+    weighted with them becomes a mean over the step.
+
     Args:
         model: inputs by name to one or more outputs.
         optimizer: builds its state for the model's trainable weights here.
-        objective: of the model's outputs and a part's targets; sums over the part's rows, with
-            weights that make them what is wanted when all parts are added up.
+        objective: of the model's outputs and a part's targets; sums over the part's rows.
 
     Returns:
         A function of the parts, mostly one, to the figures of the step and `gradient_norm`, before
@@ -127,11 +126,16 @@ def make_step(
     gradients = make_gradients(model, objective)
     on_jax = keras.backend.backend() == "jax"
     update = (_jax_update if on_jax else _tensorflow_update)(model, optimizer)
-    whole = _jax_step(model, optimizer, objective) if on_jax else None
+    whole, normalize = None, _normalized
+    if on_jax:
+        import jax
+
+        whole, normalize = _jax_step(model, optimizer, objective), jax.jit(_normalized)
 
     def step(parts: Sequence[Part]) -> Figures:
         if whole is not None and len(parts) == 1:
             return whole(*parts[0])
+        parts = normalize(parts)
         figures, summed = gradients(*parts[0])
         for part in parts[1:]:
             more, found = gradients(*part)
@@ -194,11 +198,15 @@ def make_figures(
     }
 
 
-def placed(parts: Sequence[Part]) -> Sequence[Part]:
+def placed(parts: Sequence[Part], *, own: bool = False) -> Sequence[Part]:
     """The parts of a step where it computes: on JAX their rows are divided among the devices.
 
     A batch that cannot be divided evenly gets filler rows behind it: copies of its last row, whose
     weights are 0.
+
+    Args:
+        parts: NumPy arrays.
+        own: whether they are this process's rows alone, see `own_rows`.
     """
     if keras.backend.backend() != "jax":
         return parts
@@ -209,6 +217,8 @@ def placed(parts: Sequence[Part]) -> Sequence[Part]:
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(mesh.axis_names[0]))
 
     def divided(name: str, values: np.ndarray) -> Any:  # noqa: ANN401
+        if own:
+            return jax.make_array_from_process_local_data(rows, values)
         missing = -len(values) % mesh.size
         fillers = np.repeat(values[-1:] * (0 if name.endswith("weights") else 1), missing, axis=0)
         whole = np.concatenate([values, fillers])
@@ -220,9 +230,20 @@ def placed(parts: Sequence[Part]) -> Sequence[Part]:
     return [(arrays(inputs), arrays(targets)) for inputs, targets in parts]
 
 
+def _normalized(parts: Sequence[Part]) -> list[Part]:
+    """The parts with their weights divided by the sums over all parts."""
+    names = [name for name in parts[0][1] if name.endswith("weights")]
+    totals = {name: sum(targets[name].sum() for _, targets in parts) for name in names}
+
+    def shares(targets: Arrays) -> Arrays:
+        # where all are 0 they stay 0
+        return {name: targets[name] / (totals[name] + (totals[name] == 0)) for name in names}
+
+    return [(inputs, {**targets, **shares(targets)}) for inputs, targets in parts]
+
+
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
     """The Euclidean norm of all gradients as one vector, float32 []."""
-    ops = keras.ops
     return ops.sqrt(sum(ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients))
 
 
@@ -286,7 +307,9 @@ def _jax_value(model: keras.Model, objective: Objective) -> Any:  # noqa: ANN401
 def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
     import jax
 
-    differentiate = jax.jit(jax.value_and_grad(_jax_value(model, objective), has_aux=True))
+    differentiate = jax.jit(
+        jax.value_and_grad(_jax_value(model, objective), has_aux=True), out_shardings=everywhere()
+    )
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         trainable, fixed = _values(model.trainable_variables, model.non_trainable_variables)
@@ -305,19 +328,18 @@ def _jax_step(
 
     kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
     differentiate = jax.value_and_grad(_jax_value(model, objective), has_aux=True)
-    everywhere = None
-    if (mesh := training_mesh()) is not None:
-        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        for variables, values in zip(kinds, _values(*kinds), strict=True):
-            _set(variables, jax.device_put(values, everywhere))
+    if (place := everywhere()) is not None:
+        for variable in (variable for variables in kinds for variable in variables):
+            variable.assign(replicated(ops.convert_to_numpy(variable), place))
 
     def program(trainable: Any, fixed: Any, state: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        ((inputs, targets),) = _normalized([(inputs, targets)])
         (_, (figures, after)), found = differentiate(trainable, fixed, inputs, targets)
         figures = {**figures, GRADIENT_NORM: _norm(found)}
         trainable, state = optimizer.stateless_apply(state, found, trainable)
         return figures, (trainable, after, state)
 
-    compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=everywhere)
+    compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=place)
 
     def step(inputs: Arrays, targets: Arrays) -> Figures:
         figures, after = compiled(*_values(*kinds), dict(inputs), dict(targets))
@@ -333,8 +355,9 @@ def _jax_update(
 ) -> Callable[[list[Any]], Any]:
     import jax
 
-    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
-    measure = jax.jit(_norm)
+    place = everywhere()
+    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2), out_shardings=place)
+    measure = jax.jit(_norm, out_shardings=place)
 
     def update(gradients: list[Any]) -> Any:  # noqa: ANN401
         norm = measure(gradients)

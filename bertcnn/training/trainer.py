@@ -27,7 +27,7 @@ from bertcnn.errors import TrainingError
 from bertcnn.layers.device import on_gpu
 from bertcnn.progress import Progress
 from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import Figures, Objective, Part, make_step, placed
+from bertcnn.training.step import Figures, Objective, Part, Step, make_step, placed
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class Batch(NamedTuple):
         parts: inputs and targets, mostly of one part; more where gradients are accumulated.
         position: of the batch behind it, as JSON.
         tokens: in it, without padding.
+        own: whether the parts are this process's rows alone.
         meaningless: figures that say nothing about this batch.
     """
 
@@ -52,6 +53,7 @@ class Batch(NamedTuple):
     position: Any
     tokens: int = 0
     meaningless: Sequence[str] = ()
+    own: bool = False
 
 
 Batches = Callable[[Any], Generator[Batch, None, None]]  # those from a position on; None: from all
@@ -181,7 +183,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.state = State()
-        self.step = make_step(self.model, self.optimizer, self.objective)
+        self.optimizer.build(self.model.trainable_variables)
         self.reads_after = _BETWEEN_READS if on_gpu() else 1
         self._own = [one for one in self.callbacks if isinstance(one, TrainerCallback)]
         self._listening: list[keras.callbacks.Callback] = list(self._own)
@@ -206,6 +208,7 @@ class Trainer:
             OutputError: a savepoint cannot be written.
         """
         self._restore()
+        step = make_step(self.model, self.optimizer, self.objective)
         state, steps = self.state, self.epoch_ends[-1]
         self.model.stop_training = False
         self._tell("on_train_begin")
@@ -215,7 +218,7 @@ class Trainer:
             while state.step < steps and not self.model.stop_training:
                 self._tell("on_epoch_begin", len(state.history))
                 if not self.model.stop_training:
-                    self._run_epoch(upcoming)
+                    self._run_epoch(step, upcoming)
         self._tell("on_train_end")
         return tuple(state.history)
 
@@ -267,9 +270,9 @@ class Trainer:
         """The batches of the remaining steps, on the device."""
         with closing(self.batches(self.state.position)) as batches:
             for batch in islice(batches, self.epoch_ends[-1] - self.state.step):
-                yield batch._replace(parts=placed(batch.parts))
+                yield batch._replace(parts=placed(batch.parts, own=batch.own))
 
-    def _run_epoch(self, upcoming: Generator[Batch, None, None]) -> None:
+    def _run_epoch(self, step: Step, upcoming: Generator[Batch, None, None]) -> None:
         """The rest of the epoch under way."""
         state, epochs = self.state, len(self.state.history)
         begin, end = self.epoch_ends[epochs - 1] if epochs else 0, self.epoch_ends[epochs]
@@ -277,7 +280,7 @@ class Trainer:
         while state.step < end and not self.model.stop_training:
             batch = next(upcoming)
             self._tell("on_train_batch_begin", state.step - begin)
-            figures = self.step(batch.parts)
+            figures = step(batch.parts)
             state.step, state.position = state.step + 1, batch.position
             state.tokens += batch.tokens
             self._unread.append((state.step, figures, batch.meaningless))

@@ -20,6 +20,7 @@ def on_used_pieces(
     *,
     dropout: float | None = None,
     packed: bool = False,
+    policy: str = "float32",
 ) -> tuple[Bert, np.ndarray]:
     """The same encoder as it is trained: with token embeddings only for the pieces that occur.
 
@@ -33,6 +34,7 @@ def on_used_pieces(
         attention_dropout: share of attention probabilities dropped in training.
         dropout: share of hidden values dropped; the encoder's own by default.
         packed: whether a row holds several texts.
+        policy: of dtypes, of what the layers compute in.
 
     Returns:
         The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].
@@ -44,7 +46,7 @@ def on_used_pieces(
         "attention_dropout": attention_dropout,
         "dropout": own.dropout if dropout is None else dropout,
     }
-    shape, policy = own.model_copy(update=changes), encoder.compute_policy
+    shape = own.model_copy(update=changes)
     small = Bert(shape, packed=packed, seed=encoder.seed, name="bert", dtype=policy)
     values = extract(encoder.weights)
     assign(small.weights, {**values, _TOKENS: values[_TOKENS][used]}, error=TrainingError)

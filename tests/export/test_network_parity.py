@@ -179,7 +179,7 @@ def keras_packed(bundle, token_ids, *_):
     for weight in encoder.weights:
         if weight.path in weights:
             weight.assign(weights[weight.path])
-    model = BertCnn(encoder, single.head.of_documents(most))
+    model = BertCnn(encoder, single.head.rebuilt(most))
     logits = np.full((len(token_ids), len(LABELS)), np.nan)
     for plan in plans:
         slots = np.pad(plan.slots, ((0, 1), (0, most - plan.slots.shape[1])), constant_values=-1)

@@ -46,10 +46,10 @@ def test_config_keeps_how_many_documents_a_row_has():
 
 
 def test_a_head_for_packed_rows_computes_as_the_other_does():
-    packed = CnnHead(WIDTH, CLASSES, HEAD, dtype="mixed_bfloat16").of_documents(3)
+    packed = CnnHead(WIDTH, CLASSES, HEAD, dtype="mixed_bfloat16").rebuilt(3)
     assert packed.get_layer("convolution_2").compute_dtype == "bfloat16"
     assert (
-        CnnHead(WIDTH, CLASSES, HEAD).of_documents(3).get_layer("convolution_2").compute_dtype
+        CnnHead(WIDTH, CLASSES, HEAD).rebuilt(3).get_layer("convolution_2").compute_dtype
         == "float32"
     )
 

@@ -124,6 +124,11 @@ def test_it_answers_questions_and_knows_when_there_is_no_answer(
     assert fitted.metrics_["learned_questions"] + fitted.metrics_["questions"] == len(LEARNED)
 
 
+def test_it_learns_in_bfloat16_as_well(shallow_encoder_folder):
+    found = answerer(shallow_encoder_folder, precision="bfloat16").fit(LEARNED)
+    assert found.evaluate(OTHERS).f1 > 0.9
+
+
 def test_an_answer_is_a_part_of_its_text(fitted):
     answers = fitted.answer("what?", TEXTS)
     assert {bool(answer.text) for answer in answers} == {True, False}

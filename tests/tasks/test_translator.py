@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -37,6 +38,21 @@ def test_pairs_come_back(fitted):
     assert all(len(one.alternatives) == 2 for one in found)
     assert all(one.alternatives[0][1] <= one.score for one in found)
     assert fitted.metrics_["validation_token_accuracy"] > 0.6
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "recurrent"])
+def test_it_learns_in_bfloat16_as_well_and_ends_in_float32(architecture):
+    heard = []
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda _, logs: heard.append(logs))
+    found = Translator(
+        architecture, model=SHORT, training={**QUICK, "precision": "bfloat16"}, callbacks=[callback]
+    ).fit(*small_pairs())
+    assert len(heard) == found.metrics_["epochs"]
+    sources, targets = small_pairs()
+    right = [
+        one.text == target for one, target in zip(found.translate(sources), targets, strict=True)
+    ]
+    assert np.mean(right) > 0.8
 
 
 def test_an_alignment_has_a_row_for_each_piece_and_each_sums_to_1(fitted):

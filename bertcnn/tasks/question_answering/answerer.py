@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from bertcnn.tasks.question_answering.saving import (
 from bertcnn.tasks.question_answering.spans import SpanScores, best_spans
 from bertcnn.tasks.question_answering.threshold import answer_of
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
+
+if TYPE_CHECKING:
+    from keras.callbacks import Callback
 
 FEWEST_QUESTIONS = 20
 
@@ -59,6 +62,7 @@ class QuestionAnswerer:
         questions: changes to the defaults of `QuestionSettings`, by name.
         training: changes to the defaults of `QuestionTrainingSettings`, by name.
         seed: of every random choice.
+        callbacks: of Keras, that hear of the training.
         progress: progress callback; none by default.
 
     Attributes:
@@ -76,12 +80,13 @@ class QuestionAnswerer:
         questions: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
+        callbacks: Sequence[Callback] = (),
         progress: Progress | None = None,
     ) -> None:
         self._encoder_name, self._seed = str(encoder), seed
         self._questions = QuestionSettings(**(questions or {}))
         self._training = QuestionTrainingSettings(**(training or {}))
-        self._progress = progress or Silent()
+        self._callbacks, self._progress = tuple(callbacks), progress or Silent()
         self._saved: SavedAnswerer | None = None
         self._engine: SpansEngine | None = None
         self._reader_kept: QuestionReader | None = None
@@ -128,6 +133,7 @@ class QuestionAnswerer:
             seed=self._seed,
             progress=self._progress,
             savepoints=savepoints,
+            callbacks=self._callbacks,
         )
         self._engine = self._reader_kept = None
         self.metrics_ = dict(self._saved.metrics)

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from keras.callbacks import Callback
 
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference.spans_engine import SpansModel
@@ -26,12 +27,13 @@ from bertcnn.tasks.question_answering.spans import SpanScores
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
+from bertcnn.training.devices import compute_policy
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import load_start
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 
-def fitted(
+def fitted(  # noqa: PLR0913 - what a training is made of
     encoder_name: str,
     learned: Sequence[Question],
     held_out: Sequence[Question],
@@ -41,6 +43,7 @@ def fitted(
     seed: int,
     progress: Progress,
     savepoints: Path | None,
+    callbacks: Sequence[Callback] = (),
 ) -> SavedAnswerer:
     """A question answerer; see `QuestionAnswerer.fit`.
 
@@ -53,8 +56,15 @@ def fitted(
         seed: of every random choice.
         progress: progress callback.
         savepoints: folder for savepoints.
+        callbacks: of Keras.
     """
-    start = load_start(encoder_name, questions.max_tokens, seed=seed, progress=progress)
+    start = load_start(
+        encoder_name,
+        questions.max_tokens,
+        seed=seed,
+        progress=progress,
+        precision=training.precision,
+    )
     positions = start.encoder.settings.max_positions
     if questions.max_tokens > positions:
         raise SettingsError(
@@ -80,6 +90,7 @@ def fitted(
         [pad, *(one.token_ids for one in (*windows, *validation))],
         training.dropout,
         dropout=training.dropout,
+        policy=compute_policy(training.precision),
     )
     model = BertQuestionAnswering(small, seed=seed)
     small_pad = int(renumbered([pad], used)[0][0])
@@ -114,7 +125,14 @@ def fitted(
         }
         points = Savepoints(savepoints, identity, progress)
     kept = train_answers(
-        model, train, training, evaluate, seed=seed, progress=progress, savepoints=points
+        model,
+        train,
+        training,
+        evaluate,
+        seed=seed,
+        progress=progress,
+        savepoints=points,
+        callbacks=callbacks,
     )
     expected = spans_by(reference, small_validation)
     threshold = best_threshold(expected, held_out)

@@ -33,6 +33,7 @@ from bertcnn.tasks.translation.saving import (
 from bertcnn.tasks.translation.subwords import Subwords
 from bertcnn.tasks.translation.training import EncodedPairs, train_translator
 from bertcnn.text.cleaning import is_blank
+from bertcnn.training.devices import compute_policy
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import check_seed, note_device
 
@@ -74,6 +75,7 @@ class Translator:
         model: changes to the defaults of `TranslatorSettings`, by name.
         training: changes to the defaults of `TranslationTrainingSettings`, by name.
         seed: of every random choice.
+        callbacks: of Keras, that hear of the training.
         progress: progress callback; none by default.
 
     Attributes:
@@ -91,6 +93,7 @@ class Translator:
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
         progress: Progress | None = None,
     ) -> None:
         if architecture not in _MODELS:
@@ -103,6 +106,7 @@ class Translator:
         TranslatorSettings(**{**self._shape, "vocabulary_size": 1})
         self._training = TranslationTrainingSettings(**(training or {}))
         self._seed, self._progress = seed, progress or Silent()
+        self._callbacks = tuple(callbacks)
         self._model: keras.Model | None = None
         self._searches: dict[SearchSettings, Any] = {}
         self.metrics_: dict[str, Any] = {}
@@ -139,12 +143,12 @@ class Translator:
             **{**self._shape, "vocabulary_size": len(subwords.vocabulary)}
         )
         train, valid = self._encoded(learned), self._encoded(held_out)
-        note_device(self._progress)
+        note_device(self._progress, training.precision)
         self._progress.note(
             f"{len(learned):,} pairs to learn from, {len(held_out):,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"
         )
-        self._model, self._searches = self._built(), {}
+        model = self._built(compute_policy(training.precision))
         points = None
         if savepoints is not None:
             identity = {
@@ -155,14 +159,17 @@ class Translator:
             }
             points = Savepoints(savepoints, identity, self._progress)
         history, kept = train_translator(
-            self._model,
+            model,
             train,
             valid,
             training,
             seed=self._seed,
             progress=self._progress,
             savepoints=points,
+            callbacks=self._callbacks,
         )
+        self._model, self._searches = self._built(), {}
+        assign(self._model.weights, extract(model.weights), error=TrainingError)
         self._pairs = len(learned)
         self.metrics_ = {
             "pairs": len(learned),
@@ -278,10 +285,10 @@ class Translator:
         assign(translator._model.weights, saved.tensors, error=TrainingError)
         return translator
 
-    def _built(self) -> keras.Model:
+    def _built(self, dtype: str = "float32") -> keras.Model:
         """A new model."""
-        model = _MODELS[self._settings.architecture]
-        return model(self._settings, pad_id=self._subwords.pad_id, seed=self._seed)
+        model, pad_id = _MODELS[self._settings.architecture], self._subwords.pad_id
+        return model(self._settings, pad_id=pad_id, seed=self._seed, dtype=dtype)
 
     def _encoded(self, pairs: Pairs) -> EncodedPairs:
         subwords, settings = self._subwords, self._settings
