@@ -21,6 +21,7 @@ Part = Literal["training", "held_out"]
 # number of documents shuffled, paired and packed together, each of at most 4,096 tokens
 _WINDOW = 8192
 _KEPT_WINDOWS, _KEPT_EPOCHS = 3, 2
+_MASKED_TOGETHER = 8  # rows; so the masks of a row do not depend on which others are made
 _ORDER, _PAIRS, _MASKS = 1, 2, 3  # purposes of the random generators
 
 
@@ -161,13 +162,20 @@ class PretrainingBatches:
         """Counts of an epoch."""
         return self._plan(epoch)[1]
 
-    @staticmethod
-    def real_tokens(batch: dict[str, np.ndarray]) -> int:
-        """Number of tokens in a batch, without padding."""
-        return int(batch["padding_mask"].sum())
+    def tokens(self, epoch: int, step: int) -> int:
+        """Number of tokens in a training batch, without padding."""
+        size = self.settings.batch_size
+        pairs, _ = self._rows(epoch, step * size, (step + 1) * size)
+        return int(pair_lengths(pairs).sum())
 
-    def batch(self, epoch: int, step: int) -> dict[str, np.ndarray]:
+    def batch(self, epoch: int, step: int, own: range | None = None) -> dict[str, np.ndarray]:
         """The batch of a step, counted from 0 in each epoch.
+
+        Args:
+            epoch: counted from 0.
+            step: counted from 0.
+            own: which of its rows; by default all. The tokens of others are not read, but for some
+                rows beside.
 
         Raises:
             SettingsError: `step` is outside the epoch.
@@ -179,15 +187,27 @@ class PretrainingBatches:
                 expected=f"one of its {steps} steps, counted from 0",
                 fix="use steps_per_epoch for the number of steps",
             )
-        first = step * self.settings.batch_size
-        last = min(first + self.settings.batch_size, self.report(epoch).rows)
+        size = self.settings.batch_size
+        own = range(size) if own is None else own
+        begin, end = own.start // _MASKED_TOGETHER * _MASKED_TOGETHER, own.stop
+        end = min(size, -(-end // _MASKED_TOGETHER) * _MASKED_TOGETHER)
+        first = step * size + begin
+        last = min(step * size + end, self.report(epoch).rows)
         pairs, rows = self._rows(epoch, first, last)
-        batch = _lay_out(pairs, rows, self.corpus, self.settings)
+        batch = _lay_out(pairs, rows, end - begin, self.corpus, self.settings)
         # one visible token keeps the attention of filler rows defined
         batch["padding_mask"][last - first :, 0] = 1
-        generator = self._generator(epoch, _MASKS, step)
-        masked = mask_tokens(batch["token_ids"], self._vocabulary, self.settings, generator)
-        return batch | masked._asdict()
+        masked = [
+            mask_tokens(
+                batch["token_ids"][block : block + _MASKED_TOGETHER],
+                self._vocabulary,
+                self.settings,
+                self._generator(epoch, _MASKS, first + block),
+            )._asdict()
+            for block in range(0, end - begin, _MASKED_TOGETHER)
+        ]
+        batch |= {name: np.concatenate([one[name] for one in masked]) for name in masked[0]}
+        return {name: values[own.start - begin :][: len(own)] for name, values in batch.items()}
 
     def _generator(self, epoch: int, purpose: int, place: int = 0) -> np.random.Generator:
         return np.random.default_rng([self._seed, epoch, purpose, place])
@@ -265,13 +285,17 @@ def _sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
 
 
 def _lay_out(
-    pairs: np.ndarray, rows: np.ndarray, corpus: Corpus, settings: PretrainingDataSettings
+    pairs: np.ndarray,
+    rows: np.ndarray,
+    size: int,
+    corpus: Corpus,
+    settings: PretrainingDataSettings,
 ) -> dict[str, np.ndarray]:
     """Pairs in padded rows `[CLS] A [SEP] B [SEP] [CLS] A [SEP] ...`, before masking.
 
-    `rows` int64 [n], ascending, are the rows of the pairs.
+    `rows` int64 [n], ascending, are the rows of the pairs, of `size` in all.
     """
-    shape = size, length = settings.batch_size, settings.sequence_length
+    shape = size, length = size, settings.sequence_length
     lengths = pair_lengths(pairs)
     place = ranges(np.zeros(size, int), np.bincount(rows, minlength=size))[1]  # within its row
     before = np.cumsum(lengths) - lengths

@@ -15,6 +15,7 @@ from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings
+from bertcnn.training.devices import own_rows
 from bertcnn.training.optimizer import BIASES_AND_NORMALISATION, LayerwiseAdamW, WarmupLinearDecay
 from bertcnn.training.step import Arrays, Part, make_figures
 from bertcnn.training.trainer import RATE, Batch, Batches, Saved, TrainerCallback, check_finite
@@ -99,6 +100,8 @@ def batches_of_steps(
 ) -> Batches:
     """The batches of each step, without end; a position is an epoch and a batch within it.
 
+    Of several processes each makes the rows of its own devices, and reads no others.
+
     Args:
         model: takes them.
         training: training batches.
@@ -109,17 +112,20 @@ def batches_of_steps(
         epoch, index = position or (0, 0)
         while True:
             batches: list[dict[str, np.ndarray]] = []
+            own, tokens = own_rows(training.settings.batch_size), 0
             while len(batches) < accumulate:
                 if index >= training.steps_per_epoch(epoch):
                     epoch, index = epoch + 1, 0
-                batches.append(training.batch(epoch, index))
+                batches.append(training.batch(epoch, index, own))
+                tokens += training.tokens(epoch, index)
                 index += 1
             pairs = any(batch["next_weights"].any() for batch in batches)
             yield Batch(
                 _parts(batches, model),
                 [epoch, index],
-                sum(training.real_tokens(batch) for batch in batches),
+                tokens,
                 () if pairs else _OF_PAIRS,
+                own=own is not None,
             )
 
     return steps

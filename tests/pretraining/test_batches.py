@@ -1,6 +1,7 @@
 """Batches of pretraining: nothing is lost, each is a function of seed, epoch and step."""
 
 from collections import Counter
+from copy import copy
 
 import numpy as np
 import pytest
@@ -182,13 +183,42 @@ def test_the_last_held_out_batch_is_filled_up_with_rows_that_do_not_count(corpus
     assert not last["next_weights"][filler:].any()
 
 
+class Reads:
+    """Tokens that remember which of them were read."""
+
+    def __init__(self, tokens):
+        self.tokens, self.read = tokens, set()
+
+    def __getitem__(self, places):
+        self.read.update(places.tolist())
+        return self.tokens[places]
+
+
+@BOTH
+def test_processes_make_their_own_rows_and_read_disjoint_tokens(corpus, pack):
+    source = PretrainingBatches(corpus, settings(pack=pack, batch_size=32))
+    whole, read = source.batch(0, 1), []
+    for own in (range(16), range(16, 32)):
+        source.corpus = copy(corpus)
+        source.corpus.tokens = Reads(corpus.tokens)
+        for name, values in source.batch(0, 1, own).items():
+            np.testing.assert_array_equal(values, whole[name][own.start : own.stop], name)
+        read.append(source.corpus.tokens.read)
+    assert read[0]
+    assert read[1]
+    assert not read[0] & read[1]
+    few = source.batch(0, 1, range(3, 5))
+    np.testing.assert_array_equal(few["token_ids"], whole["token_ids"][3:5])
+    assert source.tokens(0, 1) == whole["padding_mask"].sum()
+
+
 def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(tokenizer, tmp_path):
     path = write_documents(tmp_path / "tickets.txt", 400, fewest=1, most=6)
     corpus = open_corpus([path], tokenizer, cache=tmp_path)
     source = PretrainingBatches(corpus, PretrainingDataSettings(batch_size=8, held_out=0.0))
     mean = source.report().tokens / source.report().entries
     assert 15 <= mean <= 60
-    real = sum(source.real_tokens(batch) for batch in all_batches(source))
+    real = sum(batch["padding_mask"].sum() for batch in all_batches(source))
     assert real / (source.steps_per_epoch(0) * 8 * 128) >= 0.95
     assert source.report().efficiency >= 0.95
 
