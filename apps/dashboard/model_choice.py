@@ -15,6 +15,7 @@ from bertcnn.errors import BundleError
 from bertcnn.evaluation.automation_limits import saved_limits
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.no_information import saved_warning
+from bertcnn.inference.cores import usable_cores
 
 _ANOTHER = "Another folder ..."
 _MOST_NAMES = 12  # labels named in the description of a model
@@ -95,7 +96,7 @@ def remember_model() -> None:
 @st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - part of the key
     """The loaded model, shared by all sessions; a model that was saved again is loaded again."""
-    return load(folder)
+    return load(folder, streams=usable_cores())  # compiled: a GPU is for trainings
 
 
 def describe(predictor: Predictor) -> None:

@@ -43,7 +43,7 @@ def classify(
 
     folder = local_model(model)
     read_config(folder)
-    prepare_engine(engine)
+    prepare_engine(engine, compiled=True)
     from bertcnn.inference.predictor import load
 
     predictor = load(

@@ -26,7 +26,7 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         help="openvino or onnx: compiled. keras: reference.",
-        show_default="the fastest compiled one",
+        show_default="the fastest one",
     ),
 ]
 AutoPrecision = Annotated[

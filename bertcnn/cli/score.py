@@ -139,7 +139,7 @@ def score(
             )
     folder = local_model(model)
     read_config(folder)
-    prepare_engine(engine if ray is None else "auto")
+    prepare_engine(engine if ray is None else "openvino")
     from bertcnn.scoring.folders import Shard, score_folder
     from bertcnn.scoring.score import score_csv
 

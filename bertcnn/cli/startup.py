@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from bertcnn.layers.backend import choose_backend
+from bertcnn.layers.backend import choose_backend, jax_has_gpu
 
 
 def load_keras(backend: str | None = None, *, distributed: bool = False) -> None:
@@ -71,12 +71,17 @@ def skip_converter() -> None:
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
 
 
-def prepare_engine(engine: str) -> None:
-    """Refuse an unknown engine, and import Keras if the engine needs it."""
+def prepare_engine(engine: str, *, compiled: bool = False) -> None:
+    """Refuse an unknown engine, and import Keras if the engine needs it.
+
+    Args:
+        engine: as asked.
+        compiled: whether "auto" is a compiled engine in any case.
+    """
     from bertcnn.inference.engines import check_engine
 
     check_engine(engine)
-    if engine == "keras":
+    if engine == "keras" or (engine == "auto" and not compiled and jax_has_gpu()):
         load_keras()
     else:
         skip_converter()

@@ -207,6 +207,35 @@ def plan_scoring(
     return plans
 
 
+def plan_full(
+    lengths: np.ndarray, token_budget: int, padded_lengths: Sequence[int]
+) -> list[BatchPlan]:
+    """Rows in few full batches, for a device that takes as long for a batch with fillers.
+
+    The longest rows come first, and shorter ones fill their batches up, so that at most the last
+    batch has fillers.
+
+    Args:
+        lengths: int [rows], tokens of each row.
+        token_budget: B x T of a batch at most, or one row.
+        padded_lengths: ascending; T of each batch is one of these. The last one holds every row.
+
+    Example:
+        >>> plans = plan_full(np.array([3, 9, 2, 4]), token_budget=32, padded_lengths=(4, 16))
+        >>> [(plan.rows.tolist(), plan.length, plan.size) for plan in plans]
+        [([1, 3], 16, 2), ([0, 2], 4, 8)]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    plans: list[BatchPlan] = []
+    start = 0
+    while start < len(order):
+        length = padded_lengths[int(np.searchsorted(padded_lengths, lengths[order[start]]))]
+        rows = max(1, token_budget // length)
+        plans.append(BatchPlan(order[start : start + rows], length, rows))
+        start += rows
+    return plans
+
+
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
     """Rows of one text each, sorted by length, in batches of about 500 tokens (mostly 480).
 

@@ -357,7 +357,7 @@ def _write_model(
 def _reference(bundle: Bundle) -> np.ndarray:
     """What the bundle's own model answers to the test texts, float32 [rows, C].
 
-    `load(model, engine="keras").predict_proba`.
+    On a CPU, `load(model, engine="keras").predict_proba`.
     """
     from bertcnn.inference.keras_engine import KerasEngine
 
@@ -366,7 +366,8 @@ def _reference(bundle: Bundle) -> np.ndarray:
         .encode(PARITY_TEXTS)
         .token_ids
     )
-    output = KerasEngine.from_bundle(bundle, bundle.vocabulary.index(PAD)).run(token_ids)
+    pad_id = bundle.vocabulary.index(PAD)
+    output = KerasEngine.from_bundle(bundle, pad_id, precision="float32").run(token_ids)
     if not output.is_finite:
         given = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"
         raise BundleError(given, expected="weights as they are trained", fix="train it again")

@@ -1,84 +1,80 @@
-"""The reference engine: the Keras model itself, in float32.
-
-On batches sorted by length.
-"""
+"""The reference engine: the Keras model itself, in float32 on CPUs and in bfloat16 on a GPU."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import keras
 import numpy as np
+from keras import ops
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import pad
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, TrainingError
 from bertcnn.inference.engines import Engine, EngineOutput, Evidence
+from bertcnn.layers.device import on_gpu
 from bertcnn.models.classifier import BertCnn, build_classifier
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract
+
+Precision = Literal["float32", "bfloat16"]
 
 
 class KerasEngine:
     """Runs a `BertCnn`.
 
-    In a forked process, where Keras cannot compute, OpenVINO runs the same weights in float32.
+    In bfloat16, softmax, normalisations and logits stay in float32. In a forked process, where
+    Keras cannot compute, OpenVINO runs the same weights in float32.
 
     Args:
         model: the trained network.
         pad_id: the id of [PAD].
         tensors: its weights by name; by default they are taken from it.
+        precision: of matrix products; by default bfloat16 on a GPU, else the model's own.
     """
 
     def __init__(
-        self, model: BertCnn, pad_id: int, tensors: Mapping[str, np.ndarray] | None = None
+        self,
+        model: BertCnn,
+        pad_id: int,
+        tensors: Mapping[str, np.ndarray] | None = None,
+        *,
+        precision: Precision | None = None,
     ) -> None:
         self._process = os.getpid()
         self._compiled: Engine | None = None
         self._settings = model.encoder_settings, model.head.settings
         self._tensors = extract(model.weights) if tensors is None else tensors
-        self._forward = Forward(model, padded_up_to(model.encoder_settings.max_positions))
+        if precision is None and on_gpu():
+            precision = "bfloat16"
+        if precision == "bfloat16":
+            model = build_classifier(*self._settings, model.head.classes, dtype="mixed_bfloat16")
+            assign(model.weights, self._tensors, error=TrainingError)
+        self._name = "keras-bfloat16" if precision == "bfloat16" else "keras"
+        self._forward = Forward(
+            with_evidence(model), padded_up_to(model.encoder_settings.max_positions)
+        )
         self._pad_id = pad_id
-        convolutions = [
-            model.head.get_layer(f"convolution_{window}")
-            for window in model.head.settings.window_sizes
-        ]
-        head = keras.Model(
-            model.head.input,
-            {
-                layer.name: layer.output
-                for layer in (
-                    *convolutions,
-                    model.head.get_layer("mean"),
-                    model.head.get_layer("logits"),
-                )
-            },
-        )
-        hidden, mask = model.encoder_output, model.input["padding_mask"]
-        self._activations = keras.Model(
-            model.input, head({"sequence_output": hidden, "padding_mask": mask})
-        )
-        self._activations.compile(jit_compile=keras.backend.backend() != "tensorflow")
-        self._branches = [layer.name for layer in convolutions]
-        self._filters, self._width = (
-            len(convolutions) * model.head.settings.filters,
-            model.head.width,
-        )
+        self._filters = len(model.head.settings.window_sizes) * model.head.settings.filters
+        self._width, self._classes = model.head.width, model.head.classes
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, pad_id: int) -> KerasEngine:
+    def from_bundle(
+        cls, bundle: Bundle, pad_id: int, *, precision: Precision | None = None
+    ) -> KerasEngine:
         """The network of a saved model.
 
         Raises:
             BundleError: the tensors are not those of the network that the configuration describes.
         """
-        return cls(classifier_of(bundle), pad_id, bundle.tensors)
+        return cls(classifier_of(bundle), pad_id, bundle.tensors, precision=precision)
 
     @property
     def name(self) -> str:
         """What computes."""
-        return "keras" if os.getpid() == self._process else "openvino-float32"
+        return self._name if os.getpid() == self._process else "openvino-float32"
 
     def _in_child(self) -> Engine:
         """The engine of a forked process."""
@@ -99,22 +95,42 @@ class KerasEngine:
             return self._in_child().run(token_ids, evidence=evidence)
         rows = len(token_ids)
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
-        output = EngineOutput(np.empty((rows, self._forward.width), np.float32), found)
+        output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
         for plan in self._forward.plan(lengths) if rows else ():
             inputs, kept = pad(token_ids, plan, self._pad_id).inputs(), len(plan.rows)
-            if found is None:
-                output.logits[plan.rows] = self._forward(inputs)[:kept]
-                continue
-            batch = self._activations.predict_on_batch(inputs)
+            batch = self._forward(inputs)
             output.logits[plan.rows] = batch["logits"][:kept]
-            activations = np.concatenate([batch[name] for name in self._branches], axis=-1)[
-                :kept
-            ]  # [b, T, W * N]
-            found.activations[plan.rows] = activations.max(axis=1)
-            found.windows[plan.rows] = activations.argmax(axis=1)
-            found.means[plan.rows] = batch["mean"][:kept]
+            if found is None:
+                continue
+            found.windows[plan.rows] = batch["windows"][:kept]
+            features = batch["features"][:kept]  # [b, W * N + D]
+            found.activations[plan.rows] = features[:, : self._filters]
+            found.means[plan.rows] = features[:, self._filters :]
         return output
+
+
+def with_evidence(model: BertCnn) -> keras.Model:
+    """The network with its last layer's inputs and the windows that won.
+
+    These are found where the network computes: activations of all tokens would take longer to fetch
+    from a GPU than to compute.
+    """
+    head = model.head
+    convolutions = [
+        head.get_layer(f"convolution_{window}").output for window in head.settings.window_sizes
+    ]
+    windows = ops.concatenate([ops.argmax(values, axis=1) for values in convolutions], axis=-1)
+    found = keras.Model(
+        head.input,
+        {
+            "logits": head.output,
+            "features": ops.cast(head.get_layer("features").output, "float32"),
+            "windows": windows,  # int32 [B, W * N]
+        },
+    )
+    inputs = {"sequence_output": model.encoder_output, "padding_mask": model.input["padding_mask"]}
+    return keras.Model(model.input, found(inputs))
 
 
 def classifier_of(bundle: Bundle) -> BertCnn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_en
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.inference.reasons import reason_in_words
+from bertcnn.layers.backend import choose_backend, has_nvidia_gpu, jax_has_gpu
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.cells import is_missing
 from bertcnn.text.cleaning import is_blank
@@ -333,11 +335,12 @@ def load(
         engine: "openvino" is the compiled engine that was saved with the model; where there is
             none, or a damaged one, or one in int8 on a CPU that is no faster at that, it is the
             model's own weights compiled in float32. "onnx" computes the saved engine in int8 by
-            ONNX Runtime. "keras" is the reference that they are compared with. "auto" is "onnx"
+            ONNX Runtime. "keras" is the reference that they are compared with; on a GPU it computes
+            in bfloat16. "auto" is "keras" where that has a GPU and no streams are given; "onnx"
             where int8 is not fast in OpenVINO, ONNX Runtime is installed, and a trial on this
             machine found it faster; else "openvino".
-        streams: batches computed at the same time: by default one a core, best for
-            many texts; 1 is best for single ones.
+        streams: of a compiled engine, batches computed at the same time: by default one a core,
+            best for many texts; 1 is best for single ones.
         auto_precision: how often automatic answers have to be right, such as 0.95 or
             "0.95,billing=0.99"; by default as asked at training.
 
@@ -351,7 +354,7 @@ def load(
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     folder = local_folder(folder)
-    if engine == "keras":
+    if engine == "keras" or (engine == "auto" and streams is None and _keras_has_gpu()):
         with explain_missing_packages():
             from bertcnn.inference.keras_engine import KerasEngine
 
@@ -386,6 +389,16 @@ def load(
         OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams, keep=True),
         decisions=decisions,
     )
+
+
+def _keras_has_gpu() -> bool:
+    """Whether Keras computes on a GPU; it is imported only if JAX should see one."""
+    if not has_nvidia_gpu() or not ("keras" in sys.modules or jax_has_gpu()):
+        return False
+    choose_backend()
+    from bertcnn.layers.device import on_gpu
+
+    return on_gpu()
 
 
 def _without_int8(bundle: Bundle) -> BundleError:

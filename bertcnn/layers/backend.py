@@ -22,14 +22,27 @@ def has_nvidia_gpu() -> bool:
     return not hidden and any(device.exists() for device in _DEVICES)
 
 
+def jax_has_gpu() -> bool:
+    """Whether Keras, once it is imported, computes on an NVIDIA GPU by JAX: after the extra `gpu`.
+
+    Unless KERAS_BACKEND names another backend.
+    """
+    return (
+        os.environ.get("KERAS_BACKEND", "jax") == "jax"
+        and has_nvidia_gpu()
+        and find_spec("keras") is not None
+        and any(find_spec(plugin) is not None for plugin in _PLUGINS)
+    )
+
+
 def choose_backend() -> None:
-    """Choose JAX for Keras where it can compute on an NVIDIA GPU, as after the extra `gpu`.
+    """Choose JAX for Keras where it can compute on an NVIDIA GPU.
 
     KERAS_BACKEND, if it is set, decides; so does a Keras that is imported already. What JAX
     compiles for a GPU is kept in the cache, so that a second training starts at once.
     """
-    if "KERAS_BACKEND" in os.environ or "keras" in sys.modules or not has_nvidia_gpu():
+    if "KERAS_BACKEND" in os.environ or "keras" in sys.modules:
         return
-    if any(find_spec(plugin) is not None for plugin in _PLUGINS):
+    if jax_has_gpu():
         os.environ["KERAS_BACKEND"] = "jax"
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))

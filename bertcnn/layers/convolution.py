@@ -101,7 +101,7 @@ class WindowConvolution(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedMean(keras.layers.Layer):
-    """The mean over a row's real tokens.
+    """The mean over a row's real tokens, added up in float32.
 
     Call arguments:
         hidden: float [B, T, D].
@@ -113,8 +113,9 @@ class MaskedMean(keras.layers.Layer):
 
     def call(self, hidden: Any, padding_mask: Any) -> Any:
         """Average; see the class."""
-        real = ops.cast(padding_mask, self.compute_dtype)[:, :, None]  # [B, T, 1]
-        return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
+        real = ops.cast(padding_mask, "float32")[:, :, None]  # [B, T, 1]
+        total = ops.sum(ops.cast(hidden, "float32") * real, axis=1)
+        return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), self.compute_dtype)
 
     def compute_output_shape(
         self, hidden_shape: tuple[int | None, ...], *_: Any

@@ -208,11 +208,16 @@ class BertCnn(keras.Model):
 
 
 def build_classifier(
-    encoder: EncoderSettings, head: HeadSettings, classes: int, *, seed: int = 0
+    encoder: EncoderSettings,
+    head: HeadSettings,
+    classes: int,
+    *,
+    seed: int = 0,
+    dtype: str | None = None,
 ) -> BertCnn:
-    """A classifier of this shape, newly initialised."""
+    """A classifier of this shape, newly initialised; `dtype` is its policy."""
     return BertCnn(
-        Bert(encoder, seed=seed),
-        CnnHead(encoder.width, classes, head, seed=seed, name="head"),
+        Bert(encoder, seed=seed, dtype=dtype),
+        CnnHead(encoder.width, classes, head, seed=seed, name="head", dtype=dtype),
         name="classifier",
     )

@@ -8,13 +8,17 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, plan_scoring
+from bertcnn.data.batches import BatchPlan, plan_full, plan_scoring
 from bertcnn.data.packing import PackedPlan
+from bertcnn.layers.device import on_gpu
 from bertcnn.layers.forks import check_process
 
 Inputs = Mapping[str, np.ndarray]
 Plans = Sequence[BatchPlan | PackedPlan]
 Collate = Callable[[Any], Inputs]  # makes the inputs of a plan of its kind
+
+_CPU_TOKENS = 2048  # of a batch
+_GPU_TOKENS = 32_768  # which keep it busy
 
 
 def padded_up_to(longest: int) -> tuple[int, ...]:
@@ -32,40 +36,40 @@ def padded_up_to(longest: int) -> tuple[int, ...]:
 class Forward:
     """Runs a model on rows of any length, with little padding.
 
-    The rows are sorted by length into batches.
+    The rows are sorted by length into batches, which are larger on a GPU.
 
     TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are
     padded to `padded_lengths`.
 
     Args:
-        model: inputs by name to one output; its weights stay shared, so a model in training can be
-            watched.
+        model: inputs by name to one output, or to several by name, which `rows` does not take; its
+            weights stay shared, so a model in training can be watched.
         padded_lengths: ascending; the lengths to use where each shape is compiled.
-        token_budget: tokens of a batch at most.
+        token_budget: tokens of a batch at most; by default as many as the device does well.
     """
 
     def __init__(
         self,
         model: keras.Model,
         padded_lengths: Sequence[int] = padded_up_to(512),
-        token_budget: int = 2048,
+        token_budget: int | None = None,
     ) -> None:
-        compiled = keras.backend.backend() != "tensorflow"
+        compiled, self._on_gpu = keras.backend.backend() != "tensorflow", on_gpu()
         self._model = keras.Model(model.input, model.output)
         self._model.compile(jit_compile=compiled)
         self._padded_lengths = tuple(padded_lengths) if compiled else None
-        self._token_budget = token_budget
-        self.width: int = model.output.shape[-1]
+        self._token_budget = token_budget or (_GPU_TOKENS if self._on_gpu else _CPU_TOKENS)
 
     def plan(self, lengths: np.ndarray) -> list[BatchPlan]:
         """The batches for rows of these lengths."""
         if self._padded_lengths is None:
             return plan_scoring(lengths, self._token_budget)
         longest = max(int(lengths.max()), self._padded_lengths[-1])
-        return plan_scoring(lengths, self._token_budget, (*self._padded_lengths, longest))
+        plan = plan_full if self._on_gpu else plan_scoring
+        return plan(lengths, self._token_budget, (*self._padded_lengths, longest))
 
     def __call__(self, inputs: Inputs) -> Any:
-        """The model's output for one batch, as NumPy."""
+        """The model's output for one batch, or its outputs by name, as NumPy."""
         check_process()
         return self._model.predict_on_batch(dict(inputs))
 
@@ -77,7 +81,7 @@ class Forward:
             lengths: int [rows], tokens of each.
             plans: batches that hold all rows; by default those of `plan`.
         """
-        outputs = np.empty((len(lengths), self.width), np.float32)
+        outputs = np.empty((len(lengths), self._model.output.shape[-1]), np.float32)
         for plan in self.plan(lengths) if plans is None else plans:
             slots = plan.slots
             outputs[slots[slots >= 0]] = self(collate(plan))[slots >= 0]

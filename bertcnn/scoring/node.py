@@ -134,7 +134,7 @@ class NodeReport:
     def here(cls, predictor: Predictor) -> Self:
         """That of this node, which has loaded the model."""
         engine = predictor.engine.name
-        in_full = not engine.endswith("bfloat16") or has_bfloat16()
+        in_full = engine != "openvino-bfloat16" or has_bfloat16()
         return cls(engine, in_full, tuple(f"{name} {version(name)}" for name in _DECIDE))
 
     def __str__(self) -> str:

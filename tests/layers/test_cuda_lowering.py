@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from bertcnn.inference.keras_engine import with_evidence
 from bertcnn.layers.attention import DocumentMask, attend, attend_fused
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead
@@ -96,6 +97,15 @@ def lowered(monkeypatch):
     return operations
 
 
+def products(operations):
+    """Which types of numbers are multiplied by how many matrix products."""
+    return Counter(
+        tuple(kind[:-1].rsplit("x", 1)[1] for kind in one.operands)
+        for one in operations
+        if one.name == "stablehlo.dot_general"
+    )
+
+
 def cudnn_calls(operations):
     return Counter(one.target for one in operations if (one.target or "").startswith("__cudnn"))
 
@@ -113,6 +123,19 @@ def test_what_cudnn_refuses_it_is_not_asked_for(lowered, heads, tokens, caplog):
     given = inputs("padding_mask", tokens=tokens)
     assert not cudnn_calls(lowered(classifier(heads=heads), given, training=True))
     assert not caplog.records
+
+
+def test_scoring_multiplies_in_bfloat16_but_for_the_logits_and_normalises_in_float32(lowered):
+    scoring = with_evidence(classifier())
+    assert all(len(output.shape) == 2 for output in scoring.outputs)  # no token's activations
+    operations = lowered(scoring, PADDED, training=False)
+    assert cudnn_calls(operations) == {FORWARD: LAYERS}
+    counts = products(operations)
+    assert counts.pop(("f32", "f32")) == 1
+    assert set(counts) == {("bf16", "bf16")}
+    roots = [one.operands for one in operations if one.name == "stablehlo.rsqrt"]
+    assert len(roots) == 2 * LAYERS + 1
+    assert all("f32" in kind for operands in roots for kind in operands)
 
 
 def test_attention_dropout_is_written_out_with_a_softmax_in_float32(lowered):

@@ -34,6 +34,25 @@ def test_rows_come_back_in_their_order_and_as_in_any_other_batch():
     )
 
 
+@pytest.mark.on_jax
+def test_on_a_gpu_batches_are_large_and_full(monkeypatch):
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cuda:0"])
+    lengths = np.random.default_rng(0).integers(2, LONGEST + 1, 10_000)
+    inputs = keras.Input((2,))
+    forward = Forward(keras.Model(inputs, keras.layers.Dense(3)(inputs)), (8, LONGEST))
+    plans = forward.plan(lengths)
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([plan.rows for plan in plans])), np.arange(10_000)
+    )
+    assert all(lengths[plan.rows].max() <= plan.length for plan in plans)
+    tokens = [plan.size * plan.length for plan in plans]
+    assert max(tokens) <= 2**15
+    assert min(tokens[:-1]) > 2**14
+    if keras.backend.backend() == "jax":  # which compiles each shape
+        assert {(plan.size, plan.length) for plan in plans} == {(2**15 // 20, 20), (2**12, 8)}
+        assert all(len(plan.rows) == plan.size for plan in plans[:-1])
+
+
 def test_no_rows_give_no_outputs():
     inputs = keras.Input((2,))
     forward = Forward(keras.Model(inputs, keras.layers.Dense(3)(inputs)), padded_lengths=(8,))
