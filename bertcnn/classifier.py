@@ -286,7 +286,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         shown = rows + len(held_out.texts) >= fewest_rows(targets.overall)
         if shown and valid is None and self.teacher is None:
             tokens = int(train_part.rows.lengths.sum())
-            folds = agreed(fold_count(recipe, start.encoder, tokens, len(held_out.texts), settings))
+            folds = agreed(
+                fold_count(recipe, start.encoder, tokens, rows, len(held_out.texts), settings)
+            )
             run = replace(run, fold_of=train_part.texts.folds(folds))
         outcome = _train(start, data, head, recipe, settings, run)
         trained = TrainedModel.of(

@@ -250,7 +250,7 @@ def cpu_with_vnni():
     """What is compiled in int8 is run in int8, on any CPU."""
     with pytest.MonkeyPatch.context() as patch:
         flags = "flags : sse2 avx2 avx512f avx512_vnni"
-        patch.setattr("bertcnn.inference.compiled._flags", lambda: flags)
+        patch.setattr("bertcnn.inference.compiled.cpu_flags", lambda: flags)
         yield
 
 

@@ -119,7 +119,7 @@ def train(
                 "Minutes: auto measures this machine and keeps within them, using fewer rows"
                 " where necessary."
             ),
-            show_default="15, estimated for a typical CPU",
+            show_default="15, estimated for the device",
         ),
     ] = None,
     refit: Annotated[

@@ -45,7 +45,7 @@ def has_bfloat16() -> bool:
 
 def has_fast_int8() -> bool:
     """Whether this machine's CPU is faster at products in int8 than in float32."""
-    return is_fast_at_int8(_flags())
+    return is_fast_at_int8(cpu_flags())
 
 
 def has_vnni() -> bool:
@@ -53,12 +53,12 @@ def has_vnni() -> bool:
 
     False where that cannot be found out.
     """
-    return any("vnni" in flag for flag in _flags().split())
+    return any("vnni" in flag for flag in cpu_flags().split())
 
 
 def cpu_description() -> tuple[object, ...]:
     """This machine's CPU: its name, and what OpenVINO and Linux say that it can do."""
-    return *_cpu(ov.Core()), _flags()
+    return *_cpu(ov.Core()), cpu_flags()
 
 
 def _cpu(core: ov.Core) -> list[Any]:
@@ -67,7 +67,7 @@ def _cpu(core: ov.Core) -> list[Any]:
     ]
 
 
-def _flags() -> str:
+def cpu_flags() -> str:
     """What Linux says of the CPU's instructions; nothing on other systems."""
     try:
         with _ABOUT_CPU.open(encoding="ascii", errors="replace") as lines:

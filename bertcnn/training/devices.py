@@ -150,6 +150,18 @@ def agreed(value: Any) -> Any:  # noqa: ANN401
     return value if is_alone() else json.loads(of_first(json.dumps(value).encode()))
 
 
+def gpu_name() -> str:
+    """The GPU as its maker calls it, for example "NVIDIA H100 80GB HBM3"."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return str(jax.devices()[0].device_kind)
+    import tensorflow as tf
+
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    return str(tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU"))
+
+
 def _count() -> int:
     if keras.backend.backend() != "jax":
         return 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,28 +12,13 @@ import numpy as np
 from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, Recipe, TrainingSettings
+from bertcnn.training.device_speed import device_speed, measured_cpu_speed
 from bertcnn.wording import count
 
-_CPU_FLOPS = 1e11  # of training on one of today's laptops and two-core servers, measured
-_GPU_FLOPS = 1e13
 _PATIENCE_MINUTES = 15.0
-_TRAINED, _COMPILED = (
-    0.5,
-    6e12,
-    # the share of a matrix product's speed that training on real tokens has, and what compiling
-    # costs in its FLOPs
-)
 # of the time of an epoch in which all layers learn, which `frozen` takes for everything, measured
 _FROZEN = 0.25
 _BACKWARD = 2 / 3  # of a step's work: what a layer that stays as it is does not cost
-_PRODUCT, _TIMES = (
-    (
-        1024,
-        384,
-        1536,
-    ),
-    20,
-)  # the bare product, and how often it is timed: about a tenth of a second
 _FEW, _FEW_PER_LABEL = (
     400,
     40,
@@ -79,9 +62,9 @@ def choose_recipe(
     (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon either, a part is
     learned from.
 
-    How long it would take is estimated with the usual speed of today's machines, so that the same
-    rows always get the same recipe; only where `settings` have a time budget this machine is
-    measured, as it is at this moment.
+    How long it would take is estimated by the kind of device that trains, so that the same rows
+    always get the same recipe on it; only where `settings` have a time budget a CPU is measured, as
+    it is at this moment.
 
     Args:
         encoder: what would be trained.
@@ -95,20 +78,15 @@ def choose_recipe(
         sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar
             embeddings. Others have more to learn, and `full` is sooner worth it.
     """
-    work, device = _work(encoder, tokens, settings), "a GPU" if on_gpu() else "this CPU"
-    if settings.time_budget is None or on_gpu():
-        compiling, seconds = 0.0, work / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
-    else:
-        speed = product_speed()
-        compiling, seconds = _COMPILED / speed, work / _TRAINED / speed
-        device += f" ({speed / 1e9:.0f} GFLOP/s just now)"
+    by_name = settings.time_budget is None or on_gpu()
+    speed = device_speed() if by_name else measured_cpu_speed()
     return CostEstimate(
         rows,
         classes,
-        seconds,
+        speed.seconds(_work(encoder, tokens, settings), _steps(rows, settings)),
         settings,
-        device,
-        compiling,
+        speed.name,
+        speed.compiling,
         fewest_epochs,
         multi_label,
         sentence_encoder,
@@ -282,18 +260,19 @@ class CostEstimate:
 
 
 def fold_count(
-    recipe: Recipe, encoder: Bert, tokens: int, held_out: int, settings: TrainingSettings
+    recipe: Recipe, encoder: Bert, tokens: int, rows: int, held_out: int, settings: TrainingSettings
 ) -> int:
     """In how many folds the training rows are answered by models that did not learn them.
 
     So many folds take as long as one training less than that, and two gain most (docs/benchmarks).
-    By default there are as many as take 5 minutes on the usual machine; two where few rows are held
-    out, which gains most; none where many are.
+    By default there are as many as take 5 minutes on a device of this kind; two where few rows are
+    held out, which gains most; none where many are.
 
     Args:
         recipe: how the model is trained.
         encoder: what it stands on.
         tokens: of all training rows together.
+        rows: training rows.
         held_out: validation rows.
         settings: of the recipe.
     """
@@ -301,7 +280,7 @@ def fold_count(
         return settings.folds
     if held_out >= _ENOUGH_HELD_OUT:
         return 0
-    seconds = _work(encoder, tokens, settings) / (_GPU_FLOPS if on_gpu() else _CPU_FLOPS)
+    seconds = device_speed().seconds(_work(encoder, tokens, settings), _steps(rows, settings))
     if recipe == "frozen":
         seconds *= _FROZEN / _work_share(settings) / settings.epochs
     elif recipe == "few-shot":
@@ -319,21 +298,14 @@ def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
     return 6.0 * weights * tokens * settings.epochs * _work_share(settings)
 
 
+def _steps(rows: int, settings: TrainingSettings) -> int:
+    """Of a training of the encoder."""
+    return settings.epochs * math.ceil(rows / settings.batch_size)
+
+
 def _work_share(settings: TrainingSettings) -> float:
     """The work of a step, as a share of one in which all layers learn."""
     return 1.0 - _BACKWARD * settings.frozen_share
-
-
-def product_speed() -> float:
-    """FLOP/s of a matrix product as BERT's are, on the CPU, now: the middle one of several."""
-    rows, inner, columns = _PRODUCT
-    left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
-    seconds = []
-    for _ in range(_TIMES):
-        started = time.perf_counter()
-        left @ right
-        seconds.append(time.perf_counter() - started)
-    return 2.0 * rows * inner * columns / statistics.median(seconds)
 
 
 def _rounded_down(count: float) -> int:

@@ -19,7 +19,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import ComputePrecision, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
-from bertcnn.training.devices import compute_policy
+from bertcnn.training.devices import compute_policy, gpu_name
 
 SEEDS = 2**31  # a seed is less
 
@@ -39,27 +39,14 @@ def check_seed(seed: object) -> None:
 def note_device(progress: Progress, precision: ComputePrecision = "auto") -> None:
     """Note which GPU a training computes on, or that there is one which it does not use."""
     if on_gpu():
-        backend = keras.backend.backend()
-        name = "JAX" if backend == "jax" else "TensorFlow"
+        name = "JAX" if keras.backend.backend() == "jax" else "TensorFlow"
         computed = compute_policy(precision).removeprefix("mixed_")
-        progress.note(f"training on {_gpu_name(backend)}, {name}, {computed}")
+        progress.note(f"training on {gpu_name()}, {name}, {computed}")
     elif has_nvidia_gpu():
         progress.note(
             "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
             " 'jax[cuda13]'"
         )
-
-
-def _gpu_name(backend: str) -> str:
-    """As its maker calls it, for example "NVIDIA H100 80GB HBM3"."""
-    if backend == "jax":
-        import jax
-
-        return str(jax.devices()[0].device_kind)
-    import tensorflow as tf
-
-    gpu = tf.config.list_physical_devices("GPU")[0]
-    return str(tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU"))
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def slow_at_int8(cache, monkeypatch):
     """A CPU with neither VNNI nor AVX-512, and an empty cache; no model is too small."""
-    monkeypatch.setattr(compiled, "_flags", lambda: WITHOUT_INT8)
+    monkeypatch.setattr(compiled, "cpu_flags", lambda: WITHOUT_INT8)
     monkeypatch.setattr(engine_choice, "_LEAST_MULTIPLICATIONS", 0)
     return cache
 
@@ -336,13 +336,13 @@ def test_a_real_trial_decides_for_one_of_them(folder, slow_at_int8):
 
 
 def test_a_cpu_with_fast_int8_needs_no_trial(folder, cache, monkeypatch):
-    monkeypatch.setattr(compiled, "_flags", lambda: f"{WITHOUT_INT8} avx512f avx512_vnni")
+    monkeypatch.setattr(compiled, "cpu_flags", lambda: f"{WITHOUT_INT8} avx512f avx512_vnni")
     monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
     assert load(folder).engine.name == "openvino-int8"
 
 
 def test_a_small_network_needs_no_trial(folder, cache, monkeypatch):
-    monkeypatch.setattr(compiled, "_flags", lambda: WITHOUT_INT8)
+    monkeypatch.setattr(compiled, "cpu_flags", lambda: WITHOUT_INT8)
     monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
     assert load(folder).engine.name == "openvino-float32"
 
