@@ -22,12 +22,12 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.few_shot import read, unit_embeddings
 from benchmarks.recipes import grouped, movies
-from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
 from bertcnn.errors import TrainingError
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.evaluation.thresholds import find_threshold
 from bertcnn.inference.embeddings import Embed
+from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
@@ -35,7 +35,7 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN_HEAD, HeadSettings
 from bertcnn.training.cross_fitting import cross_fit
-from bertcnn.training.features import Features, TokenizedRows, keras_embed, stored_embed
+from bertcnn.training.features import Features, TokenizedRows, stored_embed
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.start import load_start
 from bertcnn.training.state import FitResult
@@ -56,7 +56,7 @@ class Task:
         self.settings = recipe_settings(options.recipe, {})
         self.head = FROZEN_HEAD if options.recipe == "frozen" else HeadSettings()
         self.target, self.pad_id = options.target, start.tokenizer.pad_id
-        self.embed = embed_on_cpu(start.encoder, self.pad_id) or keras_embed(start.encoder)
+        self.embed = fastest_embed(start.encoder, self.pad_id)
         if options.recipe == "frozen":
             self.embed = self._stored()
 

@@ -37,15 +37,12 @@ class Reader:
 
     def __init__(self) -> None:
         load_keras()
-        from bertcnn.classifier import embed_on_cpu
-        from bertcnn.training.features import keras_embed
+        from bertcnn.inference.keras_embeddings import fastest_embed
         from bertcnn.training.start import load_start
 
         start = load_start("minilm-l6", 128, seed=0, progress=Silent())
         self._tokenizer, self.width = start.tokenizer, start.encoder.settings.width
-        self._embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(
-            start.encoder
-        )
+        self._embed = fastest_embed(start.encoder, start.tokenizer.pad_id)
 
     def read(self, texts: list[str]) -> DetectorInputs:
         """Texts, without logits."""

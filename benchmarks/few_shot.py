@@ -19,12 +19,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from bertcnn import BertCNNClassifier
-from bertcnn.classifier import embed_on_cpu
 from bertcnn.inference.embeddings import mean_embeddings
+from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.progress import Silent
 from bertcnn.tables.columns import guess_columns
 from bertcnn.tables.tables import read_table
-from bertcnn.training.features import keras_embed
 from bertcnn.training.start import load_start
 
 ENCODER = "minilm-l6"
@@ -100,7 +99,7 @@ def unit_embeddings(texts: list[str]) -> np.ndarray:
     """Each text's mean token embedding, of length 1: float32 [rows, D]."""
     start = load_start(ENCODER, 512, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
-    embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
+    embed = fastest_embed(start.encoder, start.tokenizer.pad_id)
     means = mean_embeddings(embed, token_ids, start.encoder.settings.width)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 

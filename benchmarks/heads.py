@@ -43,9 +43,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
-from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.batches import pad
 from bertcnn.errors import TrainingError
+from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.layers.convolution import DocumentMean, MaskedMean
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.classifier import BertCnn, CnnHead
@@ -54,7 +54,7 @@ from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
 from bertcnn.training.batches import Examples
-from bertcnn.training.features import Features, TokenizedRows, keras_embed
+from bertcnn.training.features import Features, TokenizedRows
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import fit_with_encoder
 from bertcnn.training.start import load_start
@@ -382,7 +382,7 @@ def features_of(
     """
     start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
-    embed = embed_on_cpu(start.encoder, start.tokenizer.pad_id) or keras_embed(start.encoder)
+    embed = fastest_embed(start.encoder, start.tokenizer.pad_id)
     features = Features(embed, start.encoder.settings.width, token_ids, folder / "all", Silent())
     return (
         features,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -39,14 +38,11 @@ from bertcnn.evaluation.decisions import check_targets
 from bertcnn.evaluation.out_of_scope import rows_to_know
 from bertcnn.evaluation.thresholds import fewest_rows
 from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
-from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.evidence import Explanation
+from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.inference.keras_engine import classifier_of
-from bertcnn.inference.openvino_engine import token_embeddings
-from bertcnn.inference.openvino_graph import encoder_graph
 from bertcnn.inference.predictor import Predictor, check_texts, load, not_pickled, place_of_label
-from bertcnn.layers.device import on_gpu
 from bertcnn.layers.forks import check_process
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
@@ -78,7 +74,7 @@ from bertcnn.training.examples import (
     different_texts,
     learning_and_validation,
 )
-from bertcnn.training.features import TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
 from bertcnn.training.recipe_choice import choose_recipe, fold_count
 from bertcnn.training.recipes import recipe_settings, train
@@ -274,9 +270,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             seed,
             progress,
             self._savepoints(savepoints, (recipe, settings, head), start.encoder, data),
-            embed_with=lambda encoder: (
-                embed_on_cpu(encoder, tokenizer.pad_id) or keras_embed(encoder)
-            ),
+            embed_with=lambda encoder: fastest_embed(encoder, tokenizer.pad_id),
             refit=refit,
             deadline=deadline,
             head_weights=None if student is None else student.head_weights,
@@ -754,17 +748,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         return tags
-
-
-def embed_on_cpu(encoder: Bert, pad_id: int) -> Embed | None:
-    """The frozen encoder's output by OpenVINO, which computes it half as fast again as TensorFlow.
-
-    None on a GPU.
-    """
-    if on_gpu():
-        return None
-    graph = encoder_graph(extract(encoder.weights), encoder.settings)
-    return partial(token_embeddings, graph, pad_id)
 
 
 def _training_data(

@@ -14,6 +14,7 @@ def test_what_is_marked_on_jax_passes_there_too():
         "models",
         "pretraining/test_pretrain.py",
         "inference/test_attribution.py",
+        "inference/test_keras_embeddings.py",
         "inference/test_keras_engine.py",
         "training",
     )

@@ -17,6 +17,8 @@ from bertcnn.data.label_sets import numbered
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.download import FetchedEncoder
+from bertcnn.inference.embeddings import Embed, mean_embeddings
+from bertcnn.layers.backend import keras_has_gpu
 from bertcnn.progress import Progress
 from bertcnn.settings import FULL, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
@@ -61,23 +63,28 @@ def unit_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
     """The mean of each text's token embeddings, of length 1, float32 [texts, D]."""
-    # OpenVINO, which checks of texts alone do not need
-    from bertcnn.inference.embeddings import mean_embeddings
+    tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
+    embed = _embed(fetched.folder, tokenizer.pad_id)
+    width = read_settings(fetched.folder).width
+    progress.stage("reading the texts with the encoder", len(texts), "texts")
+    return unit(mean_embeddings(embed, tokenizer.encode(texts).token_ids, width, progress))
+
+
+def _embed(folder: Path, pad_id: int) -> Embed:
+    """The encoder's output, by Keras on a GPU, else by OpenVINO.
+
+    Checks of texts alone need neither.
+    """
+    if keras_has_gpu():
+        from bertcnn.encoders.convert import load_encoder
+        from bertcnn.inference.keras_embeddings import keras_embed
+
+        return keras_embed(load_encoder(folder))
     from bertcnn.inference.openvino_engine import token_embeddings
     from bertcnn.inference.openvino_graph import encoder_graph
 
-    checkpoint = read_checkpoint(fetched.folder)
-    tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
-    graph = encoder_graph(checkpoint.tensors, checkpoint.settings)
-    progress.stage("reading the texts with the encoder", len(texts), "texts")
-    return unit(
-        mean_embeddings(
-            partial(token_embeddings, graph, tokenizer.pad_id),
-            tokenizer.encode(texts).token_ids,
-            checkpoint.settings.width,
-            progress,
-        )
-    )
+    checkpoint = read_checkpoint(folder)
+    return partial(token_embeddings, encoder_graph(checkpoint.tensors, checkpoint.settings), pad_id)
 
 
 def _tokenizer(folder: Path, most: int) -> WordPieceTokenizer:

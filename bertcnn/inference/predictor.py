@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_en
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.inference.reasons import reason_in_words
-from bertcnn.layers.backend import choose_backend, has_nvidia_gpu, jax_has_gpu
+from bertcnn.layers.backend import keras_has_gpu
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.cells import is_missing
 from bertcnn.text.cleaning import is_blank
@@ -354,7 +353,7 @@ def load(
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     folder = local_folder(folder)
-    if engine == "keras" or (engine == "auto" and streams is None and _keras_has_gpu()):
+    if engine == "keras" or (engine == "auto" and streams is None and keras_has_gpu()):
         with explain_missing_packages():
             from bertcnn.inference.keras_engine import KerasEngine
 
@@ -389,16 +388,6 @@ def load(
         OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams, keep=True),
         decisions=decisions,
     )
-
-
-def _keras_has_gpu() -> bool:
-    """Whether Keras computes on a GPU; it is imported only if JAX should see one."""
-    if not has_nvidia_gpu() or not ("keras" in sys.modules or jax_has_gpu()):
-        return False
-    choose_backend()
-    from bertcnn.layers.device import on_gpu
-
-    return on_gpu()
 
 
 def _without_int8(bundle: Bundle) -> BundleError:

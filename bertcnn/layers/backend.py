@@ -1,6 +1,6 @@
 """Which backend Keras gets: JAX where it has an NVIDIA GPU, TensorFlow elsewhere.
 
-Nothing here imports Keras, JAX or TensorFlow: the choice comes before their import.
+The choice comes before the import of Keras, JAX or TensorFlow.
 """
 
 from __future__ import annotations
@@ -33,6 +33,16 @@ def jax_has_gpu() -> bool:
         and find_spec("keras") is not None
         and any(find_spec(plugin) is not None for plugin in _PLUGINS)
     )
+
+
+def keras_has_gpu() -> bool:
+    """Whether Keras computes on a GPU; it is imported only if JAX should see one."""
+    if not has_nvidia_gpu() or not ("keras" in sys.modules or jax_has_gpu()):
+        return False
+    choose_backend()
+    from bertcnn.layers.device import on_gpu
+
+    return on_gpu()
 
 
 def choose_backend() -> None:

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.data.batches import BatchPlan
 from bertcnn.data.packing import PackedPlan, places
 from bertcnn.inference.embeddings import Embed, Store
-from bertcnn.models.bert import Bert
-from bertcnn.models.forward import Forward, Inputs, padded_up_to
+from bertcnn.models.forward import Inputs
 from bertcnn.progress import Progress
 from bertcnn.storage.files import reserve
 
@@ -78,20 +76,6 @@ class TokenizedRows:
     def lengths(self) -> np.ndarray:
         """Tokens of each row, int [rows]."""
         return np.fromiter(map(len, self.token_ids), np.int64, len(self.token_ids))
-
-
-def keras_embed(encoder: Bert) -> Embed:
-    """The encoder's output, computed by Keras."""
-
-    def embed(token_ids: Sequence[np.ndarray], store: Store) -> None:
-        forward = Forward(
-            keras.Model(encoder.input, encoder.sequence_output),
-            padded_up_to(encoder.settings.max_positions),
-        )
-        for plan in forward.plan(np.fromiter(map(len, token_ids), np.int64, len(token_ids))):
-            store(plan.rows, forward(pad(token_ids, plan).inputs()))
-
-    return embed
 
 
 def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:

@@ -19,7 +19,6 @@ from scipy.stats import norm
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from bertcnn.classifier import embed_on_cpu
 from bertcnn.data.label_sets import AUTO, numbered
 from bertcnn.data.labels import check_labels
 from bertcnn.data.packing import Packing
@@ -33,13 +32,14 @@ from bertcnn.errors import (
     explain_missing_packages,
 )
 from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.models.weights import assign, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, HeadSettings
 from bertcnn.storage.files import as_json, check_file_target, companion, write_whole
 from bertcnn.storage.folders import held_folder
 from bertcnn.training.cross_fitting import computed_once
-from bertcnn.training.features import TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipe_choice import choose_recipe
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.savepoints import digest
@@ -133,9 +133,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     run = RunOptions(
         seed,
         progress,
-        embed_with=lambda encoder: (
-            embed_on_cpu(encoder, start.tokenizer.pad_id) or keras_embed(encoder)
-        ),
+        embed_with=lambda encoder: fastest_embed(encoder, start.tokenizer.pad_id),
     )
     once: AbstractContextManager[RunOptions] = nullcontext(run)
     if chosen == "frozen":

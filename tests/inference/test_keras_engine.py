@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import bertcnn
-from bertcnn.inference import predictor
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.layers import backend
 from bertcnn.models.classifier import build_classifier
@@ -81,7 +80,7 @@ def device(monkeypatch):
     """Pretends that the machine has an NVIDIA GPU, with the devices that Keras sees."""
 
     def pretend(*seen):
-        monkeypatch.setattr(predictor, "has_nvidia_gpu", lambda: True)
+        monkeypatch.setattr(backend, "has_nvidia_gpu", lambda: True)
         monkeypatch.setattr(keras.distribution, "list_devices", lambda: list(seen))
 
     return pretend

@@ -5,8 +5,9 @@ import pytest
 
 from bertcnn.data.batches import BatchPlan
 from bertcnn.errors import OutputError
+from bertcnn.inference.keras_embeddings import keras_embed
 from bertcnn.progress import Silent
-from bertcnn.training.features import Features, TokenizedRows, keras_embed
+from bertcnn.training.features import Features, TokenizedRows
 
 
 def test_features_are_the_encoders_token_embeddings(

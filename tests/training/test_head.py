@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from bertcnn.data.batches import BatchPlan
+from bertcnn.inference.keras_embeddings import keras_embed
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FULL, HeadSettings
 from bertcnn.training.batches import class_weights
-from bertcnn.training.features import TokenizedRows, keras_embed
+from bertcnn.training.features import TokenizedRows
 from bertcnn.training.head import train_head
 from bertcnn.training.linear_probe import start_from_probe
 from bertcnn.training.training_data import RunOptions, TrainingData
