@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from bertcnn.cli import startup
 from bertcnn.cli.main import app, encoder_app
 from bertcnn.cli.start import is_fast_classify, main
 from bertcnn.inference import compiled
@@ -50,6 +51,27 @@ def test_only_classify_begins_with_its_engine(model, arguments, expected):
         )
         is expected
     )
+
+
+@pytest.mark.parametrize(
+    ("engine", "compiled", "gpu", "imported"),
+    [
+        ("auto", False, True, True),
+        ("auto", False, False, False),
+        ("auto", True, True, False),
+        ("openvino", False, True, False),
+        ("keras", False, False, True),
+    ],
+)
+def test_keras_is_imported_for_an_engine_that_needs_it(
+    monkeypatch, engine, compiled, gpu, imported
+):
+    loads = []
+    monkeypatch.setattr(startup, "load_keras", lambda: loads.append(True))
+    monkeypatch.setattr(startup, "skip_converter", lambda: loads.append(False))
+    monkeypatch.setattr(startup, "jax_has_gpu", lambda: gpu)
+    startup.prepare_engine(engine, compiled=compiled)
+    assert loads == [imported]
 
 
 def test_answers_are_those_of_the_command_without_it(run, model):
