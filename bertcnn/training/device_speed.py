@@ -44,19 +44,19 @@ _CARDS = {
     "3090": 71,
 }
 _OTHER_CARD = 80
-# of that peak, and seconds of a step whatever its work: on an H100 a step of BERT-base with 32 rows
-# of 128 tokens took 35 ms, and one of MiniLM with 32 rows of 64 tokens, in two parts, 38 ms
+# the share of that peak, and seconds that each step takes beside it: on an H100 a step of BERT-base
+# with 32 rows of 128 tokens took 35 ms, one of MiniLM with 32 of 64 tokens, in two parts, 38 ms
 _GPU_SHARE, _GPU_STEP = 0.125, 0.02
 
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """What a training's time is estimated by.
+    """The speed of a device in training.
 
     Attributes:
         name: of the device, in words.
         flops: of training, each second.
-        step: seconds of a step, whatever its work.
+        step: seconds that each step takes beside its FLOPs.
         compiling: seconds.
     """
 
@@ -66,7 +66,7 @@ class DeviceSpeed:
     compiling: float = 0.0
 
     def seconds(self, work: float, steps: float) -> float:
-        """How long so many FLOPs take in so many steps, when all is compiled."""
+        """The time of `work` FLOPs in this number of steps, without compiling."""
         return work / self.flops + self.step * steps
 
 
@@ -79,7 +79,7 @@ def device_speed() -> DeviceSpeed:
 
 
 def gpu_speed(name: str, cards: int = 1) -> DeviceSpeed:
-    """The speed of so many cards of this name.
+    """The speed of one or several cards with this name.
 
     Example:
         >>> gpu_speed("NVIDIA H100 80GB HBM3").flops > 2 * gpu_speed("NVIDIA A100-SXM4-40GB").flops
@@ -92,7 +92,7 @@ def gpu_speed(name: str, cards: int = 1) -> DeviceSpeed:
 
 
 def cpu_speed(cores: int, flags: str) -> DeviceSpeed:
-    """The speed of so many cores of a CPU with these flags, as Linux names them."""
+    """The speed of a CPU with this number of cores and these flags, as Linux names them."""
     wide = "avx512f" in flags.split()
     flops = min(cores, _MOST_CORES) * (_CORE_FLOPS_AVX512 if wide else _CORE_FLOPS)
     kind = " with AVX-512" if wide else ""
