@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -63,6 +62,7 @@ def tune(
     After Ctrl-C or a kill, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
+    from bertcnn.jobs.command import replace_process
     from bertcnn.storage.files import check_file_target, companion
     from bertcnn.tables.formats import check_input
 
@@ -101,19 +101,16 @@ def tune(
         if sys.platform == "win32" or memory_limit() is not None:
             tell("bertcnn: memory is getting short; the same command continues from there.")
             raise typer.Exit(RUN_AGAIN)
-        sys.stderr.flush()
-        os.execv(sys.executable, sys.orig_argv)
+        replace_process()
     if as_json:
         summary(tuned.model_dump(mode="json"))
     tell(
         f"Wrote {out}: {count(len(tuned.trials), 'trial')} in {duration(tuned.seconds)}."
         f" {tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
-    chosen = tuned.training | ({} if tuned.head is None else tuned.head.model_dump())
+    chosen = tuned.training | (tuned.head.model_dump() if tuned.head else {})
     if chosen:
-        shown = (
-            f"{name} {one:.3g}" if isinstance(one, float) else f"{name} {one}"
-            for name, one in chosen.items()
-        )
-        tell(f"Settings: {', '.join(shown)}")
+        short = {name: f"{one:.3g}" for name, one in chosen.items() if isinstance(one, float)}
+        shown = ", ".join(f"{name} {one}" for name, one in {**chosen, **short}.items())
+        tell(f"Settings: {shown}")
     tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")

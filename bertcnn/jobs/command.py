@@ -14,6 +14,9 @@ import runpy
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NoReturn
+
+_records: list[int] = []  # of this process: one or none
 
 
 def run_recorded(command: Callable[[], object]) -> None:
@@ -22,6 +25,7 @@ def run_recorded(command: Callable[[], object]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    _records.append(record)
     code: object = 1
     try:
         command()
@@ -33,6 +37,17 @@ def run_recorded(command: Callable[[], object]) -> None:
         with suppress(OSError):  # as if it were killed at its end
             clear(record)
             os.write(record, f"{code}\n".encode())
+
+
+def replace_process() -> NoReturn:
+    """Start the command of this process again in a new one, which has little memory in use yet.
+
+    The record goes with it.
+    """
+    sys.stderr.flush()
+    for record in _records:
+        os.dup2(record, 0)
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def recorded(record: int) -> int | None:
@@ -55,4 +70,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from bertcnn.jobs.command import main  # the module that the command imports too
+
     main()

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 from keras.callbacks import LambdaCallback
-from scipy.stats import norm
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -31,6 +30,7 @@ from bertcnn.errors import (
     TrainingError,
     explain_missing_packages,
 )
+from bertcnn.evaluation.best_of_many import p_value
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.models.weights import assign, extract
@@ -57,12 +57,10 @@ with explain_missing_packages():
 # validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90%
 _ENOUGH = 1000
 _SIGNIFICANT = 0.05  # p-value up to which the best trial is chosen
-_DRAWS = 500  # of the bootstrap, whose standard deviation they give to within 3%
 _COMPARED = 4  # trials that have come as far, before one is stopped for being worse
+_FULL_COUNTS = 5  # trainings of a head take as much memory as one with the encoder
 
-
-class TimeIsUp(Exception):  # noqa: N818 - no error
-    """The time limit has come."""
+Folds = list[tuple[np.ndarray, np.ndarray]]  # rows to learn from and to validate, int64 each
 
 
 def tune(  # noqa: PLR0913 - what a search is made of
@@ -78,7 +76,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
     seed: int = 0,
     minutes: float = 30.0,
     trials: int | None = None,
-    most_trainings: float = math.inf,
+    most_trainings: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TunedSettings:
@@ -100,9 +98,8 @@ def tune(  # noqa: PLR0913 - what a search is made of
         seed: of search and trainings. If `trials` fit into the time, a search repeats exactly.
         minutes: time limit, which also ends a trial in progress.
         trials: most trials; no limit by default.
-        most_trainings: this call stops after them, unfinished; those of an encoder count fivefold.
-            XLA's compiled code stays in memory until the process ends: 45 MB for each training of a
-            head, 240 MB with the encoder.
+        most_trainings: this call stops after them, unfinished, since XLA's compiled code stays in
+            memory until the process ends; those of an encoder count fivefold. No limit by default.
         overwrite: overwrite existing output, and discard a study that does not fit.
         progress: progress callback; none by default.
 
@@ -114,126 +111,106 @@ def tune(  # noqa: PLR0913 - what a search is made of
         TrainingError: the defaults cannot be trained.
     """
     started, progress = time.time(), progress or Silent()
-    _check(recipe, seed, minutes, trials)
-    place = companion(Path(out).expanduser().absolute(), ".study")
-    target = check_file_target(out, overwrite or place.exists(), others=[data, valid])
-    read = partial(
-        labelled_rows, text=text, label=label, multi_label=multi_label, progress=progress
-    )
-    texts, labels, parts = divide(read(data), None if valid is None else read(valid))
-    start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
-    rows = TokenizedRows(start.tokenizer.encode(texts).token_ids, numbered(labels)[1])
-    chosen = _recipe(recipe, start, rows.of(parts[0][0]), progress)
-    about = {
-        "data file": digest([*rows.arrays(), *(part for pair in parts for part in pair)]),
-        "encoder": digest(extract(start.encoder.weights)),
-        "recipe": chosen,
-        "seed": str(seed),
-    }
-    run = RunOptions(
-        seed,
-        progress,
-        embed_with=lambda encoder: fastest_embed(encoder, start.tokenizer.pad_id),
-    )
-    once: AbstractContextManager[RunOptions] = nullcontext(run)
-    if chosen == "frozen":
-        once = computed_once(
-            start.encoder, TrainingData(rows.of(parts[0][0]), rows.of(parts[0][1])), run
-        )
-    with held_folder(place, does="is tuning with") as folder:
-        study = _open(folder / "trials.db", about, overwrite)
-        started -= study.user_attrs.get("seconds", 0.0)
-        search = _Search(study, chosen, start, texts, rows, parts, run, started + 60 * minutes)
-        if search.finished:
-            progress.note(f"resuming after {count(len(search.finished), 'trial')}")
-        each = len(parts) * (5 if chosen == "full" else 1)
-        wanted, most = trials or math.inf, len(search.finished) + most_trainings / each
-        try:
-            with once as search.run:
-                left = max(1, int(search.deadline - time.time()))
-                progress.stage("tuning", left, "seconds at most")
-                while len(search.finished) < min(wanted, most):
-                    search.run_trial()
-                    study.set_user_attr("seconds", time.time() - started)
-                    search.write(target, str(encoder), finished=False)
-        except TimeIsUp:
-            wanted = 0
-            if not search.finished:
-                shutil.rmtree(folder)
-                raise SettingsError(
-                    f"{minutes:g} minutes, in which not even the defaults could be tried",
-                    expected="time for several trials",
-                    fix="give more --minutes" + ", or --recipe frozen" * (chosen == "full"),
-                ) from None
-        tuned = search.write(target, str(encoder), finished=len(search.finished) >= wanted)
-        if tuned.finished:
-            shutil.rmtree(folder)
-    return tuned
-
-
-def _check(recipe: str, seed: int, minutes: float, trials: int | None) -> None:
-    """Refuse invalid settings."""
     check_seed(seed)
-    if (
-        recipe not in ("auto", "full", "frozen")
-        or not 0 < minutes < math.inf
-        or (trials is not None and trials < 1)
-    ):
+    known = recipe in ("auto", "full", "frozen")
+    if not (known and 0 < minutes < math.inf and (trials is None or trials > 0)):
         raise SettingsError(
             f"recipe {recipe!r}, {minutes:g} minutes, {trials} trials",
             expected="recipe auto, full or frozen, more than 0 minutes and at least 1 trial",
             fix="change the one that is wrong",
         )
+    place = companion(Path(out).expanduser().absolute(), ".study")
+    target = check_file_target(out, overwrite or place.exists(), others=[data, valid])
+    read = partial(
+        labelled_rows, text=text, label=label, multi_label=multi_label, progress=progress
+    )
+    texts, labels, folds = divide(read(data), None if valid is None else read(valid))
+    start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
+    rows = TokenizedRows(start.tokenizer.encode(texts).token_ids, numbered(labels)[1])
+    first = TrainingData(rows.of(folds[0][0]), rows.of(folds[0][1]))
+    chosen = _recipe(recipe, start, first.train, progress)
+    run = RunOptions(
+        seed,
+        progress,
+        embed_with=lambda own: fastest_embed(own, start.tokenizer.pad_id),
+    )
+    once = computed_once(start.encoder, first, run) if chosen == "frozen" else nullcontext(run)
+    parts = digest([*rows.arrays(), *(part for fold in folds for part in fold)])
+    name = f"{chosen} {seed} {parts} {digest(extract(start.encoder.weights))}"
+    with held_folder(place, does="is tuning with") as folder:
+        study = _open(folder / "trials.db", name, overwrite)
+        search = _Search(study, chosen, str(encoder), start, texts, rows, folds, run, target)
+        search.started = started - study.user_attrs.get("seconds", 0.0)
+        search.deadline = search.started + 60 * minutes
+        if done := len(search.finished):
+            progress.note(f"resuming after {count(done, 'trial')}")
+        else:
+            study.enqueue_trial(defaults(chosen, search.epochs))
+        limits = [] if trials is None else [max(trials - done, 0)]
+        if most_trainings is not None:
+            each = len(folds) * (_FULL_COUNTS if chosen == "full" else 1)
+            limits.append(math.ceil(most_trainings / each))
+        with once as search.run:
+            search.now = time.time()
+            left = search.deadline - search.now
+            progress.stage("tuning", max(1, int(left)), "seconds at most")
+            study.optimize(
+                search.objective,
+                n_trials=min(limits, default=None),
+                timeout=left,
+                catch=TimeoutError,
+                callbacks=[search.end_trial],
+            )
+        is_over = time.time() >= search.deadline
+        if is_over and not search.finished:
+            shutil.rmtree(folder)
+            raise SettingsError(
+                f"{minutes:g} minutes, in which not even the defaults could be tried",
+                expected="time for several trials",
+                fix="give more --minutes" + ", or --recipe frozen" * (chosen == "full"),
+            )
+        tuned = search.write(finished=is_over or len(search.finished) >= (trials or math.inf))
+        if tuned.finished:
+            shutil.rmtree(folder)
+    return tuned
 
 
 def _recipe(
     recipe: str, start: Start, rows: TokenizedRows, progress: Progress
 ) -> Literal["frozen", "full"]:
     """The recipe to tune; "frozen" where `auto` selects few-shot, which has nothing to tune."""
-    if recipe != "auto":
-        return "full" if recipe == "full" else "frozen"
-    choice = choose_recipe(
-        start.encoder,
-        int(rows.lengths.sum()),
-        len(rows.labels),
-        int(rows.labels.max()) + 1,
-        recipe_settings("full", start.changes),
-        fewest_epochs=FULL.epochs,
-        sentence_encoder=start.sentence_encoder,
-    )
-    better = "; tuning frozen instead, though few-shot is usually better for so few rows"
-    progress.note(
-        f"recipe {choice.recipe}: {choice.reason}{better * (choice.recipe == 'few-shot')}"
-    )
-    return "full" if choice.recipe == "full" else "frozen"
+    if recipe == "auto":
+        choice = choose_recipe(
+            start.encoder,
+            int(rows.lengths.sum()),
+            len(rows.labels),
+            int(rows.labels.max()) + 1,
+            recipe_settings("full", start.changes),
+            fewest_epochs=FULL.epochs,
+            sentence_encoder=start.sentence_encoder,
+        )
+        better = "; tuning frozen instead, though few-shot is usually better for so few rows"
+        recipe = choice.recipe
+        progress.note(f"recipe {recipe}: {choice.reason}{better * (recipe == 'few-shot')}")
+    return "full" if recipe == "full" else "frozen"
 
 
 def divide(
     rows: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]] | None = None
-) -> tuple[list[str], list[str], list[tuple[np.ndarray, np.ndarray]]]:
-    """All texts, all labels, and of each fold the rows to learn from and to validate, int64 each.
+) -> tuple[list[str], list[str], Folds]:
+    """All texts, all labels, and the folds.
 
-    With fewer than 5,000 rows, as many of 5 folds are validated as hold 1,000 rows, or all. With
-    more rows it is one fold, a tenth of the rows at least. Duplicates stay together, and every
-    label is learned.
-
-    Args:
-        rows: text and label of each.
-        valid: validation rows; those with a label that `rows` do not have are left out.
+    Rows are text and label. Without `valid` there are five folds, of which as many are used as
+    hold 1,000 rows; more rows than 5,000 are validated in one fold, a tenth of them at least.
+    Duplicates stay together, and every label is learned.
 
     Raises:
         LabelError: no row can be validated.
-
-    Example:
-        >>> rows = [(f"{a} {b}", a) for a in ("router", "invoice") for b in ("old", "new", "lost")]
-        >>> [len(valid) for _, valid in divide(rows)[2]]
-        [2, 1, 1, 1, 1]
     """
-    names = [name for _, name in rows]
-    check_labels(names)
-    known = KnownLabels(names)
-    found = [(text, own) for text, name in valid or () if (own := known.find(name)) is not None]
-    texts, labels = zip(*rows, *found, strict=True)
+    check_labels([name for _, name in rows])
+    known = KnownLabels(name for _, name in rows)
+    spelled = [(text, known.find(name)) for text, name in valid or ()]
+    texts, labels = zip(*rows, *((text, own) for text, own in spelled if own), strict=True)
     if valid is None:
         folds = min(max(5, len(rows) // _ENOUGH), 10)
         fold_of = assign_folds([duplicate_key(text) for text in texts], labels, texts, folds)
@@ -252,85 +229,54 @@ def divide(
     return list(texts), list(labels), parts
 
 
-def _open(path: Path, about: dict[str, str], overwrite: bool) -> optuna.Study:
-    """Open the study in SQLite: a kill during a write can break Optuna's journal file."""
+def _open(path: Path, name: str, overwrite: bool) -> optuna.Study:
+    """The study in SQLite, as a kill during a write can break Optuna's journal file."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # not by a URL, in which some characters of a path have a meaning
     connect = partial(sqlite3.connect, path, check_same_thread=False)
-    options = {"creator": connect, "poolclass": NullPool}
+    engine = {"creator": connect, "poolclass": NullPool}
     try:
-        storage = optuna.storages.RDBStorage("sqlite:///study", engine_kwargs=options)
-        study = optuna.create_study(
-            study_name="tune", storage=storage, direction="maximize", load_if_exists=True
-        )
-        kept = study.user_attrs.get("about", about)
-        changed = [name for name in about if kept.get(name) != about[name]]
-        reason = f"belongs to a search with another {' and another '.join(changed)}"
-        for trial in study.get_trials(states=(TrialState.RUNNING,)):  # at a kill
-            study.tell(trial.number, state=TrialState.FAIL)
+        storage = optuna.storages.RDBStorage("sqlite:///study", engine_kwargs=engine)
+        if optuna.get_all_study_names(storage) in ([], [name]):
+            return optuna.create_study(
+                study_name=name, storage=storage, direction="maximize", load_if_exists=True
+            )
+        problem = "belongs to a search with another data file, encoder, recipe or seed"
     except (SQLAlchemyError, RuntimeError, AssertionError) as error:
-        changed = [str(getattr(error, "orig", error)).partition("\n")[0]]
-        reason = f"cannot be read ({changed[0]})"
-    if changed and overwrite:
+        reason = str(getattr(error, "orig", error)).partition("\n")[0]
+        problem = f"cannot be read ({reason})"
+    if overwrite:
         path.unlink()
-        return _open(path, about, overwrite=False)
-    if changed:
-        raise OutputError(
-            f"{path.parent}, a saved search, {reason}",
-            expected="the saved state of this search, or none",
-            fix="repeat the earlier command, start again with --force, or choose another --out",
-        )
-    study.set_user_attr("about", about)
-    return study
-
-
-def p_value(
-    labels: np.ndarray, default: np.ndarray, best: np.ndarray, groups: np.ndarray, tried: int
-) -> float:
-    """How likely the best of many trials gains so much macro-F1 on the defaults by luck.
-
-    A one-sided z-test with the gain's standard deviation in a paired bootstrap, times the number of
-    trials (Bonferroni), since the best of many is often only the luckiest.
-
-    Args:
-        labels: int [rows].
-        default: predicted with the defaults, int [rows].
-        best: predicted with the best settings, int [rows].
-        groups: int [rows]; duplicates have equal numbers, and are drawn together.
-        tried: trials beside the defaults.
-    """
-    classes = int(max(labels.max(), best.max(), default.max())) + 1
-    members = int(groups.max()) + 1
-
-    def macro_f1(found: np.ndarray, times: np.ndarray) -> float:
-        right = np.bincount(labels, times * (labels == found), classes)
-        either = np.bincount(labels, times, classes) + np.bincount(found, times, classes)
-        return float(np.mean(2 * right[either > 0] / either[either > 0]))
-
-    drawn = np.random.default_rng(0).multinomial(members, np.full(members, 1 / members), _DRAWS)
-    every = np.vstack([np.ones(members), drawn])[:, groups]  # the rows as they are, and each draw
-    gains = [macro_f1(best, times) - macro_f1(default, times) for times in every]
-    return min(1.0, tried * float(norm.sf(gains[0] / max(float(np.std(gains[1:])), 1e-9))))
+        return _open(path, name, overwrite=False)
+    raise OutputError(
+        f"{path.parent}, a saved search, {problem}",
+        expected="the saved state of this search, or none",
+        fix="repeat the earlier command, start again with --force, or choose another --out",
+    )
 
 
 @dataclass(eq=False)
 class _Search(Silent):
-    """The trials of a study; the progress callback of their trainings."""
+    """The trials of a study: how one is run, and what they found; the progress of trainings."""
 
     study: optuna.Study
     recipe: Literal["frozen", "full"]
+    encoder: str  # as given
     start: Start
     texts: list[str]
     rows: TokenizedRows
-    parts: list[tuple[np.ndarray, np.ndarray]]
+    folds: Folds
     run: RunOptions
-    deadline: float  # of `time.time()`
+    target: Path
+    started: float = 0.0  # of `time.time()`, less the seconds of earlier calls
+    deadline: float = math.inf
+    now: float = 0.0
 
     def __post_init__(self) -> None:
         settings = recipe_settings(self.recipe, self.start.changes)
-        steps = Packing(self.rows.lengths[self.parts[0][0]], settings.batch_size).steps
+        steps = Packing(self.rows.lengths[self.folds[0][0]], settings.batch_size).steps
         self.epochs, self.weights = settings.epochs_of(steps), extract(self.start.encoder.weights)
-        self.validated = np.concatenate([valid for _, valid in self.parts])
+        self.validated = np.concatenate([valid for _, valid in self.folds])
         others = {"n_startup_trials": _COMPARED, "n_min_trials": _COMPARED}
         self.study.pruner = optuna.pruners.MedianPruner(n_warmup_steps=self.epochs // 3, **others)
 
@@ -339,115 +285,107 @@ class _Search(Silent):
         """The trials that ended by themselves, in order."""
         return self.study.get_trials(False, (TrialState.COMPLETE, TrialState.PRUNED))
 
-    def run_trial(self) -> None:
-        """Run the next trial, which depends on the seed and the finished trials alone."""
-        study, number = self.study, len(self.finished)
-        if not number and not study.get_trials(states=(TrialState.WAITING,)):
-            study.enqueue_trial(defaults(self.recipe, self.epochs))
-        seed = int(np.random.SeedSequence([self.run.seed, number]).generate_state(1)[0])
-        study.sampler, self._now = optuna.samplers.TPESampler(seed=seed), time.time()
-        study.optimize(self._macro_f1, n_trials=1)
-        trial = self._figures(number, self.finished[number])
-        if number == 0 and trial["outcome"] != "complete":
-            raise TrainingError(
-                "the loss became infinite with the recipe's defaults",
-                expected="a training that works",
-                fix="check the encoder",
-            )
-        ended = "" if trial["outcome"] == "complete" else f" ({trial['outcome']})"
-        self.run.progress.note(
-            f"trial {number}: macro-F1 {trial['macro_f1']:.3f}{ended}, {trial['epochs']} epochs in"
-            f" {duration(trial['seconds'])}; best {study.best_value:.3f},"
-            f" {duration(max(0.0, self.deadline - time.time()))} left"
-        )
-
-    def _macro_f1(self, trial: optuna.Trial) -> float:
+    def objective(self, trial: optuna.Trial) -> float:
         """The macro-F1 that a trial's settings give on the validation rows of all folds."""
+        number = len(self.finished)
+        # by number, so that a resumed search tries what an unbroken one does
+        self.study.sampler = optuna.samplers.TPESampler(seed=self.run.seed + number)
         training, head = suggest(trial, self.recipe, self.epochs)
         settings = recipe_settings(self.recipe, {**self.start.changes, **training})
-        self._trial = trial
-        self._best: list[float] = []
-        predicted: list[int] = []
-        for fold, (learned, held_out) in enumerate(self.parts):
+        best, predicted = list[float](), list[int]()  # macro-F1 of each fold
+
+        def report(epoch: int, logs: Mapping[str, float]) -> None:
+            best[-1] = max(best[-1], logs["val_macro_f1"])
+            step = (len(best) - 1) * LONGEST * self.epochs + epoch
+            trial.report(float(np.mean(best)), step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        for fold, (learned, valid) in enumerate(self.folds):
             assign(self.start.encoder.weights, self.weights, error=TrainingError)
-            self._step, self._best = fold * LONGEST * self.epochs, [*self._best, 0.0]
-            seed, report = (self.run.seed + fold) % SEEDS, LambdaCallback(on_epoch_end=self._report)
-            run = replace(self.run, seed=seed, progress=self, callbacks=[report])
-            data = TrainingData(self.rows.of(learned), self.rows.of(held_out))
+            best.append(0.0)
+            seed = (self.run.seed + fold) % SEEDS
+            callbacks = [LambdaCallback(on_epoch_end=report)]
+            run = replace(self.run, seed=seed, progress=self, callbacks=callbacks)
+            data = TrainingData(self.rows.of(learned), self.rows.of(valid))
             try:
                 result = train(self.start.encoder, data, head, self.recipe, settings, run)[1]
             except TrainingError:  # the loss became infinite
+                if number == 0:
+                    raise
                 trial.set_user_attr("diverged", True)
                 raise optuna.TrialPruned from None
             predicted += result.valid_logits.argmax(axis=1).tolist()
         trial.set_user_attr("predicted", predicted)
         return macro_f1_score(self.rows.labels[self.validated], np.array(predicted))
 
-    def _report(self, epoch: int, logs: Mapping[str, float]) -> None:  # noqa: ARG002
-        """End a trial early that is worse than others were after so many epochs."""
-        self._best[-1] = max(self._best[-1], logs["val_macro_f1"])
-        self._trial.report(float(np.mean(self._best)), self._step)
-        self._step += 1
-        if self._trial.should_prune():
-            raise optuna.TrialPruned
-
     def advance(self, done: int, **figures: float) -> None:  # noqa: ARG002
-        """A batch of a training is done."""
-        now = time.time()
-        if now > self.deadline:
-            raise TimeIsUp
-        if seconds := int(now - self._now):
-            self.run.progress.advance(seconds)
-            self._now += seconds
+        """A step of a training is done: show the time, and end the trial if it is up."""
+        before, self.now = self.now, time.time()
+        if self.now > self.deadline:
+            raise TimeoutError
+        self.run.progress.advance(int(self.now) - int(before))
+
+    def end_trial(self, study: optuna.Study, ended: FrozenTrial) -> None:
+        """Write and report what was found so far; end the study if the time is up."""
+        if ended.state == TrialState.FAIL:
+            study.stop()
+            return
+        trial = self.write(finished=False).trials[-1]
+        outcome = "" if trial["outcome"] == "complete" else f" ({trial['outcome']})"
+        self.run.progress.note(
+            f"trial {trial['number']}: macro-F1 {trial['macro_f1']:.3f}{outcome},"
+            f" {trial['epochs']} epochs in {duration(trial['seconds'])}; best"
+            f" {study.best_value:.3f}, {duration(max(0.0, self.deadline - time.time()))} left"
+        )
+
+    def write(self, *, finished: bool) -> TunedSettings:
+        """Write what was found so far; at least one trial is finished."""
+        self.study.set_user_attr("seconds", time.time() - self.started)
+        ended = self.finished
+        trials = [self._figures(*one) for one in enumerate(ended)]
+        complete = [trial for trial in trials if trial["outcome"] == "complete"]
+        best = max(complete, key=lambda trial: trial["macro_f1"])["number"]  # of equals the first
+        labels, chance = self.rows.labels[self.validated], 1.0
+        if best:
+            first, found = (np.array(ended[at].user_attrs["predicted"]) for at in (0, best))
+            groups = numbered([duplicate_key(self.texts[row]) for row in self.validated])[1]
+            chance = p_value(labels, first, found, groups, len(complete) - 1)
+        chosen = best if chance <= _SIGNIFICANT else 0
+        tuned = TunedSettings(
+            recipe=self.recipe,
+            encoder=self.encoder,
+            training=trials[chosen]["training"] if chosen else {},
+            head=HeadSettings(**trials[chosen]["head"]) if chosen else None,
+            verdict=(
+                f"trial {best} has the best macro-F1 of {count(len(trials), 'trial')}:"
+                f" {trials[best]['macro_f1']:.3f}, the defaults {trials[0]['macro_f1']:.3f}, on"
+                f" {len(labels):,} validation rows; p = {chance:.2g}, so "
+                + ("its settings are chosen" if chosen else "the defaults are kept")
+            ),
+            macro_f1=trials[chosen]["macro_f1"],
+            default_macro_f1=trials[0]["macro_f1"],
+            best_trial=best,
+            chance=chance,
+            validation_rows=len(labels),
+            folds=len(self.folds),
+            seed=self.run.seed,
+            seconds=time.time() - self.started,
+            finished=finished,
+            trials=tuple(trials),
+        )
+        write_whole(self.target, as_json(tuned.model_dump(mode="json")), overwrite=True)
+        return tuned
 
     def _figures(self, number: int, trial: FrozenTrial) -> dict[str, Any]:
         """A finished trial, as the settings file has it."""
-        outcome = "diverged" if "diverged" in trial.user_attrs else trial.state.name.lower()
         training, head = suggest(FixedTrial(trial.params), self.recipe, self.epochs)
         return {
             "number": number,
-            "outcome": outcome,
+            "outcome": "diverged" if "diverged" in trial.user_attrs else trial.state.name.lower(),
             "macro_f1": trial.value or 0.0,
             "epochs": len(trial.intermediate_values),
             "seconds": trial.duration.total_seconds() if trial.duration else 0.0,
             "training": training,
             "head": head.model_dump(mode="json"),
         }
-
-    def write(self, target: Path, encoder: str, *, finished: bool) -> TunedSettings:
-        """Write what was found so far; at least one trial is finished."""
-        trials = [self._figures(*numbered) for numbered in enumerate(self.finished)]
-        complete = [trial["number"] for trial in trials if trial["outcome"] == "complete"]
-        best = max(complete, key=lambda number: trials[number]["macro_f1"])  # of equals the first
-        default, found = (
-            np.array(self.finished[number].user_attrs["predicted"]) for number in (0, best)
-        )
-        groups = numbered([duplicate_key(self.texts[row]) for row in self.validated])[1]
-        labels, tried = self.rows.labels[self.validated], len(complete) - 1
-        chance = p_value(labels, default, found, groups, tried) if best else 1.0
-        chosen = best if chance <= _SIGNIFICANT else 0
-        measured = [trials[number]["macro_f1"] for number in (0, best, chosen)]
-        gain = (
-            f"trial {best} has the best macro-F1 of {count(len(trials), 'trial')}:"
-            f" {measured[1]:.3f}, the defaults {measured[0]:.3f}, on {len(labels):,} validation"
-            f" rows; p = {chance:.2g}, so "
-        )
-        tuned = TunedSettings(
-            recipe=self.recipe,
-            encoder=encoder,
-            training=trials[chosen]["training"] if chosen else {},
-            head=HeadSettings(**trials[chosen]["head"]) if chosen else None,
-            verdict=gain + ("its settings are chosen" if chosen else "the defaults are kept"),
-            macro_f1=measured[2],
-            default_macro_f1=measured[0],
-            best_trial=best,
-            chance=chance,
-            validation_rows=len(labels),
-            folds=len(self.parts),
-            seed=self.run.seed,
-            seconds=self.study.user_attrs.get("seconds", 0.0),
-            finished=finished,
-            trials=tuple(trials),
-        )
-        write_whole(target, as_json(tuned.model_dump(mode="json")), overwrite=True)
-        return tuned

@@ -47,16 +47,11 @@ def read_tuned(path: str | Path, recipe: str | None = None) -> TunedSettings:
     """
     name, expected = f"the settings file {one_line(path, 200)}", "tuned settings, version 1"
     try:
-        found = json.loads(read_text(expanded(path)))
-        if not isinstance(found, dict) or found.get("format") != "bertcnn settings":
-            given = f"{name} is some other JSON file"
-        elif found.get("version") != 1:
-            given = f"{name} has version {one_line(found.get('version'))}"
-        elif recipe not in (None, "auto", found.get("recipe")):
-            given = f"recipe {recipe} with {name}, tuned for the recipe {found.get('recipe')}"
-            expected = "the same recipe, since each needs its own learning rates"
-        else:
-            return TunedSettings.of_json(found)
+        tuned = TunedSettings.of_json(json.loads(read_text(expanded(path))))
+        if recipe in (None, "auto", tuned.recipe):
+            return tuned
+        given = f"recipe {recipe} with {name}, tuned for the recipe {tuned.recipe}"
+        expected = "the same recipe, since each needs its own learning rates"
     except OSError as error:
         given, expected = unreadable(Path(path), error)
     except (ValueError, RecursionError):

@@ -125,16 +125,23 @@ def test_a_search_continues_in_a_new_process_after_so_many_trainings(folder, enc
         import pytest, sys
         from bertcnn.cli import tune
         from bertcnn.cli.start import main
+        from bertcnn.jobs.command import run_recorded
         from tests.conftest import shorten_trials
         shorten_trials(pytest.MonkeyPatch())
         tune._MOST_TRAININGS = 1
         sys.argv = ["bertcnn", *{[str(argument) for argument in arguments]!r}]
-        main()
+        run_recorded(main)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    with (folder / "record").open("w+") as record:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdin=record,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
+    assert (folder / "record").read_text() == "0\n"
     assert "resuming after 1 trial" in done.stderr
     assert done.stderr.count("trial 0: ") == done.stderr.count("trial 1: ") == 1
     assert json.loads(done.stdout) == json.loads(out.read_text())

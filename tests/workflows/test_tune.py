@@ -13,7 +13,7 @@ import pytest
 from bertcnn.errors import LabelError, OutputError, SettingsError, TrainingError
 from bertcnn.settings import FROZEN
 from bertcnn.storage.folders import held_folder
-from bertcnn.workflows.tune import divide, p_value, tune
+from bertcnn.workflows.tune import divide, tune
 from bertcnn.workflows.tuned import read_tuned
 from tests.tickets import as_csv, tickets
 
@@ -137,15 +137,14 @@ def test_after_ctrl_c_the_same_call_resumes_and_others_need_force(
     kept = read_tuned(folder / "stopped.json")
     assert (len(kept.trials), kept.finished, kept.head) == (1, False, None)
     (folder / "other.csv").write_text(as_csv(*tickets(9)))
-    for changes, words in (
-        ({"seed": 4}, "another seed"),
-        ({"recipe": "full"}, "another recipe"),
-        ({"valid": folder / "other.csv"}, "another data file"),
+    for changes in (
+        {"seed": 4},
+        {"recipe": "full"},
+        {"valid": folder / "other.csv"},
+        {"encoder": encoder_folder},
     ):
-        with pytest.raises(OutputError, match=f"belongs to a search with {words}; .*--force"):
-            search(folder, encoder, out="stopped.json", **changes)
-    with pytest.raises(OutputError, match="another encoder"):
-        search(folder, encoder_folder, out="stopped.json")
+        with pytest.raises(OutputError, match=r"another data file, encoder, .*--force"):
+            search(folder, **{"encoder": encoder, "out": "stopped.json", **changes})
     assert read_tuned(folder / "stopped.json") == kept
     part = search(folder, encoder, out="stopped.json", most_trainings=1)
     assert (len(part.trials), part.finished) == (2, False)
@@ -213,7 +212,7 @@ def test_an_infinite_loss_is_not_chosen_and_ends_a_search_of_which_it_is_the_def
     monkeypatch.setattr(
         "bertcnn.workflows.space.FROZEN", FROZEN.model_copy(update={"learning_rate": 1e30})
     )
-    with pytest.raises(TrainingError, match="infinite with the recipe's defaults"):
+    with pytest.raises(TrainingError, match="became"):
         search(folder, encoder, out="never.json")
 
 
@@ -250,8 +249,8 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "version '2'; expected tuned settings, version 1"),
-        ({"format": "other"}, "some other JSON file"),
+        ({"version": 2}, "version was '2'; expected"),
+        ({"format": "other"}, "format was 'other'; expected"),
         ({"learning_rate": 1}, "unknown key 'learning_rate'"),
         ({"head": {"filters": 0}}, "head.filters was '0'"),
     ],
@@ -272,7 +271,7 @@ def test_a_settings_file_that_was_changed_is_refused_in_one_line(unbroken, tmp_p
         (None, "cannot be read"),
         (b"{", "no JSON file"),
         (b"\xff\xfe", "no JSON file"),
-        (b"[1]", "other JSON"),
+        (b"[1]", "expected input should be an object"),
     ],
 )
 def test_what_is_no_settings_file_is_refused(tmp_path, content, words):
@@ -320,30 +319,3 @@ def test_validation_rows_with_a_label_that_is_not_learned_are_left_out():
     texts, labels, parts = divide(rows(20), [("x", "odd"), ("y", "spam")])
     assert (texts[20:], labels[20:]) == (["x"], ["odd"])
     assert [part.tolist() for part in parts[0]] == [list(range(20)), [20]]
-
-
-def predicted(labels, share, generator):
-    """Right at this share of the rows, at random at the others."""
-    wrong = generator.random(len(labels)) >= share
-    return np.where(wrong, generator.integers(0, 4, len(labels)), labels)
-
-
-def p_of(shares, rows=400, seed=0, repeats=1):
-    """Of the best of several predictions, against the first."""
-    generator = np.random.default_rng(seed)
-    labels = generator.integers(0, 4, rows)
-    default, *others = (predicted(labels, share, generator) for share in shares)
-    best = max(others, key=lambda other: np.mean(other == labels))
-    arrays = [np.tile(one, repeats) for one in (labels, default, best, np.arange(rows))]
-    return p_value(*arrays, len(others))
-
-
-def test_a_real_gain_is_told_from_the_luckiest_of_many():
-    assert p_of([0.8, 0.8, 0.9]) < 0.01
-    assert p_of([0.9, 0.5]) > 0.9
-    lucky = sum(p_of([0.8] * 20, rows=200, seed=seed) <= 0.05 for seed in range(25))
-    assert lucky <= 4  # 5% are 1.25; five or more would happen once in 100 times
-
-
-def test_duplicates_count_for_one():
-    assert p_of([0.7, 0.78], repeats=4) == pytest.approx(p_of([0.7, 0.78]), abs=1e-9)
