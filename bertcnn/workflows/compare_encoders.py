@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ _TESTED = 0.3  # share of the rows that no classifier learns from
 _MOST_TESTED = 3000
 _CONFIDENCE = 0.95
 _NOTICED = 0.005  # of accuracy: a gain of less than half a point is none
+
+Rows = list[tuple[str, str]]  # texts with their labels
 
 
 @dataclass(frozen=True)
@@ -118,18 +121,15 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
             expected="at least 2, since chance is measured by their differences",
             fix="ask for 5",
         )
-    learned, tested = _parts(data, test, text=text, label=label, multi_label=multi_label)
+    read = partial(labelled_rows, text=text, label=label, multi_label=multi_label)
+    learned, tested = _parts(read(data), None if test is None else read(test))
     unknown = describe_unknown([name for _, name in learned], [(name,) for _, name in tested])
     if unknown:
         progress.note(unknown)
     for encoder in (old, new):
         fetch_encoder(encoder, progress=progress)
-    tested = [
-        tested[row]
-        for row in np.unique(
-            np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int)
-        )
-    ]
+    spread = np.linspace(0, len(tested) - 1, min(len(tested), _MOST_TESTED)).round().astype(int)
+    tested = [tested[row] for row in np.unique(spread)]
     right = np.empty((2, seeds, len(tested)))
     for seed in range(seeds):
         chosen = learned if rows_per_label is None else _draw(learned, rows_per_label, seed)
@@ -161,42 +161,28 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
     return Verdict(rows, trained_rows, old, new, mean, mean - half, mean + half)
 
 
-def _parts(
-    data: str | Path,
-    test: str | Path | None,
-    *,
-    text: str | Sequence[str] | None,
-    label: str | None,
-    multi_label: str,
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
     """Texts with their labels, to learn from and to test on."""
-    rows = labelled_rows(data, text=text, label=label, multi_label=multi_label)
-    check_labels([name for _, name in rows])
+    texts, names = [content for content, _ in rows], [name for _, name in rows]
+    check_labels(names)
+    learned, tested = rows, test or []
     if test is None:
-        kept, held_out = split_validation(
-            [content for content, _ in rows], [name for _, name in rows], _TESTED
-        )
+        kept, held_out = split_validation(texts, names, _TESTED)
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
-    else:
-        learned, tested = rows, labelled_rows(test, text=text, label=label, multi_label=multi_label)
     known = KnownLabels(name for _, name in learned)
     if not any(known.find(name) for _, name in tested):
+        like = f" with the label {one_line(tested[0][1])}" if tested else ""
         raise LabelError(
-            (
-                f"rows to test on with the label {one_line(tested[0][1])}"
-                if tested
-                else "0 rows to test on"
-            ),
+            f"{len(tested)} rows to test on{like}",
             expected="rows with labels that are learned",
             fix="correct the file to test on, or add rows to learn from",
         )
     return learned, [(content, known.spelled(name)) for content, name in tested]
 
 
-def _draw(rows: list[tuple[str, str]], each: int, seed: int) -> list[tuple[str, str]]:
+def _draw(rows: Rows, each: int, seed: int) -> Rows:
     """So many rows of each label."""
-    names = np.array([name for _, name in rows])
-    generator = np.random.default_rng(seed)
+    names, generator = np.array([name for _, name in rows]), np.random.default_rng(seed)
     chosen: list[int] = []
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):
         if count < each:

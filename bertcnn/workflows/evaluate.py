@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from bertcnn.bundle.remote import local_folder
-from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet, indicators
-from bertcnn.data.out_of_scope import AUTO, NO, find_labels
-from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError
 from bertcnn.evaluation.metrics import (
     Evaluation,
@@ -34,11 +30,9 @@ from bertcnn.inference.engines import EngineName
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
-from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns
+from bertcnn.tables.labelled import LabelledTable
 from bertcnn.tables.slices import slice_columns
-from bertcnn.tables.tables import Table
-from bertcnn.text.cleaning import is_blank
+from bertcnn.workflows.labelled import read_as_in_training, rows_in_scope
 
 _AT_ONCE = 1024  # rows
 _CALLED = ("review:out_of_scope", "review:language")
@@ -93,10 +87,7 @@ def evaluate_csv(
     if not isinstance(read, LabelledTable):
         read = read_as_in_training(read, config, text, label, progress)
     path, choice = read.table.path, read.columns
-    sets = known_sets(
-        read.cells, config.label_separator, KnownLabels([*predictor.labels, *config.merged_labels])
-    )
-    places, strange = in_scope(_usable(read.texts, sets, progress), sets, predictor)
+    places, actual, strange = rows_in_scope(read, predictor, progress)
     if not places:
         raise LabelError(
             f"no row of {str(path)!r} has a text and a label in column {choice.label!r}",
@@ -104,7 +95,6 @@ def evaluate_csv(
             fix="name the label column with --label",
         )
     texts = [read.texts[row] for row in places]
-    actual = _as_learned([sets[row] for row in places], config.merged_labels, progress)
     find_unknown(predictor.labels, [name for names in actual for name in names], len(actual))
     unknown = describe_unknown(predictor.labels, actual)
     if unknown:
@@ -128,101 +118,15 @@ def evaluate_csv(
     return figures
 
 
-def read_as_in_training(
-    data: str | Path,
-    config: BundleConfig,
-    text: str | Sequence[str] | None,
-    label: str | None,
-    progress: Progress,
-) -> LabelledTable:
-    """A labelled file with the columns that the model was trained on, unless others are named."""
-
-    def choose(table: Table) -> ColumnChoice:
-        names, tag, remembered = text, label, {}
-        if text is None and config.text_columns:
-            names, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
-        if label is None and config.label_column is not None:
-            (tag,), remembered["label"] = as_in_training(
-                (config.label_column,), table.columns, "--label"
-            )
-        choice = guess_columns(table, text=names, label=tag)
-        return replace(choice, reasons=choice.reasons | remembered)
-
-    known = [*config.text_columns, *filter(None, [config.label_column])]
-    read = read_columns(
-        data, choose, known=known if text is label is None else (), progress=progress
-    )
-    note_left_out(read.table, None, progress)
-    return read
-
-
-def in_scope(
-    places: Sequence[int],
-    sets: Sequence[LabelSet],
-    predictor: Predictor,
-    asked: str | None = None,
-) -> tuple[list[int], list[int]]:
-    """The rows that belong to a label, and those that are labelled as belonging to none.
-
-    Args:
-        places: of the rows.
-        sets: labels of all rows.
-        predictor: the model.
-        asked: the label of rows that belong to none, or "no"; by default those of the training,
-            and those found by their names.
-    """
-    given = {name for row in places for name in sets[row]}
-    if asked is not None and asked not in (AUTO, NO):
-        labels = {asked}
-    else:
-        found = () if asked == NO else find_labels([*given, *predictor.labels])
-        labels = {*found, *predictor.bundle.config.out_of_scope_labels} - {*predictor.labels}
-    return (
-        [row for row in places if labels.isdisjoint(sets[row])],
-        [row for row in places if not labels.isdisjoint(sets[row])],
-    )
-
-
 def _out_of_scope(predictor: Predictor, texts: Sequence[str]) -> OutOfScopeRows | None:
     """What becomes of texts that belong to no label."""
     if not texts:
         return None
-    decisions = np.concatenate(
-        [
-            predictor.answer(texts[first : first + _AT_ONCE]).decisions
-            for first in range(0, len(texts), _AT_ONCE)
-        ]
-    )
+    parts = (texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE))
+    decisions = np.concatenate([predictor.answer(part).decisions for part in parts])
     called = np.isin(decisions, [DECISIONS.index(name) for name in _CALLED])
     automatic = decisions == DECISIONS.index("auto")
     return OutOfScopeRows(len(texts), int(called.sum()), int(automatic.sum()))
-
-
-def _usable(texts: Sequence[str], sets: Sequence[LabelSet], progress: Progress) -> list[int]:
-    """The rows with a text and a label; `progress` reports how many others there are."""
-    labelled = [row for row, names in enumerate(sets) if names]
-    places = [row for row in labelled if not is_blank(texts[row])]
-    for left_out, lack in (
-        (len(sets) - len(labelled), "label"),
-        (len(labelled) - len(places), "text"),
-    ):
-        if left_out:
-            progress.note(f"{left_out} of {len(sets)} rows have no {lack} and are left out")
-    return places
-
-
-def _as_learned(
-    sets: Sequence[LabelSet], merged: Mapping[str, str], progress: Progress
-) -> list[LabelSet]:
-    """The labels in the model's spelling, rare ones merged as in its training."""
-    learned = [tuple(sorted({merged.get(name, name) for name in names})) for names in sets]
-    changed = sum(mine != tuple(sorted(names)) for mine, names in zip(learned, sets, strict=True))
-    if changed:
-        progress.note(
-            f"{changed} of {len(sets)} rows have a label that was merged into another for training,"
-            " and count as that"
-        )
-    return learned
 
 
 def _single(sets: Sequence[LabelSet]) -> list[str]:

@@ -1,14 +1,23 @@
-"""The rows of a labelled file that have a text and one label, for work that needs exactly one."""
+"""Reading labelled files: with one label a row, or as a model was trained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from bertcnn.data.label_sets import AUTO
+from bertcnn.bundle.schemas import BundleConfig
+from bertcnn.data.label_cells import known_sets
+from bertcnn.data.label_sets import AUTO, LabelSet
+from bertcnn.data.out_of_scope import NO, find_labels
+from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError
+from bertcnn.inference.predictor import Predictor
 from bertcnn.progress import Progress
-from bertcnn.tables.labelled import read_labelled
+from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
+from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
+from bertcnn.tables.tables import Table
+from bertcnn.text.cleaning import is_blank
 
 
 def labelled_rows(
@@ -44,3 +53,72 @@ def labelled_rows(
         )
     rows = zip(read.texts, read.sets, strict=True)
     return [(content, names[0]) for content, names in rows if content and names]
+
+
+def read_as_in_training(
+    data: str | Path,
+    config: BundleConfig,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    progress: Progress,
+) -> LabelledTable:
+    """A labelled file with the columns that the model was trained on, unless others are named."""
+
+    def choose(table: Table) -> ColumnChoice:
+        names, tag, remembered = text, label, {}
+        if text is None and config.text_columns:
+            names, remembered["text"] = as_in_training(config.text_columns, table.columns, "--text")
+        if label is None and config.label_column is not None:
+            (tag,), remembered["label"] = as_in_training(
+                (config.label_column,), table.columns, "--label"
+            )
+        choice = guess_columns(table, text=names, label=tag)
+        return replace(choice, reasons=choice.reasons | remembered)
+
+    known = [*config.text_columns, *filter(None, [config.label_column])]
+    known = known if text is label is None else []
+    read = read_columns(data, choose, known=known, progress=progress)
+    note_left_out(read.table, None, progress)
+    return read
+
+
+def rows_in_scope(
+    read: LabelledTable, predictor: Predictor, progress: Progress, outside: str | None = None
+) -> tuple[list[int], list[LabelSet], list[int]]:
+    """The rows with a text and a label, their labels, and the rows that are labelled out of scope.
+
+    Labels are in the model's spelling, rare ones merged as in its training; it may not know some.
+
+    Args:
+        read: the rows.
+        predictor: the model.
+        progress: reports rows that are left out or merged.
+        outside: the label of rows out of scope, or "no"; by default those of the training, and
+            those found by their names.
+    """
+    config, texts = predictor.bundle.config, read.texts
+    known = KnownLabels([*predictor.labels, *config.merged_labels])
+    sets = known_sets(read.cells, config.label_separator, known)
+    labelled = [row for row, names in enumerate(sets) if names]
+    usable = [row for row in labelled if not is_blank(texts[row])]
+    for lost, lack in ((len(sets) - len(labelled), "label"), (len(labelled) - len(usable), "text")):
+        if lost:
+            progress.note(f"{lost} of {len(sets)} rows have no {lack} and are left out")
+    if outside is not None and outside not in (AUTO, NO):
+        strange = {outside}
+    else:
+        given = {name for row in usable for name in sets[row]}
+        found = () if outside == NO else find_labels([*given, *predictor.labels])
+        strange = {*found, *config.out_of_scope_labels} - {*predictor.labels}
+    places = [row for row in usable if strange.isdisjoint(sets[row])]
+    merged = config.merged_labels
+    learned = [tuple(sorted({merged.get(name, name) for name in sets[row]})) for row in places]
+    changed = sum(
+        names != tuple(sorted(sets[row])) for names, row in zip(learned, places, strict=True)
+    )
+    if changed:
+        progress.note(
+            f"{changed} of {len(places)} rows have a label that was merged into another for"
+            " training, and count as that"
+        )
+    return places, learned, [row for row in usable if not strange.isdisjoint(sets[row])]

@@ -12,9 +12,7 @@ from bertcnn.bundle.bundle import Bundle, check_bundle_target, read_bundle, writ
 from bertcnn.bundle.engine import engine_in_memory
 from bertcnn.bundle.remote import local_folder
 from bertcnn.bundle.scope import DetectorInputs
-from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_sets import LabelSet, indicators
-from bertcnn.data.same_labels import KnownLabels
 from bertcnn.errors import LabelError, one_line
 from bertcnn.evaluation.decisions import (
     HeldBack,
@@ -34,7 +32,7 @@ from bertcnn.storage.files import sha256_of
 from bertcnn.tables.tables import rejects_of
 from bertcnn.text.cleaning import is_blank
 from bertcnn.wording import count
-from bertcnn.workflows.evaluate import in_scope, read_as_in_training
+from bertcnn.workflows.labelled import read_as_in_training, rows_in_scope
 from bertcnn.workflows.train import is_file, texts_of
 
 _AT_ONCE = 1024  # rows
@@ -59,15 +57,6 @@ class Recalibration:
     temperature: tuple[float, float]
     decisions: str
     scope: str
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """New rows: texts with the labels that the model knows, and texts out of scope."""
-
-    texts: list[str]
-    sets: list[LabelSet]
-    strange: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +111,13 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     model = local_folder(model, progress=progress)
     predictor = load(model)
-    rows = _read(predictor, data, text, label, out_of_scope, out, progress)
-    progress.stage("answering", len(rows.texts) + len(rows.strange))
-    valid, strange = (_answered(predictor, texts, progress) for texts in (rows.texts, rows.strange))
-    truth = _truth(predictor, rows.sets)
+    texts, sets, outside = _read(predictor, data, text, label, out_of_scope, out, progress)
+    progress.stage("answering", len(texts) + len(outside))
+    valid, strange = (_answered(predictor, part, progress) for part in (texts, outside))
+    multi_hot = indicators(sets, predictor.labels)
+    truth = GroundTruth(
+        predictor.labels, multi_hot.argmax(axis=1), multi_hot if predictor.multi_label else None
+    )
     logits = valid.readings.logits
     judged = ScoredPredictions(truth, logits, truth.calibrate(logits))
     old = read_bundle(model)
@@ -140,8 +132,8 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     )
     found = Recalibration(
         "",
-        len(rows.texts),
-        len(rows.strange),
+        len(texts),
+        len(outside),
         (old.calibration.temperature, judged.calibration.temperature),
         in_words(decisions, old.labels),
         scope_in_words(decisions.held_out, scope, several_labels=old.multi_label),
@@ -194,26 +186,20 @@ def _read(
     out_of_scope: str | Path | None,
     out: Path,
     progress: Progress,
-) -> _Rows:
-    """The rows that a model can be recalibrated on."""
+) -> tuple[list[str], list[LabelSet], list[str]]:
+    """Texts with labels that the model knows, these labels, and texts out of scope."""
     config = predictor.bundle.config
     read = read_as_in_training(data, config, text, label, progress)
-    known = KnownLabels([*predictor.labels, *config.merged_labels])
-    sets = known_sets(read.cells, config.label_separator, known)
-    places = [row for row, names in enumerate(sets) if names and not is_blank(read.texts[row])]
     named = None if out_of_scope is None or is_file(out_of_scope) else str(out_of_scope)
-    places, strange = in_scope(places, sets, predictor, named)
-    texts = [read.texts[row] for row in strange]
+    places, sets, outside = rows_in_scope(read, predictor, progress, named)
+    strange = [read.texts[row] for row in outside]
     if out_of_scope is not None and named is None:
         rejects = rejects_of(Path(f"{out}.outside"))
-        texts += texts_of(out_of_scope, config.text_columns, rejects, progress)
-    learned = {
-        row: tuple(sorted({config.merged_labels.get(name, name) for name in sets[row]}))
-        for row in places
-    }
-    usable = [row for row in places if set(learned[row]) <= set(predictor.labels)]
+        strange += texts_of(out_of_scope, config.text_columns, rejects, progress)
+    known = set(predictor.labels)
+    usable = [number for number, names in enumerate(sets) if known.issuperset(names)]
     if len(usable) < len(places):
-        unknown = sorted({name for row in places for name in learned[row]} - {*predictor.labels})
+        unknown = sorted({name for names in sets for name in names} - known)
         progress.note(
             f"{count(len(places) - len(usable), 'row')} left out, whose label the model does not"
             f" know: {one_line(', '.join(unknown), 200)}"
@@ -224,18 +210,10 @@ def _read(
             expected=f"at least {FEWEST_ROWS}, better some hundreds",
             fix="add labelled rows",
         )
-    return _Rows(
-        [read.texts[row] for row in usable],
-        [learned[row] for row in usable],
-        [content for content in texts if not is_blank(content)],
-    )
-
-
-def _truth(predictor: Predictor, sets: Sequence[LabelSet]) -> GroundTruth:
-    """The labels as places among the model's."""
-    multi_hot = indicators(sets, predictor.labels)
-    return GroundTruth(
-        predictor.labels, multi_hot.argmax(axis=1), multi_hot if predictor.multi_label else None
+    return (
+        [read.texts[places[number]] for number in usable],
+        [sets[number] for number in usable],
+        [content for content in strange if not is_blank(content)],
     )
 
 

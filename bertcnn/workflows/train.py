@@ -13,7 +13,7 @@ from bertcnn.bundle.bundle import check_bundle_target
 from bertcnn.data.hierarchy import check_levels
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets
+from bertcnn.data.label_sets import AUTO, labels_of_sets
 from bertcnn.data.out_of_scope import AUTO as AUTO_NAME
 from bertcnn.data.out_of_scope import NO, find_labels
 from bertcnn.data.rare_labels import MergedLabels, merge_rare
@@ -132,17 +132,22 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     _note_contradictions(data, progress)
     strange, outside = _out_of_scope(out_of_scope, classifier.out_of_scope, data, out, progress)
     merged = _merge(data, min_rows, levels, strange, progress)
-    held_out, slices = None, data.slices
-    if valid is not None:
-        held_out, slices = _validation_rows(valid, data, merged, out, progress)
-    more = [] if unlabelled is None else _unlabelled_texts(unlabelled, data, out, progress)
     path, chosen = data.table.path, data.columns
+    held_out, slices, more = None, data.slices, list[str]()
+    if valid is not None:
+        rows = _read_like(chosen, valid, rejects_of(Path(f"{out}.valid")), progress)
+        known = KnownLabels(merged.labels, merged.merged)
+        names = labels_of_sets(known_sets(rows.cells, data.separator, known), data.separator)
+        held_out, slices = (rows.texts, names), slice_columns(rows.table, chosen)
+    if unlabelled is not None:
+        rejects = rejects_of(Path(f"{out}.unlabelled"))
+        more = _read_like(replace(chosen, label=None), unlabelled, rejects, progress).texts
     with held_folder(
         savepoint_folder(real_folder(out)), does="keeps its training in"
     ) as savepoints:
         classifier.fit(
             data.texts,
-            labels_of_sets([merged.of(names) for names in data.sets], data.separator),
+            labels_of_sets([merged.of(own) for own in data.sets], data.separator),
             valid=held_out,
             unlabelled=more,
             outside=outside,
@@ -245,28 +250,8 @@ def _merge(
     return merged
 
 
-def _validation_rows(
-    valid: str | Path, data: LabelledTable, merged: MergedLabels, out: Path, progress: Progress
-) -> tuple[tuple[list[str], list[str] | list[LabelSet]], dict[str, list[str]]]:
-    """Texts and labels of the validation file, in the spelling of `data`, and its slices."""
-    rejects = rejects_of(Path(f"{out}.valid"))
-    read = _read_like(data.columns, valid, rejects, "the validation file", progress)
-    known = KnownLabels(merged.labels, merged.merged)
-    sets = known_sets(read.cells, data.separator, known)
-    labels = labels_of_sets(sets, data.separator)
-    return (read.texts, labels), slice_columns(read.table, data.columns)
-
-
-def _unlabelled_texts(
-    unlabelled: str | Path, data: LabelledTable, out: Path, progress: Progress
-) -> list[str]:
-    """The texts of a file without labels."""
-    columns, rejects = replace(data.columns, label=None), rejects_of(Path(f"{out}.unlabelled"))
-    return _read_like(columns, unlabelled, rejects, "the file without labels", progress).texts
-
-
 def _read_like(
-    columns: ColumnChoice, data: str | Path, rejects: Path, role: str, progress: Progress
+    columns: ColumnChoice, data: str | Path, rejects: Path, progress: Progress
 ) -> LabelledTable:
     """Another file with the columns of the training file."""
 
@@ -274,10 +259,9 @@ def _read_like(
         for name in (*columns.text, *([columns.label] if columns.label else [])):
             if find_name(name, table.columns) is None:
                 raise ColumnError(
-                    f"no column {name!r} in {role} {str(data)!r}",
-                    expected=(
-                        f"the columns of the training file; found are {list_columns(table.columns)}"
-                    ),
+                    f"no column {name!r} in {str(data)!r}",
+                    expected="the columns of the training file; found are "
+                    + list_columns(table.columns),
                     fix="give its columns the same names",
                 )
         return replace(columns, reasons={})  # which are about the training file

@@ -328,7 +328,7 @@ def test_a_training_with_other_names_of_labels_begins_anew(encoder_folder, tmp_p
 def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):
     data = write(tmp_path / "data.csv", as_csv(*tickets(6)))
     told = (
-        r"no column 'label' in the validation file '.*a.csv'; expected the columns of the training"
+        r"no column 'label' in '.*a.csv'; expected the columns of the training"
         r" file; found are 'text', 'team'"
     )
     with pytest.raises(ColumnError, match=told):
@@ -569,7 +569,7 @@ def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
         answers, learned("blank", rows + "18,red cable,\n19,blue bill,\n")[0]
     )
     told = (
-        r"no column 'text' in the file without labels '.*c.csv'; expected the columns of the"
+        r"no column 'text' in '.*c.csv'; expected the columns of the"
         r" training file; found are 'body'"
     )
     with pytest.raises(ColumnError, match=told):
