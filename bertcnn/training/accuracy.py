@@ -71,6 +71,5 @@ def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN4
         label = bool(label)
     elif kind in "iu" and isinstance(label, bool | np.bool_):
         label = int(label)
-    return tuple(
-        sorted({known.spelled(str(name)) for name in (label if is_set(label) else [label])})
-    )
+    names = label if is_set(label) else [label]
+    return tuple(sorted({known.spelled(str(name)) for name in names}))

@@ -42,12 +42,12 @@ class Examples:
 
         A label of several is given from 1/2 on.
         """
-        actual, predicted = (
-            (self.labels, logits.argmax(axis=1))
-            if self.multi_hot is None
-            else (self.multi_hot, logits > 0)
-        )
-        right = predicted == actual if self.multi_hot is None else (predicted == actual).all(axis=1)
+        if self.multi_hot is None:
+            actual, predicted = self.labels, logits.argmax(axis=1)
+            right = predicted == actual
+        else:
+            actual, predicted = self.multi_hot, logits > 0
+            right = (predicted == actual).all(axis=1)
         return macro_f1_score(actual, predicted), float(np.mean(right))
 
 
@@ -97,6 +97,5 @@ def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndar
     """
     having = np.maximum(multi_hot.sum(axis=0), 1)
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]
-    return np.minimum(
-        (np.maximum(len(multi_hot) - having, 1) / having) ** power, _MOST_WEIGHT
-    ).astype(np.float32)
+    ratio = np.maximum(len(multi_hot) - having, 1) / having
+    return np.minimum(ratio**power, _MOST_WEIGHT).astype(np.float32)

@@ -69,16 +69,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             raise TrainingError(
                 f"after step {checkpoint.step:,}, {name} holds a number that is not finite",
                 expected="finite numbers",
-                fix=(
-                    "lower the learning rate and run it again; the checkpoint before this one is"
-                    " still there"
-                ),
+                fix="lower the learning rate and run it again from the checkpoint before",
             )
-    about = {
-        "step": checkpoint.step,
-        "settings": checkpoint.settings,
-        "progress": checkpoint.progress,
-    }
+    about = {name: getattr(checkpoint, name) for name in ("step", "settings", "progress")}
     members = {_ABOUT: canonical_json(about), _STATE: safetensors.numpy.save(checkpoint.tensors)}
     _, manifest = write_manifest(FORMAT, members)
     try:
@@ -144,11 +137,7 @@ def _read(place: Path) -> Checkpoint:
         found = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
     except (TypeError, ValueError, safetensors.SafetensorError) as error:
         refuse(f"{place} holds something else ({error})", "a checkpoint")
-    if not (
-        isinstance(found.step, int)
-        and isinstance(found.settings, dict)
-        and isinstance(found.progress, dict)
-    ):
+    if [type(one) for one in (found.step, found.settings, found.progress)] != [int, dict, dict]:
         refuse(f"{place} holds something else", "a checkpoint")
     return found
 
@@ -177,13 +166,9 @@ def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], fol
 def training_state(
     model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, np.ndarray]:
-    """Everything a step changes: weights by name.
-
-    The state of dropout and of the optimizer by its place in the list of variables.
-    """
-    return {
-        name: np.array(variable.numpy()) for name, variable in _variables(model, optimizer).items()
-    }
+    """Everything a step changes: weights by name, all other state by its place."""
+    variables = _variables(model, optimizer)
+    return {name: np.array(variable.numpy()) for name, variable in variables.items()}
 
 
 def restore_state(
@@ -197,17 +182,12 @@ def restore_state(
     variables = _variables(model, optimizer)
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if wanted != shapes:
-        name = next(
-            name
-            for name in sorted(wanted.keys() | shapes.keys())
-            if wanted.get(name) != shapes.get(name)
-        )
-        given = (
-            f"a checkpoint in which {name} has the shape {shapes.get(name, 'none, it is missing')}"
-        )
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if wanted.get(name) == shapes.get(name):
+            continue
+        shape = shapes.get(name, "none, it is missing")
         raise BundleError(
-            given,
+            f"a checkpoint in which {name} has the shape {shape}",
             expected=f"{wanted.get(name, 'nothing of that name')}",
             fix="start over with --restart",
         )

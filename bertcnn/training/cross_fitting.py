@@ -21,7 +21,7 @@ from bertcnn.errors import TrainingError
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign, extract
-from bertcnn.progress import Progress
+from bertcnn.progress import Progress, Silent
 from bertcnn.training.features import Features, TokenizedRows, stored_embed
 from bertcnn.training.refit import Train
 from bertcnn.training.training_data import OutsideRows, RunOptions, TrainingData
@@ -148,16 +148,14 @@ def _answers(
     if result.known is not None and result.valid_means is not None:
         return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
     engine = KerasEngine(model, pad_id=0)  # which is masked
-    asked, learned = (
-        engine.run(rows.token_ids, evidence=True) for rows in (part.valid, data.train.of(known))
-    )
-    return FoldAnswers(
-        held_out, asked.logits, asked.found.means, known, learned.logits, learned.found.means
-    )
+    both = (part.valid, data.train.of(known))
+    asked, learned = (engine.run(rows.token_ids, evidence=True) for rows in both)
+    means, known_means = asked.found.means, learned.found.means
+    return FoldAnswers(held_out, asked.logits, means, known, learned.logits, known_means)
 
 
 @dataclass
-class _FoldProgress:
+class _FoldProgress(Silent):
     """Shows the trainings of a fold; what is worth a note was said of the final model."""
 
     progress: Progress
@@ -172,6 +170,3 @@ class _FoldProgress:
     def advance(self, done: int, **figures: float) -> None:
         if self.shown:
             self.progress.advance(done, **figures)
-
-    def note(self, message: str) -> None:
-        pass

@@ -46,22 +46,12 @@ class LabelledTexts:
 
     @classmethod
     def usable(
-        cls,
-        texts: Sequence[str],
-        labels: Sequence[Any],
-        progress: Progress,
-        *,
-        several: bool = False,
+        cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress, *, several: bool
     ) -> LabelledTexts:
-        """The rows whose text and label are not blank.
-
-        `progress` reports how many others there are.
-        """
+        """The rows whose text and label are not blank; `progress` reports how many others are."""
         rows, unlabelled, blank = cls.divided(texts, labels, several=several)
-        if blank or unlabelled:
-            progress.note(
-                f"{count(blank + len(unlabelled), 'row')} left out: text or label is blank"
-            )
+        if lost := blank + len(unlabelled):
+            progress.note(f"{count(lost, 'row')} left out: text or label is blank")
         return rows
 
     @classmethod
@@ -90,11 +80,8 @@ class LabelledTexts:
         written = [row for row, text in enumerate(checked) if not is_blank(text)]
         rows = [row for row in written if not has_no_label(names[row])]
         unlabelled = [checked[row] for row in written if has_no_label(names[row])]
-        return (
-            cls([checked[row] for row in rows], [names[row] for row in rows], rows),
-            unlabelled,
-            len(checked) - len(written),
-        )
+        usable = cls([checked[row] for row in rows], [names[row] for row in rows], rows)
+        return usable, unlabelled, len(checked) - len(written)
 
     @property
     def multi_label(self) -> bool:
@@ -104,23 +91,17 @@ class LabelledTexts:
     @property
     def each_label(self) -> list[Any]:
         """The labels of all rows, one behind the other."""
-        return (
-            [label for labels in self.labels for label in labels]
-            if self.multi_label
-            else self.labels
-        )
+        several = self.multi_label
+        return [label for own in self.labels for label in own] if several else self.labels
 
     def spelled(self, spelling: Callable[[str], str]) -> LabelledTexts:
         """The rows with each label that is a string in another spelling."""
+        labels: list[Any]
         if self.multi_label:
-            return replace(
-                self,
-                labels=[tuple(sorted({spelling(name) for name in own})) for own in self.labels],
-            )
-        return replace(
-            self,
-            labels=[spelling(label) if isinstance(label, str) else label for label in self.labels],
-        )
+            labels = [tuple(sorted({spelling(name) for name in own})) for own in self.labels]
+        else:
+            labels = [spelling(name) if isinstance(name, str) else name for name in self.labels]
+        return replace(self, labels=labels)
 
     @property
     def main_labels(self) -> list[str]:
@@ -144,14 +125,10 @@ class LabelledTexts:
         )
 
     def part(self, most: int | None, seed: int) -> np.ndarray:
-        """About so many of the rows, int64 [part], an equal share of each label's.
-
-        All if there are no more, or if `most` is None.
-        """
+        """About so many of the rows, int64 [part], an equal share of each label's; None: all."""
         main = numbered(self.main_labels)[1]
-        return stratified_part(
-            main, len(main) if most is None else most, np.random.default_rng(seed)
-        )
+        most = len(main) if most is None else most
+        return stratified_part(main, most, np.random.default_rng(seed))
 
     def folds(self, count: int) -> np.ndarray | None:
         """The fold of each row, int64 [rows], duplicates kept together; None for no fold."""
@@ -172,18 +149,14 @@ class LabelledTexts:
                 " used"
             )
         place = {name: place for place, name in enumerate(classes)}
-        if self.multi_label:
-            main = [
-                place.get(label, 0) for label in self.main_labels
-            ]  # a row without a label is counted anywhere
-            rows = TokenizedRows(
-                encoded.token_ids, np.array(main, np.int64), indicators(self.labels, classes)
-            )
-        else:
-            rows = TokenizedRows(
-                encoded.token_ids, np.array([place[label] for label in self.labels], np.int64)
-            )
-        return TokenizedTexts(self, rows, encoded.truncated)
+        several, main = self.multi_label, self.labels
+        if several:  # a row without a label is counted anywhere
+            main = [name if name in place else classes[0] for name in self.main_labels]
+        labels = np.array([place[label] for label in main], np.int64)
+        multi_hot = indicators(self.labels, classes) if several else None
+        return TokenizedTexts(
+            self, TokenizedRows(encoded.token_ids, labels, multi_hot), encoded.truncated
+        )
 
 
 @dataclass(frozen=True)
@@ -263,26 +236,17 @@ def learning_and_validation(
 
 
 def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed: int) -> list[str]:
-    """At most `most` of `texts`, without duplicates and without those in `others`.
+    """At most `most` of `texts`, drawn; without duplicates and without those in `others`.
 
-    Duplicates differ in case, digits or punctuation only.
-
-    Args:
-        texts: to choose from.
-        others: that are known already.
-        most: of them that are kept; they are drawn.
-        seed: of the draw.
+    Duplicates differ in case, digits or punctuation only; the first one stays.
     """
     known = {duplicate_key(text) for text in others}
-    different = {
-        duplicate_key(text): text for text in reversed(texts)
-    }  # of those alike the first one
+    different = {duplicate_key(text): text for text in reversed(texts)}
     found = [text for key, text in reversed(different.items()) if key not in known]
     if len(found) <= most:
         return found
-    return [
-        found[row] for row in np.sort(np.random.default_rng(seed).permutation(len(found))[:most])
-    ]
+    drawn = np.random.default_rng(seed).permutation(len(found))[:most]
+    return [found[row] for row in np.sort(drawn)]
 
 
 @dataclass(frozen=True)
@@ -307,10 +271,7 @@ class StrangeTexts:
         measured: Sequence[str],
         more: Sequence[str],
     ) -> StrangeTexts:
-        """As many to learn from as to measure on.
-
-        Duplicates, which differ in case, digits or punctuation only, count once; blank texts do not
-        count.
+        """As many to learn from as to measure on, without duplicates and blank texts.
 
         Args:
             labels: of the rows.
@@ -323,11 +284,9 @@ class StrangeTexts:
         rest = different_texts(written, held_out, len(written), 0)
         lacking = max(0, (len(rest) - len(held_out)) // 2)
         moved = set(np.linspace(0, len(rest) - 1, lacking).round().astype(int).tolist())
-        return cls(
-            labels,
-            [text for place, text in enumerate(rest) if place not in moved],
-            held_out + [text for place, text in enumerate(rest) if place in moved],
-        )
+        held_out += [text for place, text in enumerate(rest) if place in moved]
+        kept = [text for place, text in enumerate(rest) if place not in moved]
+        return cls(labels, kept, held_out)
 
 
 def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels` let in
@@ -366,18 +325,12 @@ def _given(
     rows = rows.spelled(KnownLabels(map(str, learning.each_label)).spelled)
     known = set(learning.each_label)
     unknown = sorted({str(label) for label in rows.each_label if label not in known})
-    usable = [
-        row
-        for row, own in enumerate(rows.labels)
-        if known.issuperset(own if rows.multi_label else [own])
-    ]
+    sets = rows.labels if rows.multi_label else [[own] for own in rows.labels]
+    usable = [row for row, own in enumerate(sets) if known.issuperset(own)]
     if not usable:
+        labels = f" with the labels {one_line(', '.join(unknown))}" if unknown else ""
         raise LabelError(
-            (
-                f"validation rows with the labels {one_line(', '.join(unknown))}"
-                if unknown
-                else "0 validation rows"
-            ),
+            f"{len(rows.labels)} validation rows{labels}",
             expected="rows with labels that the training rows have",
             fix="correct the validation rows, or leave them out so that a split is made",
         )

@@ -62,10 +62,9 @@ def train_few_shot(
             labelled = len(data.train.labels)
             data, refit_labels = _with_unlabelled(encoder, data, views, settings, run)
             pseudo_labelled = len(data.train.labels) - labelled
-            epochs = max(
-                _FEWEST_EPOCHS, math.ceil(settings.epochs * labelled / len(data.train.labels))
-            )
-            settings = settings.model_copy(update={"epochs": min(settings.epochs, epochs)})
+            as_many_steps = math.ceil(settings.epochs * labelled / len(data.train.labels))
+            epochs = min(settings.epochs, max(_FEWEST_EPOCHS, as_many_steps))
+            settings = settings.model_copy(update={"epochs": epochs})
     embed = run.embed_with(encoder)
     result = train_head(embed, head, data, settings, run, probe=True, refit_labels=refit_labels)
     return replace(result, pseudo_labelled=pseudo_labelled)
@@ -82,12 +81,9 @@ def _with_names(
     train, names, labelled = data.train, list(data.label_names or ()), len(data.train.labels)
     others = _others(data)
     run.progress.stage("comparing rows", labelled + len(names) + len(others))
-    of_all = directions(
-        run.embed_with(encoder),
-        [*train.token_ids, *names, *others],
-        encoder.settings.width,
-        run.progress,
-    )
+    token_ids = [*train.token_ids, *names, *others]
+    embed, width = run.embed_with(encoder), encoder.settings.width
+    of_all = directions(embed, token_ids, width, run.progress)
     of_train, of_names, of_others = np.split(of_all, [labelled, labelled + len(names)])
     if names and _names_help(of_train, train.labels, of_names, run.seed, run.progress):
         data = replace(data, train=train.with_rows(TokenizedRows(names, np.arange(len(names)))))
@@ -105,9 +101,8 @@ def _with_unlabelled(
     """The rows with pseudo-labelled ones behind them; see `with_pseudo_labels`."""
     train, others = data.train, _others(data)
     run.progress.stage("comparing rows once more", len(train.labels) + len(others))
-    after = directions(
-        run.embed_with(encoder), [*train.token_ids, *others], encoder.settings.width, run.progress
-    )
+    embed, width = run.embed_with(encoder), encoder.settings.width
+    after = directions(embed, [*train.token_ids, *others], width, run.progress)
     train, refit_labels = with_pseudo_labels(
         train, data.valid, data.unlabelled, [after, before], settings.class_weight, run.progress
     )
@@ -158,14 +153,10 @@ def with_pseudo_labels(
     )
     if harm:
         return train, None
-    sure = np.sort(
-        np.argsort(-pseudo_labels.sureness[asked:], kind="stable")[
-            : max(1, round(_SURE * len(unlabelled)))
-        ]
-    )
-    rows = train.with_rows(
-        TokenizedRows([unlabelled[row] for row in sure], pseudo_labels.labels[asked:][sure])
-    )
+    surest = np.argsort(-pseudo_labels.sureness[asked:], kind="stable")
+    sure = np.sort(surest[: max(1, round(_SURE * len(unlabelled)))])
+    token_ids, labels = [unlabelled[row] for row in sure], pseudo_labels.labels[asked:][sure]
+    rows = train.with_rows(TokenizedRows(token_ids, labels))
     known = np.concatenate([train.labels, valid.labels])
     return rows, np.concatenate([train.labels, _spread(views, known, class_weight).labels[sure]])
 
@@ -173,20 +164,15 @@ def with_pseudo_labels(
 def _spread(
     views: Sequence[np.ndarray], labels: np.ndarray, class_weight: ClassWeight | None
 ) -> PseudoLabels:
-    return spread_labels(
-        views, labels, class_weights(labels, int(labels.max()) + 1, class_weight)[labels]
-    )
+    weights = class_weights(labels, int(labels.max()) + 1, class_weight)
+    return spread_labels(views, labels, weights[labels])
 
 
 def directions(
     embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None
 ) -> np.ndarray:
-    """Each row's mean token embedding, of length 1: float32 [rows, D].
-
-    `progress` advances by rows.
-    """
-    means = mean_embeddings(embed, token_ids, width, progress)
-    return unit(means)
+    """Each row's mean token embedding, of length 1: float32 [rows, D]."""
+    return unit(mean_embeddings(embed, token_ids, width, progress))
 
 
 def accuracy_without_and_with(
@@ -207,16 +193,13 @@ def accuracy_without_and_with(
     asked, right = 0, np.zeros(2)
     for number in range(_FOLDS):
         held_out = fold == number
-        learned = [(means[~held_out], labels[~held_out])]
-        learned.append(
-            (
-                np.concatenate([learned[0][0], name_means]),
-                np.concatenate([learned[0][1], np.arange(len(name_means))]),
-            )
-        )
-        if not held_out.any() or len(np.unique(learned[0][1])) < 2:
+        vectors, names = means[~held_out], labels[~held_out]
+        if not held_out.any() or len(np.unique(names)) < 2:
             continue
-        for place, (vectors, names) in enumerate(learned):
+        for place in range(2):
+            if place == 1:
+                vectors = np.concatenate([vectors, name_means])
+                names = np.concatenate([names, np.arange(len(name_means))])
             found = regression(vectors, names, np.ones(len(names)))
             right[place] += np.sum(found.predict(means[held_out]) == labels[held_out])
         asked += int(held_out.sum())

@@ -148,9 +148,8 @@ class TrainedModel:
         progress.stage("calibrating and measuring", 0)
         result, labels, folds = outcome.result, identity.labels, outcome.folds
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
-        answered = valid.rows.with_rows(
-            train.rows.of(np.concatenate([np.arange(0), *(fold.held_out for fold in folds)]))
-        )
+        learned = np.concatenate([np.arange(0), *(fold.held_out for fold in folds)])
+        answered = valid.rows.with_rows(train.rows.of(learned))
         every = GroundTruth(labels, answered.labels, answered.multi_hot)
         logits = np.concatenate([result.valid_logits, *(fold.logits for fold in folds)])
         scored = ScoredPredictions(every, logits, every.calibrate(logits))
@@ -158,14 +157,9 @@ class TrainedModel:
         no_information = scored.no_information(most_frequent(train.texts.labels))
         figures = replace(judged.figures(), no_information=no_information)
         calibration = judged.calibration_figures()
-        decisions = decide(
-            scored.held_out(hierarchy=hierarchy_of(labels, identity.config)),
-            labels,
-            identity.targets,
-        )
-        epochs = tuple(
-            Epoch(one.epoch, one.loss, one.macro_f1, one.accuracy) for one in result.epochs
-        )
+        hierarchy = hierarchy_of(labels, identity.config)
+        decisions = decide(scored.held_out(hierarchy=hierarchy), labels, identity.targets)
+        epochs = tuple(Epoch(**asdict(one)) for one in result.epochs)
         progress.note(calibration.in_words())
         bundle = Bundle(
             config=identity.config,
@@ -186,7 +180,8 @@ class TrainedModel:
             model_card="",
             decisions=decisions,
         )
-        pad_id = identity.vocabulary.index("[PAD]")
+        pad_id, kept = identity.vocabulary.index("[PAD]"), result.kept_epoch
+        measured = Measured(judged, figures, calibration, epochs, kept, averaged=result.averaged)
         return cls(
             bundle=bundle,
             reference=Predictor(bundle, KerasEngine(outcome.model, pad_id, bundle.tensors)),
@@ -201,41 +196,28 @@ class TrainedModel:
             truth=every,
             held_out=_rows(valid),
             strange=strange,
-            measured=Measured(
-                judged,
-                figures,
-                calibration,
-                epochs,
-                result.kept_epoch,
-                averaged=result.averaged,
-            ),
+            measured=measured,
             origin=origin,
         )
 
     def compiled(self, progress: Progress) -> Bundle:
         """The model with a compiled engine, and judged by what that answers."""
-        config, decided = (
-            self.bundle.config,
-            (None if self.examined is None else self.examined.record),
-        )
         built = build_engine(
             self.bundle.tensors,
-            config.encoder,
-            config.head,
+            self.bundle.config.encoder,
+            self.bundle.config.head,
             self.quantization_data,
-            decided=decided,
+            decided=None if self.examined is None else self.examined.record,
             progress=progress,
         )
-        return self._judged(
-            replace(self.bundle, engine=built.saved), built.running, built.valid, progress
-        )
+        bundle = replace(self.bundle, engine=built.saved)
+        return self._judged(bundle, built.running, built.valid, progress)
 
     def uncompiled(self, progress: Progress) -> Bundle:
         """The model without a compiled engine, judged by what the Keras model answers."""
         engine = self.reference.engine
-        return self._judged(
-            self.bundle, engine, engine.run(self.quantization_data.valid, evidence=True), progress
-        )
+        valid = engine.run(self.quantization_data.valid, evidence=True)
+        return self._judged(self.bundle, engine, valid, progress)
 
     def _judged(
         self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress
@@ -257,14 +239,8 @@ class TrainedModel:
         texts = read(token_ids, *examined.valid)
         outside = self._outside(examined.outside)
         folds = [self._fold(fold) for fold in self.folds]
-        fit = fit_detector(
-            read(known.token_ids, *examined.known),
-            known.labels,
-            texts,
-            outside,
-            seed=seed,
-            folds=folds,
-        )
+        inputs = read(known.token_ids, *examined.known)
+        fit = fit_detector(inputs, known.labels, texts, outside, seed=seed, folds=folds)
         scope = fit.detector
         judgement = ScoredPredictions(
             self.measured.judgement.truth, examined.valid[0], bundle.calibration
@@ -274,16 +250,11 @@ class TrainedModel:
         held_back = self._held_back(bundle, fit, texts, folds, outside.valid)
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
-            scope = refit_detector(
-                scope,
-                read(known.token_ids, output.logits, output.found.means),
-                known.labels,
-                self._outside(known.outside.answers(engine)),
-                seed=seed,
-            )
-        held_out = scored.with_strange(examined.outside["strange"][0]).held_out(
-            held_back, bundle.hierarchy
-        )
+            inputs = read(known.token_ids, output.logits, output.found.means)
+            now = self._outside(known.outside.answers(engine))
+            scope = refit_detector(scope, inputs, known.labels, now, seed=seed)
+        with_strange = scored.with_strange(examined.outside["strange"][0])
+        held_out = with_strange.held_out(held_back, bundle.hierarchy)
         decisions = decide(held_out, bundle.labels, bundle.decisions.auto_precision)
         automatic = automation(decisions)
         limits = automation_limits(
@@ -292,22 +263,15 @@ class TrainedModel:
             bundle.decisions.auto_precision.overall,
             automatic.share,
         )
-        metrics = {
-            **bundle.metrics,
-            "decisions": automatic.to_json(),
-            "automation_limits": limits.to_json(),
-        }
+        metrics = {"decisions": automatic.to_json(), "automation_limits": limits.to_json()}
+        metrics = {**bundle.metrics, **metrics}
         strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
         progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
         progress.note(promise_in_words(decisions))
         judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         back = held_back.any[: len(token_ids)]
-        return self._written_up(
-            judged,
-            engine,
-            replace(self.measured, judgement=judgement, held_back=back, scored=scored),
-            progress,
-        )
+        measured = replace(self.measured, judgement=judgement, held_back=back, scored=scored)
+        return self._written_up(judged, engine, measured, progress)
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
         """Texts that belong to no label, as the model reads them."""
@@ -325,17 +289,11 @@ class TrainedModel:
     ) -> HeldBack:
         """Which validation rows, rows of folds, and rows out of scope, are never automatic."""
         languages, texts = bundle.config.languages, self.train.texts.texts
-        found = HeldBack.of(
-            [
-                held_back(fit.detector, valid, self.held_out.texts, languages),
-                *(
-                    held_back(detector, one.held_out, [texts[row] for row in rows], languages)
-                    for detector, one, rows in zip(
-                        fit.folds, folds, (fold.held_out for fold in self.folds), strict=True
-                    )
-                ),
-            ]
-        )
+        back = [held_back(fit.detector, valid, self.held_out.texts, languages)]
+        for detector, inputs, fold in zip(fit.folds, folds, self.folds, strict=True):
+            own = [texts[row] for row in fold.held_out]
+            back.append(held_back(detector, inputs.held_out, own, languages))
+        found = HeldBack.of(back)
         if strange is None:
             return found
         others = held_back(fit.detector, strange, self.strange, languages)
@@ -345,11 +303,9 @@ class TrainedModel:
         """Training rows as a model of the other folds reads them."""
         read, rows = self.reference.readings, self.train.rows
         known, held_out = rows.of(fold.known), rows.of(fold.held_out)
-        return FoldInputs(
-            read(known.token_ids, fold.known_logits, fold.known_means),
-            known.labels,
-            read(held_out.token_ids, fold.logits, fold.means),
-        )
+        inputs = read(known.token_ids, fold.known_logits, fold.known_means)
+        answered = read(held_out.token_ids, fold.logits, fold.means)
+        return FoldInputs(inputs, known.labels, answered)
 
     def _written_up(
         self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress
@@ -367,16 +323,14 @@ class TrainedModel:
             bundle.scope,
             facts,
         )
-        report = training_report(
-            bundle, engine, _rows(self.train), self.held_out, measured, self.origin
-        )
+        learned = _rows(self.train)
+        report = training_report(bundle, engine, learned, self.held_out, measured, self.origin)
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)
 
 
 def _rows(part: TokenizedTexts) -> Rows:
     """Rows as the report wants them."""
-    labels = (
-        part.texts.labels if part.texts.multi_label else [str(label) for label in part.texts.labels]
-    )
-    return Rows(part.texts.texts, labels, part.rows.lengths, int(part.cut.sum()))
+    labels, several = part.texts.labels, part.texts.multi_label
+    names = labels if several else [str(label) for label in labels]
+    return Rows(part.texts.texts, names, part.rows.lengths, int(part.cut.sum()))

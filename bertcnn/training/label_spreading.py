@@ -40,24 +40,19 @@ class PseudoLabels:
 
     def right(self, labels: np.ndarray) -> tuple[int, int]:
         """How many of the first rows, with known labels, are right: by regression, by both."""
-        known = slice(len(labels))
-        return int(np.sum(self.by_regression[known] == labels)), int(
-            np.sum(self.labels[known] == labels)
-        )
+        found = (self.by_regression, self.labels)
+        by_regression, by_both = (int(np.sum(one[: len(labels)] == labels)) for one in found)
+        return by_regression, by_both
 
     def harm(self, labels: np.ndarray) -> bool:
         """Whether the first rows, whose labels are these, speak against the spreading.
 
         A one-sided sign test of those it changed.
         """
-        before, after = (
-            self.by_regression[: len(labels)] == labels,
-            self.labels[: len(labels)] == labels,
-        )
+        found = (self.by_regression, self.labels)
+        before, after = (one[: len(labels)] == labels for one in found)
         lost, won = int(np.sum(before & ~after)), int(np.sum(after & ~before))
-        return lost > 0 and bool(
-            binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE
-        )
+        return lost > 0 and binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE
 
 
 def spread_labels(
@@ -97,17 +92,12 @@ def spread_labels(
     reached = spreading.label_distributions_[len(labels) :] * row_weights[first]
     shares = np.sqrt(said) * (reached + _NOT_REACHED)
     shares /= shares.sum(axis=1, keepdims=True)
-    return PseudoLabels(
-        classes[shares.argmax(axis=1)], shares.max(axis=1), classes[said.argmax(axis=1)]
-    )
+    by_both, by_regression = (classes[one.argmax(axis=1)] for one in (shares, said))
+    return PseudoLabels(by_both, shares.max(axis=1), by_regression)
 
 
 def _joints(rows: np.ndarray) -> csr_matrix:
-    """Which rows are joined, float [rows, rows].
-
-    Each with its nearest, and with those whose nearest it is.
-    """
-    nearest = (
-        NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows) - 1)).fit(rows).kneighbors_graph()
-    )
+    """Which rows are joined, float [rows, rows]: each with its nearest, in either direction."""
+    neighbours = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows) - 1))
+    nearest = neighbours.fit(rows).kneighbors_graph()
     return nearest.maximum(nearest.T)

@@ -104,18 +104,12 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """How long `full` takes, and what that allows.
+    """How long `full` takes, and what that allows; see `choose_recipe`.
 
     Attributes:
-        rows: to learn from.
-        classes: labels.
         seconds: that all epochs of one training take.
-        settings: of `full`.
         device: that it takes so long on, in words.
         compiling: seconds, of one training.
-        fewest_epochs: see `choose_recipe`.
-        multi_label: see `choose_recipe`.
-        sentence_encoder: see `choose_recipe`.
     """
 
     rows: int
@@ -132,19 +126,12 @@ class CostEstimate:
         """The recipe, and why."""
         per_label = self.rows / self.classes
         if self.rows < self._few:
-            rows = (
-                f"{per_label:.0f} rows per label"
-                if per_label < _FEW_PER_LABEL
-                else count(self.rows, "row")
-            )
-            return RecipeChoice("few-shot", f"only {rows}")
+            few = f"{per_label:.0f} rows per label"
+            few = few if per_label < _FEW_PER_LABEL else count(self.rows, "row")
+            return RecipeChoice("few-shot", f"only {few}")
         plans = list(self._plans())
         plan = next(filter(self._is_in_time, plans), None)
-        if (
-            plan is None
-            and self._rows_in_time(_FROZEN / _work_share(self.settings)) < self.rows
-            and self.fewest_epochs is None
-        ):
+        if plan is None and self.fewest_epochs is None and self._frozen_rows < self.rows:
             plan = self._on_a_part()
         return self._frozen(plans) if plan is None else self._full(plan, per_label)
 
@@ -162,20 +149,19 @@ class CostEstimate:
 
     @property
     def _rows_needed(self) -> tuple[int, int]:
-        """Rows to be seen in all epochs, for all labels to be learned.
-
-        And rows of an epoch, if there is only one.
-        """
-        return (
-            self.settings.batch_size * _STEPS_PER_LABEL * self.classes,
-            self.settings.batch_size * _STEPS_OF_AN_EPOCH,
-        )
+        """Rows to be seen in all epochs together, and in one if there is only one."""
+        size = self.settings.batch_size
+        return size * _STEPS_PER_LABEL * self.classes, size * _STEPS_OF_AN_EPOCH
 
     def _rows_in_time(self, share: float, compiling: float = 0.0) -> float:
         """How many rows can be learned from if all of them take this share of an epoch's time."""
-        return (
-            (self._allowed - compiling) / (share * self.seconds) * self.settings.epochs * self.rows
-        )
+        allowed = (self._allowed - compiling) / (share * self.seconds)
+        return allowed * self.settings.epochs * self.rows
+
+    @property
+    def _frozen_rows(self) -> float:
+        """How many rows `frozen` can learn from in time."""
+        return self._rows_in_time(_FROZEN / _work_share(self.settings))
 
     def _plans(self) -> Iterator[TrainingPlan]:
         """All that `full` may be cut down to, the best first."""
@@ -184,13 +170,9 @@ class CostEstimate:
         refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]
         yield from (TrainingPlan(settings.epochs, refit) for refit in refits)
         for_labels, seen_once = self._rows_needed
-        fewest = self.fewest_epochs or max(
-            math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2
-        )
-        yield from (
-            TrainingPlan(epochs, refits[-1])
-            for epochs in range(settings.epochs - 1, fewest - 1, -1)
-        )
+        enough = max(math.ceil(for_labels / self.rows), 1 if self.rows >= seen_once else 2)
+        fewer = range(settings.epochs - 1, (self.fewest_epochs or enough) - 1, -1)
+        yield from (TrainingPlan(epochs, refits[-1]) for epochs in fewer)
 
     def _on_a_part(self) -> TrainingPlan | None:
         """An epoch on as many rows as there is time for, if these are enough."""
@@ -203,10 +185,8 @@ class CostEstimate:
         return (2 if refit else 1) * (self.compiling + self.seconds * share)
 
     def _is_in_time(self, plan: TrainingPlan) -> bool:
-        return (
-            self._seconds(plan, refit=plan.refit and self.settings.time_budget is not None)
-            <= self._allowed
-        )
+        refit = plan.refit and self.settings.time_budget is not None
+        return self._seconds(plan, refit=refit) <= self._allowed
 
     def _cost(self, plan: TrainingPlan) -> str:
         return f"about {max(1, round(self._seconds(plan, refit=plan.refit) / 60)):,} min"
@@ -220,39 +200,29 @@ class CostEstimate:
             for name, most in usual.items()
             if taken[name] < most
         ]
-        reason = ", ".join(
-            [f"full fine-tuning would take {self._cost(plan)} on {self.device}", *less]
-        )
+        takes = f"full fine-tuning would take {self._cost(plan)} on {self.device}"
+        reason = ", ".join([takes, *less])
         if plan.refit:
             reason += ", the refit on all rows included"
         elif settings.refit:
             reason += f"; {settings.time_budget:g} min leave no time for a refit on all rows"
         if plan.most_rows is not None:
             reason += _MORE_TIME
-        return RecipeChoice(
-            "full",
-            f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}",
-            {
-                name: value
-                for name, value in asdict(plan).items()
-                if value != getattr(settings, name)
-            },
-        )
+        reason = f"{per_label:.0f} rows a label are enough to train the encoder too, and {reason}"
+        changes = {
+            name: value for name, value in asdict(plan).items() if value != getattr(settings, name)
+        }
+        return RecipeChoice("full", reason, changes)
 
     def _frozen(self, plans: list[TrainingPlan]) -> RecipeChoice:
         """`frozen`, since none of these plans to do `full` is in time."""
-        costs, budget = (
-            [self._cost(plan) for plan in (plans[0], plans[-1])],
-            self.settings.time_budget,
-        )
+        costs = [self._cost(plan) for plan in (plans[0], plans[-1])]
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
             reason += f", {costs[1]} at least"
-        if budget is not None:
+        if (budget := self.settings.time_budget) is not None:
             reason += f", {budget:g} are allowed"
-        part = max(
-            _rounded_down(self._rows_in_time(_FROZEN / _work_share(self.settings))), self._few
-        )
+        part = max(_rounded_down(self._frozen_rows), self._few)
         if self.fewest_epochs is not None or part >= self.rows:
             return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
         reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"

@@ -82,13 +82,8 @@ def examine(
         outside: texts that belong to no label.
         progress: progress callback.
     """
-    built = build_engine(
-        extract(model.weights),
-        model.encoder_settings,
-        model.head.settings,
-        quantization_data,
-        progress=progress,
-    )
+    weights, shapes = extract(model.weights), (model.encoder_settings, model.head.settings)
+    built = build_engine(weights, *shapes, quantization_data, progress=progress)
     answers = built.running.run(known, evidence=True)
     return Examined(
         (built.valid.logits, built.valid.found.means),
@@ -105,11 +100,10 @@ def train_and_refit(
     run: RunOptions,
     ask: Callable[[BertCnn, FitResult], Examined],
 ) -> tuple[BertCnn, FitResult, Examined | None]:
-    """Train, examine, and train once more with as many epochs on all rows.
+    """Train, examine, and train once more with as many epochs on all rows (docs/benchmarks).
 
-    What that gains is in docs/benchmarks. Where the second training would end after the deadline,
-    the first one's model stays; one that goes on behind the first one, of which no model is kept,
-    has no deadline.
+    Where the second training would end after the deadline, the first one's model stays; a resumed
+    second one has no deadline.
 
     Args:
         train: trains an encoder and a new head.
@@ -122,12 +116,9 @@ def train_and_refit(
         The classifier that learned from all rows; the figures of the first training; the answers of
         the first model, None where that is the one that is given.
     """
-    untrained, savepoints = extract(encoder.weights), run.savepoints
-    between, second = (
-        (None, None)
-        if savepoints is None
-        else (savepoints.part("between"), savepoints.part("refit"))
-    )
+    untrained, points = extract(encoder.weights), run.savepoints
+    between = None if points is None else points.part("between")
+    second = None if points is None else points.part("refit")
     kept = None if between is None else between.kept()
     late = False
     if kept is None:
@@ -173,13 +164,10 @@ def _as_parts(
         "averaged": result.averaged,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
+    answers = {"valid": examined.valid, "known": examined.known, **examined.outside}
     arrays = {
         f"{name}_{part}": array
-        for name, answered in {
-            "valid": examined.valid,
-            "known": examined.known,
-            **examined.outside,
-        }.items()
+        for name, answered in answers.items()
         for part, array in zip(_PARTS, answered, strict=True)
     }
     return details, {"float32_logits": result.valid_logits, **arrays}
@@ -190,17 +178,10 @@ def _of_parts(
 ) -> tuple[FitResult, Examined]:
     """What `_as_parts` gave."""
     epochs = tuple(EpochFigures(**one) for one in details["epochs"])
-    result = FitResult(
-        epochs,
-        details["kept_epoch"],
-        tensors["float32_logits"],
-        tuple(details["padded_lengths"]),
-        averaged=details["averaged"],
-    )
+    kept, lengths = details["kept_epoch"], tuple(details["padded_lengths"])
+    logits, averaged = tensors["float32_logits"], details["averaged"]
+    result = FitResult(epochs, kept, logits, lengths, averaged=averaged)
     record = None if details["record"] is None else EngineRecord(**details["record"])
-    answered = {
-        name.removesuffix("_logits"): (tensors[name], tensors[name.replace("_logits", "_means")])
-        for name in tensors
-        if name.endswith("_logits") and name != "float32_logits"
-    }
+    names = (name.removesuffix("_means") for name in tensors if name.endswith("_means"))
+    answered = {name: (tensors[f"{name}_logits"], tensors[f"{name}_means"]) for name in names}
     return result, Examined(answered.pop("valid"), answered.pop("known"), answered, record)

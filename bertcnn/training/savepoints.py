@@ -40,10 +40,8 @@ def savepoint_folder(out: Path) -> Path:
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
     """A hash of arrays in their order, with their names if any; it identifies a training."""
-    named = (
-        list(arrays.items()) if isinstance(arrays, Mapping) else [("", array) for array in arrays]
-    )
     found = blake2b(digest_size=16)
+    named = arrays.items() if isinstance(arrays, Mapping) else (("", array) for array in arrays)
     for name, array in named:
         found.update(f"{name} {array.dtype} {array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
@@ -158,13 +156,7 @@ class Savepoints:
             if found is None:
                 return None
             check_same_settings(found.settings, self._settings, self._folder)
-            use(
-                {
-                    name: tensor
-                    for name, tensor in found.tensors.items()
-                    if not name.startswith(_BESIDE)
-                }
-            )
+            use({key: one for key, one in found.tensors.items() if not key.startswith(_BESIDE)})
         except (BundleError, SettingsError) as error:
             if self._found is not None:
                 raise
@@ -173,11 +165,8 @@ class Savepoints:
                 f" {error.given}"
             )
             return None
-        return found.progress, {
-            name.removeprefix(_BESIDE): found.tensors[name]
-            for name in found.tensors
-            if name.startswith(_BESIDE)
-        }
+        beside = (name for name in found.tensors if name.startswith(_BESIDE))
+        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in beside}
 
     def _save(self, step: int, details: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> None:
         if not is_first():

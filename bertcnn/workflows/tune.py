@@ -129,11 +129,8 @@ def tune(  # noqa: PLR0913 - what a search is made of
     rows = TokenizedRows(start.tokenizer.encode(texts).token_ids, numbered(labels)[1])
     first = TrainingData(rows.of(folds[0][0]), rows.of(folds[0][1]))
     chosen = _recipe(recipe, start, first.train, progress)
-    run = RunOptions(
-        seed,
-        progress,
-        embed_with=lambda own: fastest_embed(own, start.tokenizer.pad_id),
-    )
+    embed = partial(fastest_embed, pad_id=start.tokenizer.pad_id)
+    run = RunOptions(seed, progress, embed_with=embed)
     once = computed_once(start.encoder, first, run) if chosen == "frozen" else nullcontext(run)
     parts = digest([*rows.arrays(), *(part for fold in folds for part in fold)])
     name = f"{chosen} {seed} {parts} {digest(extract(start.encoder.weights))}"
