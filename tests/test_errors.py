@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from bertcnn import errors
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 
 KINDS = [
     kind

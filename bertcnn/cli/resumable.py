@@ -58,7 +58,7 @@ def answers_are_kept(restart: bool) -> Iterator[None]:
     Args:
         restart: whether it was given --restart.
     """
-    from bertcnn.scoring.score import ScoringInterrupted
+    from bertcnn.scoring.run import ScoringInterrupted
 
     try:
         yield

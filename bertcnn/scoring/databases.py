@@ -22,12 +22,11 @@ from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.scoring.answering import Answering
 from bertcnn.scoring.columns import OutputColumns
-from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal, OtherTextsError
+from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal
+from bertcnn.scoring.run import begin_journal, resumed
 from bertcnn.scoring.score import (
-    ScoringInterrupted,
     ScoringReport,
     Totals,
-    begin_journal,
     journal_header,
     scored,
     trained_text_columns,
@@ -118,18 +117,12 @@ def score_table(  # noqa: PLR0913 - options that callers name
     if not isinstance(model, Predictor):
         model = local_folder(model, progress=job.progress)
     with Journal(job.journal_place(), restart=restart, name=f"the table {job.into}") as journal:
-        try:
-            try:
-                return _run(model, job, journal)
-            except OtherTextsError:
-                job.progress.note(
-                    "the texts of the query have changed since the interrupted run: starting over"
-                )
-                return _run(model, job, journal)
-        except KeyboardInterrupt:
-            if journal.rows:
-                raise ScoringInterrupted(journal.rows) from None
-            raise
+        return resumed(
+            journal,
+            lambda: _run(model, job, journal),
+            job.progress,
+            "the texts of the query have",
+        )
 
 
 @dataclass(frozen=True)

@@ -19,51 +19,23 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
-from bertcnn.errors import SettingsError, TableError, explain_missing_packages
+from bertcnn.errors import SettingsError, explain_missing_packages
 from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
-from bertcnn.scoring.journal import InputState, Journal, JournalHeader, OtherTextsError
+from bertcnn.scoring.journal import InputState, Journal, JournalHeader
+from bertcnn.scoring.run import FileRun, begin_journal, resumed
 from bertcnn.settings import DECISIONS, PrecisionTargets
-from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.tables.formats import check_input, kind_of
-from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
-from bertcnn.tables.tables import (
-    Chunk,
-    TableReader,
-    check_outcome,
-    column_position,
-    open_table,
-    rejects_of,
-)
-from bertcnn.tables.writing import TableWriter, explained
-from bertcnn.wording import count
+from bertcnn.tables.columns import ColumnChoice, join_texts
+from bertcnn.tables.tables import Chunk, column_position
 
 if TYPE_CHECKING:
     from bertcnn.scoring.cluster import Cluster
 
 _CHUNK_ROWS = 4096
-
-
-class ScoringInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of scoring.
-
-    The answers so far are kept, and the same call goes on from there.
-
-    Attributes:
-        rows: rows answered.
-    """
-
-    def __init__(self, rows: int) -> None:
-        super().__init__(f"{rows:,} rows are answered")
-        self.rows = rows
-
-    def __reduce__(self) -> tuple[type[ScoringInterrupted], tuple[int]]:
-        """For pickle, by which it comes out of another process."""
-        return type(self), (self.rows,)
 
 
 @dataclass(frozen=True)
@@ -168,87 +140,44 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     job = _Job(
-        Path(source),
-        Path(target),
-        text,
-        targets,
-        probabilities,
-        reasons,
-        raw,
-        overwrite,
-        allow_rejects,
-        engine,
-        cluster,
-        progress or Silent(),
+        source=Path(source),
+        target=Path(target),
+        text=text,
+        auto_precision=targets,
+        probabilities=probabilities,
+        reasons=reasons,
+        raw=raw,
+        overwrite=overwrite,
+        allow_rejects=allow_rejects,
+        engine=engine,
+        cluster=cluster,
+        progress=progress or Silent(),
     )
     job.check()
     if not isinstance(model, Predictor):
         model = local_folder(model, progress=job.progress)
     with Journal(job.target, restart=restart) as journal:
-        try:
-            try:
-                return _run(model, job, journal)
-            except OtherTextsError:
-                job.progress.note("the input has changed since the interrupted run: starting over")
-                return _run(model, job, journal)
-        except FormatLimitError:  # which the same call would meet again
-            journal.remove()
-            raise
-        except KeyboardInterrupt:
-            if journal.rows:
-                raise ScoringInterrupted(journal.rows) from None
-            raise
+        return resumed(journal, lambda: _run(model, job, journal), job.progress)
 
 
 @dataclass(frozen=True)
-class _Job:
+class _Job(FileRun):
     """What `score_csv` was asked for."""
 
-    source: Path
-    target: Path
-    text: str | Sequence[str] | None
     auto_precision: PrecisionTargets | None
     probabilities: bool
     reasons: bool
-    raw: bool
-    overwrite: bool
-    allow_rejects: bool
     engine: EngineName
     cluster: str | Cluster | None
-    progress: Progress
-
-    @property
-    def rejects(self) -> Path:
-        return rejects_of(self.target)
-
-    def check(self) -> None:
-        """Refuse places that will not do."""
-        with explained(self.target):
-            check_outcome(self.source, self.target, overwrite=self.overwrite)
-            kind = check_input(self.source)
-        target = kind_of(self.target.resolve())
-        if target is not None and target.format == "xlsx" and kind.format != "xlsx":
-            with open_table(self.source, known=()) as reader:
-                check_fits_excel(reader)
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
     """Score the file, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
-    trained_on = trained_text_columns(model)
     with (
         ExitStack() as stack,
-        open_table(job.source, rejects=job.rejects, known=_known(job.text, trained_on)) as reader,
+        job.opened(journal, trained_text_columns(model)) as (reader, choice),
     ):
-        first = reader.peek()
-        if not first.rows:
-            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
-        choice = guess_text_columns(first, text=job.text, trained_on=trained_on)
-        reader.require(choice.text)
-        remark = reader.remark
-        if remark:
-            progress.note(remark)
-        progress.note(f"text: {choice.reasons['text']}")
         predictor, cluster = stack.enter_context(
             computing(
                 model,
@@ -277,41 +206,23 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         totals = Totals(columns, predictor)
         # by which labels are given, where there may be several
         keeps_probabilities = job.probabilities or predictor.multi_label
-        with TableWriter(job.target, columns.all, raw=job.raw, overwrite=job.overwrite) as writer:
-            for question, answers in scored(
-                reader,
-                Answering(predictor, journal, keeps_probabilities, cluster),
-                choice.text,
-                progress,
-            ):
+        answering = Answering(predictor, journal, keeps_probabilities, cluster)
+
+        def rows() -> Iterator[list[tuple[str, ...]]]:
+            for question, answers in scored(reader, answering, choice.text, progress):
                 totals.add(answers, question.places)
                 ours = columns.cells(question.texts, answers)
-                writer.write(
-                    [
-                        row + ours[place]
-                        for row, place in zip(question.rows, question.places, strict=True)
-                    ]
-                )
-            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
-            if reader.remark != remark:  # what the rows have shown
-                progress.note(reader.remark)
-            writer.finish()
-            check_unchanged(job.source, state, journal)
-            # rows that could not be read are in place before the output, and so never missing
-            # beside it
-            reader.close()
-        journal.remove()
+                pairs = zip(question.rows, question.places, strict=True)
+                yield [row + ours[place] for row, place in pairs]
+
+        job.write(reader, columns.all, rows(), journal, state)
     return ScoringReport(
-        rows=reader.accepted,
+        **job.counts(reader),
         blank=totals.blank,
-        rejected=reader.rejected,
-        repeated_headers=reader.repeated_headers,
-        rejects=job.rejects if reader.rejected else None,
         labels=totals.labels,
         decisions=totals.decisions,
         renamed=columns.renamed,
         text_columns=choice,
-        padded=reader.padded,
         label_separator=predictor.bundle.config.label_separator,
         seconds=time.perf_counter() - started,
     )
@@ -358,17 +269,6 @@ def computing(
         yield opened.predictor, opened
 
 
-def begin_journal(journal: Journal, header: JournalHeader, progress: Progress) -> None:
-    """Say what the answers depend on, and tell which of those on record are taken or dropped."""
-    if dropped := journal.begin(header):
-        progress.note(dropped)
-    if journal.rows:
-        progress.note(
-            f"{journal.rows:,} rows were already answered by an interrupted run: continuing"
-            " from there"
-        )
-
-
 class Totals:
     """How many rows got each label and each decision."""
 
@@ -404,48 +304,6 @@ class Totals:
             for name, rows in zip(DECISIONS, self._decisions.tolist(), strict=True)
             if rows
         }
-
-
-def _known(text: str | Sequence[str] | None, trained_on: Sequence[str]) -> tuple[str, ...]:
-    """The columns that the input should have."""
-    if text is None:
-        return tuple(trained_on)
-    return tuple(name.strip() for name in text.split(",")) if isinstance(text, str) else tuple(text)
-
-
-def check_rejects(
-    reader: TableReader, source: Path, rejects: Path, journal: Journal, *, allowed: bool
-) -> None:
-    """Refuse to write an output without most of the input's rows.
-
-    The list of those that could not be read stays.
-
-    Raises:
-        TableError: most rows could not be read, and nobody has said that this will do.
-    """
-    if allowed or not reader.is_mostly_rejected:
-        return
-    reader.close()
-    # the answers to the few other rows should not stand in the way of a better file under this name
-    journal.remove()
-    rows = reader.accepted + reader.rejected
-    raise TableError(
-        f"{reader.rejected:,} of {count(rows, 'row')} of {str(source)!r} could not be read"
-        f" ({reader.first_reason}); they and the reasons are in {rejects}",
-        expected="a file of which most rows can be read",
-        fix="correct the file or export it again, or add --allow-rejects to use the other rows",
-    )
-
-
-def check_unchanged(source: Path, state: InputState, journal: Journal) -> None:
-    """Refuse to put an output in place whose input is another one by now."""
-    if not state.is_that_of(source):
-        journal.remove()  # no file will ever have had this input
-        raise TableError(
-            f"{str(source)!r} was changed while it was being read; nothing was put in place",
-            expected="a file that stays as it is until the end",
-            fix="run it again when nobody writes to the file",
-        )
 
 
 def trained_text_columns(model: str | Path | Predictor) -> tuple[str, ...]:

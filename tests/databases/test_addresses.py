@@ -11,7 +11,7 @@ from bertcnn.databases.identifiers import TableName
 from bertcnn.databases.targets import Target
 from bertcnn.errors import DatabaseError, OutputError, SettingsError, one_line
 from bertcnn.scoring.journal import Journal
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 from tests.databases.conftest import LITE, refused
 from tests.databases.test_score_table import QUERY, Told, interrupt
 from tests.review.conftest import PASSWORD, USER

@@ -8,7 +8,7 @@ import pytest
 import bertcnn
 from bertcnn import score_csv, score_table
 from bertcnn.errors import ColumnError, DatabaseError
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 from tests.databases.conftest import CHUNK_ROWS, LITE, POSTGRES, ROWS, refused, ticket_rows
 
 QUERY = "select id, text from tickets order by id"

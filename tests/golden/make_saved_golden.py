@@ -56,7 +56,7 @@ def main() -> None:
     from bertcnn import BertCNNClassifier, load, score_csv
     from bertcnn.bundle.bundle import read_bundle, write_bundle
     from bertcnn.bundle.engine import engine_in_memory
-    from bertcnn.scoring.score import ScoringInterrupted
+    from bertcnn.scoring.run import ScoringInterrupted
     from bertcnn.settings import HeadSettings
     from tests.conftest import write_encoder
     from tests.test_classifier import QUICK

@@ -27,7 +27,7 @@ from bertcnn.scoring import ray_workers
 from bertcnn.scoring.cluster import Cluster
 from bertcnn.scoring.node import SentModel
 from bertcnn.scoring.ray_connection import explained
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 from tests import broken_engines
 
 ROOT = Path(__file__).parents[2]

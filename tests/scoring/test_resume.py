@@ -22,7 +22,7 @@ from bertcnn import score_csv
 from bertcnn.errors import OutputError, TableError
 from bertcnn.inference.answers import Answers
 from bertcnn.scoring.answering import Cache
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tables.writing import TableWriter
 from tests.tiny import saved
 

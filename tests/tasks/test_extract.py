@@ -13,7 +13,7 @@ from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
 from bertcnn.bundle.bundle import write_bundle
 from bertcnn.errors import BundleError, ColumnError, OutputError, SettingsError, TableError
-from bertcnn.scoring.score import ScoringInterrupted
+from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.storage.manifest import MANIFEST
 from bertcnn.tables.tables import read_table
 from bertcnn.tasks.question_answering import extract

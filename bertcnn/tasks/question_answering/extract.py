@@ -9,7 +9,8 @@ import json
 import math
 import struct
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
@@ -21,25 +22,10 @@ import numpy as np
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import ColumnError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
-from bertcnn.scoring.journal import (
-    DIGEST_BYTES,
-    InputState,
-    Journal,
-    OtherTextsError,
-    RunHeader,
-)
-from bertcnn.scoring.score import ScoringInterrupted, check_rejects, check_unchanged
-from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.tables.formats import check_input, kind_of
-from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
-from bertcnn.tables.tables import (
-    TableReader,
-    check_outcome,
-    column_position,
-    open_table,
-    rejects_of,
-)
-from bertcnn.tables.writing import TableWriter, explained
+from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal, RunHeader
+from bertcnn.scoring.run import FileRun, begin_journal, resumed
+from bertcnn.tables.columns import ColumnChoice, join_texts
+from bertcnn.tables.tables import TableReader, column_position
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 from bertcnn.text.cleaning import is_blank
 
@@ -97,7 +83,7 @@ class _Frame:
     answers: np.ndarray
 
     def to_bytes(self) -> bytes:
-        """The payload of its record."""
+        """As the journal keeps it."""
         return _FRAME.pack(self.rows, *self.answers.shape, self.digest) + self.answers.tobytes()
 
     @classmethod
@@ -160,90 +146,42 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
     Example:
         extract_csv("models/fields", "inbox.csv", "out.csv", {"month": "Which month is it about?"})
     """
-    source, target, progress = Path(source), Path(target), progress or Silent()
-    asked = checked_fields(fields)
-    with explained(target):
-        check_outcome(source, target, overwrite=overwrite)
-        kind, wanted = check_input(source), kind_of(target.resolve())
-    if wanted is not None and wanted.format == "xlsx" and kind.format != "xlsx":
-        with open_table(source, known=()) as reader:
-            check_fits_excel(reader)
+    _check_fields(fields)
+    job = FileRun(
+        source=Path(source),
+        target=Path(target),
+        text=text,
+        raw=raw,
+        overwrite=overwrite,
+        allow_rejects=allow_rejects,
+        progress=progress or Silent(),
+    )
+    job.check()
     answerer = model if isinstance(model, QuestionAnswerer) else QuestionAnswerer.load(model)
-    job = _Job(source, target, asked, text, raw, overwrite, allow_rejects, progress)
-    with Journal(target, restart=restart, parse=_Frame.from_bytes) as journal:
-        try:
-            try:
-                return _run(answerer, job, journal)
-            except OtherTextsError:
-                progress.note("the input has changed since the interrupted run: starting over")
-                return _run(answerer, job, journal)
-        except FormatLimitError:  # which the same call would meet again
-            journal.remove()
-            raise
-        except KeyboardInterrupt:
-            if journal.rows:
-                raise ScoringInterrupted(journal.rows) from None
-            raise
+    with Journal(job.target, restart=restart, parse=_Frame.from_bytes) as journal:
+        return resumed(journal, lambda: _run(answerer, fields, job, journal), job.progress)
 
 
-def checked_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields, if each has a name of its own and a question.
-
-    Raises:
-        SettingsError: there are none, or one is blank.
-    """
+def _check_fields(fields: Mapping[str, str]) -> None:
+    """Refuse fields unless there are some and each has a name and a question."""
+    fix = 'give for example --field month="Which month is the bill from?"'
+    if not fields:
+        raise SettingsError("no field", expected="at least one", fix=fix)
     for name, question in fields.items():
         if is_blank(name) or not isinstance(question, str) or is_blank(question):
             raise SettingsError(
                 f"the field {one_line(name)} with the question {one_line(question)}",
                 expected="a name and a question",
-                fix='give for example --field month="Which month is the bill from?"',
+                fix=fix,
             )
-    if not fields:
-        raise SettingsError(
-            "no field",
-            expected="at least one",
-            fix='give for example --field month="Which month is the bill from?"',
-        )
-    return dict(fields)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What `extract_csv` was asked for."""
-
-    source: Path
-    target: Path
-    fields: dict[str, str]
-    text: str | Sequence[str] | None
-    raw: bool
-    overwrite: bool
-    allow_rejects: bool
-    progress: Progress
-
-    @property
-    def rejects(self) -> Path:
-        """Where rows go that cannot be read."""
-        return rejects_of(self.target)
-
-    @property
-    def columns(self) -> list[str]:
-        """The new columns' names."""
-        return [f"{name}{part}" for name in self.fields for part in _PARTS]
-
-
-def _run(answerer: QuestionAnswerer, job: _Job, journal: Journal) -> ExtractionReport:
+def _run(
+    answerer: QuestionAnswerer, fields: Mapping[str, str], job: FileRun, journal: Journal
+) -> ExtractionReport:
     """Answer the file's texts, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
-    known = () if job.text is None else _names(job.text)
-    with open_table(job.source, rejects=job.rejects, known=known) as reader:
-        choice = guess_text_columns(reader.peek(), text=job.text, trained_on=())
-        reader.require(choice.text)
-        remark = reader.remark
-        if remark:
-            progress.note(remark)
-        progress.note(f"text: {choice.reasons['text']}")
-        _check_names(job, reader)
+    with job.opened(journal) as (reader, choice):
         header = _Header(
             **vars(state),
             model=answerer.identity,
@@ -253,126 +191,88 @@ def _run(answerer: QuestionAnswerer, job: _Job, journal: Journal) -> ExtractionR
             raw=job.raw,
             chunk_rows=_CHUNK_ROWS,
             target=job.target.resolve().name,
-            fields=json.dumps(list(job.fields.items()), ensure_ascii=False),
+            fields=json.dumps(list(fields.items()), ensure_ascii=False),
         )
-        if dropped := journal.begin(header):
-            progress.note(dropped)
-        if journal.rows:
-            progress.note(
-                f"{journal.rows:,} rows were already answered by an interrupted run: continuing"
-                " from there"
-            )
-        started, answered = time.perf_counter(), np.zeros(len(job.fields), np.int64)
-        with TableWriter(
-            job.target, (*reader.header, *job.columns), raw=job.raw, overwrite=job.overwrite
-        ) as writer:
+        columns = [f"{name}{part}" for name in fields for part in _PARTS]
+        _check_names(columns, job.source, reader)
+        begin_journal(journal, header, progress)
+        started, answered = time.perf_counter(), np.zeros(len(fields), np.int64)
+        questions = list(fields.values())
+
+        def rows() -> Iterator[list[tuple[str, ...]]]:
             progress.stage("answering", reader.total_bytes, "bytes")
-            read = rows = 0
-            for chunk in prefetch(_chunks(reader, choice.text)):
-                found = _answered(answerer, job, journal, chunk)
-                answered += (found["start"][chunk.places] >= 0).sum(axis=0)
-                cells = [_cells(text, own) for text, own in zip(chunk.texts, found, strict=True)]
-                writer.write(
-                    [
-                        (*row, *cells[place])
-                        for row, place in zip(chunk.rows, chunk.places, strict=True)
-                    ]
-                )
-                rows += len(chunk.rows)
-                seconds = time.perf_counter() - started
-                progress.advance(chunk.position - read, rows_per_second=rows / seconds)
-                read = chunk.position
-            check_rejects(reader, job.source, job.rejects, journal, allowed=job.allow_rejects)
-            if reader.remark != remark:  # what the rows have shown
-                progress.note(reader.remark)
-            writer.finish()
-            check_unchanged(job.source, state, journal)
-            reader.close()
-        journal.remove()
+            done = read = 0
+            for chunk, texts, position in prefetch(_chunks(reader, choice.text)):
+                different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+                places = [different[text] for text in texts]
+                found = _answered(answerer, questions, journal, texts, list(different))
+                answered[:] += (found["start"][places] >= 0).sum(axis=0)
+                cells = [_cells(text, own) for text, own in zip(different, found, strict=True)]
+                yield [(*row, *cells[place]) for row, place in zip(chunk, places, strict=True)]
+                done += len(chunk)
+                speed = done / (time.perf_counter() - started)
+                progress.advance(position - read, rows_per_second=speed)
+                read = position
+
+        job.write(reader, (*reader.header, *columns), rows(), journal, state)
     return ExtractionReport(
-        rows=reader.accepted,
-        rejected=reader.rejected,
-        rejects=job.rejects if reader.rejected else None,
-        answered=dict(zip(job.fields, answered.tolist(), strict=True)),
+        **job.counts(reader),
+        answered=dict(zip(fields, answered.tolist(), strict=True)),
         text_columns=choice,
-        repeated_headers=reader.repeated_headers,
-        padded=reader.padded,
         seconds=time.perf_counter() - started,
     )
 
 
-def _names(text: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if isinstance(text, str) else tuple(text)
-
-
-def _check_names(job: _Job, reader: TableReader) -> None:
-    """Refuse fields whose columns the input has already, or that two of them share."""
-    taken = {*reader.columns, *reader.header}
-    clash = next((name for name in job.columns if name in taken), None)
-    if clash is None:
-        clash = next((name for name in job.columns if job.columns.count(name) > 1), None)
+def _check_names(columns: Sequence[str], source: Path, reader: TableReader) -> None:
+    """Refuse new columns that the input has already, or that two fields share."""
+    uses = Counter([*{*reader.columns, *reader.header}, *columns])
+    clash = next((name for name in columns if uses[name] > 1), None)
     if clash is not None:
         raise ColumnError(
-            f"a new column {clash!r}, which {str(job.source)!r} or another field has already",
+            f"a new column {clash!r}, which {str(source)!r} or another field has already",
             expected="names of fields that are free",
             fix="give the field another name",
         )
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """A chunk of rows.
-
-    Attributes:
-        rows: as they were read.
-        position: bytes of the input that were read by then.
-        texts: the different texts, in the order in which they appear first.
-        places: for each row, which of the texts is its own.
-        digest: of the rows' texts, in their order.
-    """
-
-    rows: list[tuple[str, ...]]
-    position: int
-    texts: list[str]
-    places: list[int]
-    digest: bytes
-
-
-def _chunks(reader: TableReader, text_columns: Sequence[str]) -> Generator[_Chunk, None, None]:
+def _chunks(
+    reader: TableReader, text_columns: Sequence[str]
+) -> Generator[tuple[list[tuple[str, ...]], list[str], int], None, None]:
+    """Rows, the text of each, and the bytes of the input that were read by then."""
     columns = [column_position(name, reader.columns) for name in text_columns]
     for chunk in reader.chunks(_CHUNK_ROWS):
         texts = [join_texts(row[column] for column in columns) for row in chunk.rows]
-        number: dict[str, int] = {}
-        places = [number.setdefault(text, len(number)) for text in texts]
-        digest = blake2b(digest_size=DIGEST_BYTES)
-        for one in texts:
-            digest.update(blake2b(one.encode("utf-8", "surrogatepass")).digest())
-        yield _Chunk(list(chunk.rows), reader.position, list(number), places, digest.digest())
+        yield list(chunk.rows), texts, reader.position
 
 
-def _answered(answerer: QuestionAnswerer, job: _Job, journal: Journal, chunk: _Chunk) -> np.ndarray:
-    """The answers to a chunk's texts, from the journal or the model; on record from now on."""
-    frame = journal.take(len(chunk.rows), chunk.digest)
-    if frame is not None:
-        found: np.ndarray = frame.answers
-        return found
-    answers = np.zeros((len(chunk.texts), len(job.fields)), _ANSWER)
-    for column, question in enumerate(job.fields.values()):
-        for row, answer in enumerate(answerer.answer(question, chunk.texts, most=1, cut=True)):
-            sure = math.nan if is_blank(chunk.texts[row]) else answer.confidence
-            answers[row, column] = (answer.start, answer.end, sure)
-    journal.append(_Frame(len(chunk.rows), chunk.digest, answers))
-    return answers
+def _answered(
+    answerer: QuestionAnswerer,
+    questions: Sequence[str],
+    journal: Journal,
+    texts: Sequence[str],
+    different: Sequence[str],
+) -> np.ndarray:
+    """The answers to a chunk's different texts, from the journal or the model, then on record."""
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    for text in texts:
+        digest.update(blake2b(text.encode("utf-8", "surrogatepass")).digest())
+    frame: _Frame | None = journal.take(len(texts), digest.digest())
+    if frame is None:
+        answers = np.zeros((len(different), len(questions)), _ANSWER)
+        for column, question in enumerate(questions):
+            for row, answer in enumerate(answerer.answer(question, different, most=1, cut=True)):
+                sure = math.nan if is_blank(different[row]) else answer.confidence
+                answers[row, column] = (answer.start, answer.end, sure)
+        frame = _Frame(len(texts), digest.digest(), answers)
+        journal.append(frame)
+    return frame.answers
 
 
 def _cells(text: str, answers: np.ndarray) -> list[str]:
     """The cells of all fields."""
     cells: list[str] = []
     for start, end, confidence in answers.tolist():
-        there = start >= 0
-        cells += [
-            text[start:end] if there else "",
-            "" if math.isnan(confidence) else f"{confidence:.6f}",
-            f"{start}:{end}" if there else "",
-        ]
+        place = f"{start}:{end}" if start >= 0 else ""
+        share = "" if math.isnan(confidence) else f"{confidence:.6f}"
+        cells += [text[start:end] if place else "", share, place]
     return cells
