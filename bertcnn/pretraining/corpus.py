@@ -148,8 +148,7 @@ def open_corpus(
     """Tokenise files into a corpus, or open it from the cache; uses constant memory.
 
     Args:
-        paths: text files with blank lines between documents, and tables with one document per
-            row.
+        paths: see `DocumentFiles`.
         tokenizer: gives vocabulary and casing; texts are not truncated.
         columns: the text columns of the tables; guessed by default.
         cache: folder of the cache; see `cache_folder`.

@@ -24,15 +24,12 @@ def file_kinds(token_bytes: int) -> dict[str, str]:
 
 
 class CorpusWriter:
-    """Writes the files that `Corpus` reads, in constant memory.
+    """Writes the files that `Corpus` reads into an empty folder, in constant memory.
 
-    Args:
-        folder: an empty folder.
-        vocabulary_size: V; up to 65,536 pieces, a token takes 2 bytes, else 4.
-        unknown_id: id of [UNK], which is counted.
+    A token takes 2 bytes, of more than 65,536 pieces 4.
 
     Attributes:
-        counts: documents, parts, sentences, tokens, single, blank, unknown: see `CorpusSummary`.
+        counts: those of `CorpusSummary` but for what could not be read.
         digests: hash of each file, after `finish` was called.
     """
 

@@ -51,27 +51,20 @@ def mask_tokens(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> MaskedTokens:
-    """Hide `mask_fraction` of each row's tokens (Devlin et al. 2019, section 3.1).
+    """Hide `mask_fraction` of each row's tokens int32 [B, T] (Devlin et al. 2019, section 3.1).
 
     Special tokens are never chosen: [CLS], [SEP], [PAD] and [UNK]. Of a row's n other tokens,
     n x `mask_fraction` are chosen, `masked_places` at most; this number is rounded up or down at
     random, so that the mean is right for short rows too. Each chosen token is replaced by [MASK]
     (80%), replaced by a random piece that is not special (10%), or left as it is (10%). With
     `whole_words` the pieces of a word are chosen together, and each is then replaced on its own.
-
-    Args:
-        token_ids: int32 [B, T].
-        vocabulary: ids of special tokens and the like.
-        settings: how many tokens are masked, and whether by words.
-        generator: source of randomness.
     """
     candidates = ~vocabulary.special[token_ids]  # [B, T]
     wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
     limits = np.minimum(np.floor(wanted).astype(np.int64), settings.masked_places)
     if settings.whole_words:
-        chosen = _choose_words(
-            token_ids, candidates, vocabulary.continues, limits, settings.masked_places, generator
-        )
+        continues = vocabulary.continues[token_ids]
+        chosen = _choose_words(continues, candidates, limits, settings.masked_places, generator)
     else:
         chosen = _choose_tokens(candidates, limits, generator)
     rows, positions = np.nonzero(chosen)  # in order of rows, then of places
@@ -108,9 +101,8 @@ def _choose_tokens(
 
 
 def _choose_words(
-    token_ids: np.ndarray,
-    candidates: np.ndarray,
     continues: np.ndarray,
+    candidates: np.ndarray,
     limits: np.ndarray,
     most: int,
     generator: np.random.Generator,
@@ -119,8 +111,8 @@ def _choose_words(
 
     The word that would exceed the limit is chosen with a probability that keeps the mean.
     """
-    batch, length = token_ids.shape
-    goes_on = continues[token_ids] & candidates
+    batch, length = candidates.shape
+    goes_on = continues & candidates
     goes_on[:, 1:] &= candidates[:, :-1]
     goes_on[:, 0] = False
     # [B, T], index of the word that each token belongs to

@@ -85,12 +85,8 @@ def draw_pairs(
     prediction. If there is no other document for a pair, its weight is 0 too, and so is that of
     one pair whose B does follow, which keeps the two kinds equal in number.
 
-    Args:
-        sentences: sentences of some documents.
-        tokens: the array of tokens that they refer to.
-        continues: bool [V], pieces that continue a word; no word is split.
-        settings: lengths and shares.
-        generator: source of randomness.
+    The sentences are ranges of `tokens`. No word is split: `continues`, bool [V], says which pieces
+    continue one.
 
     Returns:
         `PAIR` [n].

@@ -25,14 +25,7 @@ def save_encoder(
     story: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Save an encoder, completely or not at all.
-
-    Args:
-        target: folder to write.
-        encoder: shape and weights, including those of the heads.
-        tokenizer: its vocabulary and casing.
-        story: the run's settings and figures, as JSON.
-        overwrite: overwrite an existing encoder.
+    """Save an encoder with its heads, completely or not at all; the story is JSON.
 
     Raises:
         OutputError: it cannot be written, or the target has appeared in the meantime.

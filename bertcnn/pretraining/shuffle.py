@@ -13,11 +13,7 @@ class Shuffle:
     """A permutation of 0 .. size - 1.
 
     A Feistel network over the next power of 4, repeated until the result is below `size` (Black
-    and Rogaway 2002).
-
-    Args:
-        size: number of elements.
-        generator: draws the keys of the rounds.
+    and Rogaway 2002); the generator draws the keys of its rounds.
 
     Example:
         >>> order = Shuffle(5, np.random.default_rng(1))
@@ -31,14 +27,7 @@ class Shuffle:
         self._keys = generator.integers(0, 1 << 63, _ROUNDS, dtype=np.uint64)
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
-        """The elements at these places of the random order.
-
-        Args:
-            places: int64 [n], each from 0 to size - 1.
-
-        Returns:
-            int64 [n]; different places give different elements.
-        """
+        """The elements at these places of the random order; both int64 [n], below `size`."""
         elements = self._network(places.astype(np.uint64))
         while len(outside := np.flatnonzero(elements >= self._size)):
             elements[outside] = self._network(elements[outside])
