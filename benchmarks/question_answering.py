@@ -29,7 +29,7 @@ from bertcnn.encoders.download import fetch_encoder
 from bertcnn.settings import QuestionTrainingSettings
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, read_questions, split_by_context
-from bertcnn.tasks.question_answering.saving import read_answerer
+from bertcnn.tasks.question_answering.saving import FOLDER
 
 if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
@@ -139,7 +139,7 @@ def pipeline(held_out: Sequence[Question], folder: Path) -> None:
 
     answerer = QuestionAnswerer.load(folder / "model")
     answers = [one.text for one in answerer.answer(*asked(held_out))]
-    saved = read_answerer(folder / "model")
+    saved = FOLDER.read(folder / "model")
     theirs = write_peer_answerer(saved, folder / "for-peers")
     before = speed(answerer, held_out)
     done = ask_peer(

@@ -41,23 +41,17 @@ from bertcnn.bundle.tensors import (
     parse_tensors,
 )
 from bertcnn.data.hierarchy import Hierarchy
-from bertcnn.errors import BundleError, LabelError, one_line
+from bertcnn.errors import BundleError, LabelError
 from bertcnn.models.shapes import Shapes, parameters_of
 from bertcnn.storage.files import sync_folder, write_new
-from bertcnn.storage.folders import (
-    check_replaceable,
-    check_target,
-    is_debris,
-    new_folder,
-    real_folder,
-)
+from bertcnn.storage.folders import check_target, new_folder, real_folder
 from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,
     Member,
     SettingsType,
     canonical_json,
-    claims_to_be,
+    check_saved_target,
     object_of,
     parse_json,
     read_members,
@@ -314,22 +308,7 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
 
 
 def _check_replaceable(target: Path, overwrite: bool) -> None:
-    check_replaceable(
-        target,
-        overwrite,
-        holds="a saved model",
-        expected="a model saved by bertcnn",
-        stranger=_stranger,
-    )
-
-
-def _stranger(place: Path) -> str | None:
-    """What keeps a folder from being a saved model, damaged or not."""
-    names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
-    foreign = sorted(names - set(FORMAT.largest) - {MANIFEST, ENGINE})
-    if foreign:
-        return f"holds {one_line(foreign[0])}, which is no part of a model"
-    return None if claims_to_be(FORMAT, place) else "is not a saved model"
+    check_saved_target(FORMAT, "model", target, overwrite, more=(ENGINE,))
 
 
 def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:

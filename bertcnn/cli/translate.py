@@ -125,12 +125,12 @@ def translate(
     Output, separated by tabs: translation, score, text. The score is the log-probability by length.
     """
     from bertcnn.storage.files import check_file_target, write_whole
-    from bertcnn.tasks.translation.saving import read_translator
+    from bertcnn.tasks.translation.saving import FOLDER
 
     if alignment is not None:
         check_file_target(alignment, overwrite=force)
     folder = local_model(model)
-    read_translator(folder)
+    FOLDER.read(folder)
     load_keras()
     from bertcnn.tasks.translation.alignment import alignment_page
     from bertcnn.tasks.translation.translator import Translator

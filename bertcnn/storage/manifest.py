@@ -24,7 +24,7 @@ from pydantic import Field
 from bertcnn.errors import BundleError, SettingsError, one_line
 from bertcnn.settings import Count, Settings, Whole
 from bertcnn.storage.files import LARGEST_MANIFEST, excess
-from bertcnn.storage.folders import resting_place
+from bertcnn.storage.folders import check_replaceable, is_debris, resting_place
 
 MANIFEST: Final = "manifest.json"
 
@@ -224,6 +224,38 @@ def claims_to_be(form: FolderFormat, place: Path) -> bool:
     except (BundleError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == form.name
+
+
+def check_saved_target(
+    form: FolderFormat, kind: str, target: Path, overwrite: bool, *, more: Collection[str] = ()
+) -> None:
+    """Refuse a folder that a model of this format must not replace; see `check_replaceable`.
+
+    Args:
+        form: of the model.
+        kind: what such a model is called, as "translator".
+        target: where it is to stand.
+        overwrite: whether an older one, damaged or not, may be replaced.
+        more: names in such a folder beside its members.
+
+    Raises:
+        OutputError: it may not give way.
+    """
+
+    def stranger(place: Path) -> str | None:
+        names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
+        foreign = sorted(names - {*form.largest, MANIFEST, *more})
+        if foreign:
+            return f"holds {one_line(foreign[0])}, which is no part of a {kind}"
+        return None if claims_to_be(form, place) else f"is not a saved {kind}"
+
+    check_replaceable(
+        target,
+        overwrite,
+        holds=f"a saved {kind}",
+        expected=f"a {kind} saved by bertcnn",
+        stranger=stranger,
+    )
 
 
 def read_members(

@@ -17,14 +17,9 @@ def compiled(
     model: keras.Model,
     function: Callable[[Any], Any],
 ) -> Callable[[np.ndarray], Any]:
-    """`function` of one array as a program, compiled once for each shape.
+    """`function` of an int array, in `keras.ops`, as a program, compiled once for each shape.
 
-    Args:
-        model: whose weights the function uses; their values may change later.
-        function: of a tensor, in `keras.ops`.
-
-    Returns:
-        A function of an int array to what `function` returns.
+    It uses the weights of `model`, whose values may change later.
     """
     if keras.backend.backend() == "jax":
         import jax

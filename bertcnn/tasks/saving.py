@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 import safetensors.numpy
+from pydantic import Field
 
 from bertcnn.bundle.tensors import check_tensors, parse_tensors
-from bertcnn.errors import one_line
 from bertcnn.models.shapes import Shapes
 from bertcnn.settings import Settings
 from bertcnn.storage.files import write_new
-from bertcnn.storage.folders import (
-    check_replaceable,
-    check_target,
-    is_debris,
-    new_folder,
-    real_folder,
-)
+from bertcnn.storage.folders import check_target, new_folder, real_folder
 from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,
     Member,
-    SettingsType,
     canonical_json,
-    claims_to_be,
+    check_saved_target,
+    object_of,
     parse_json,
     read_members,
     refuse,
@@ -51,11 +47,33 @@ _MEMBERS: Final = (
 )
 
 
+class TaskConfig(Settings):
+    """`config.json`: what is needed to build the model again, and how it was trained."""
+
+    schema_version: Literal[1] = Field(1, description="of this file")
+    seed: int
+    versions: dict[str, str] = Field(max_length=64, description="of the software")
+
+    @property
+    @abstractmethod
+    def vocabulary_size(self) -> int:
+        """Pieces."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> Shapes:
+        """The shapes of the weights, by name."""
+
+
+Config = TypeVar("Config", bound=TaskConfig)
+
+
 @dataclass(frozen=True, eq=False)
-class ModelFiles:
-    """What a saved model of a task is made of.
+class SavedModel(Generic[Config]):
+    """A task's model in memory.
 
     Attributes:
+        config: how to build it.
         vocabulary: pieces in the order of their ids.
         tensors: weights by name, float32.
         metrics: figures of its training, a JSON object.
@@ -63,27 +81,30 @@ class ModelFiles:
         identity: names this exact model; empty before it is saved.
     """
 
+    config: Config
     vocabulary: tuple[str, ...]
     tensors: Mapping[str, np.ndarray]
     metrics: Mapping[str, Any]
-    more: Mapping[str, bytes]
+    more: Mapping[str, bytes] = field(default_factory=dict)
     identity: str = ""
 
 
-class ModelFolder:
-    """A kind of folder: that of a task's models.
+class ModelFolder(Generic[Config]):
+    """The folders of one kind of models.
 
     Args:
         kind: what such a model is called, as "translator".
+        schema: of its configuration.
         more: members beside configuration, vocabulary, metrics and weights.
 
     Attributes:
         form: the folder's format.
     """
 
-    def __init__(self, kind: str, *more: Member) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, schema: type[Config], *more: Member) -> None:
+        self.kind, self._schema = kind, schema
         self.form = FolderFormat(f"bertcnn {kind}", 1, (*_MEMBERS, *more), bulk=_WEIGHTS)
+        self._check_place = partial(check_saved_target, self.form, kind)
 
     def check_target(self, folder: str | os.PathLike[str], overwrite: bool) -> None:
         """Refuse a place where no model can be saved, before it is trained.
@@ -92,15 +113,10 @@ class ModelFolder:
             OutputError: something else is there, a model is there and `overwrite` is off, or the
                 place is not writable.
         """
-        check_target(folder, lambda target: self._check_replaceable(target, overwrite))
+        check_target(folder, lambda target: self._check_place(target, overwrite))
 
     def write(
-        self,
-        config: Settings,
-        files: ModelFiles,
-        folder: str | os.PathLike[str],
-        *,
-        overwrite: bool = False,
+        self, saved: SavedModel[Config], folder: str | os.PathLike[str], *, overwrite: bool = False
     ) -> str:
         """Save a model, all of it or nothing, and return its id.
 
@@ -110,80 +126,38 @@ class ModelFolder:
         """
         self.check_target(folder, overwrite)
         members = {
-            _CONFIG: canonical_json(config.model_dump(mode="json")),
-            _VOCABULARY: "".join(f"{piece}\n" for piece in files.vocabulary).encode(),
-            _METRICS: canonical_json(dict(files.metrics)),
-            _WEIGHTS: safetensors.numpy.save(check_tensors(_WEIGHTS, files.tensors)),
-            **files.more,
+            _CONFIG: canonical_json(saved.config.model_dump(mode="json")),
+            _VOCABULARY: "".join(f"{piece}\n" for piece in saved.vocabulary).encode(),
+            _METRICS: canonical_json(dict(saved.metrics)),
+            _WEIGHTS: safetensors.numpy.save(check_tensors(_WEIGHTS, saved.tensors)),
+            **saved.more,
         }
         identity, manifest = write_manifest(self.form, members)
-        with new_folder(
-            real_folder(folder), overwrite=overwrite, check=self._check_replaceable
-        ) as new:
+        target = real_folder(folder)
+        with new_folder(target, overwrite=overwrite, check=self._check_place) as new:
             for name, data in {**members, MANIFEST: manifest}.items():
                 write_new(new / name, data)
         return identity
 
-    def read(
-        self, folder: str | os.PathLike[str], schema: type[SettingsType]
-    ) -> tuple[SettingsType, dict[str, bytes], str]:
-        """The configuration, all members and the id of a saved model; no code of it ever runs.
+    def read(self, folder: str | os.PathLike[str]) -> SavedModel[Config]:
+        """Load a saved model, or say what is wrong with it; no code of it ever runs.
 
         Raises:
             BundleError: no such folder, of another schema version, or not what was saved.
         """
         identity, members = read_members(Path(folder), self.form)
-        value = parse_json(_CONFIG, members[_CONFIG])
-        return (
-            settings_of(_CONFIG, schema, value, self.form.schema_version),
-            members,
-            identity,
-        )
-
-    def files(
-        self, members: Mapping[str, bytes], vocabulary_size: int, shapes: Shapes, identity: str
-    ) -> ModelFiles:
-        """The parts of a saved model.
-
-        Args:
-            members: of `read`.
-            vocabulary_size: pieces, by the configuration.
-            shapes: of the weights, likewise.
-            identity: of `read`.
-
-        Raises:
-            BundleError: a part is not what was saved, or does not fit the configuration.
-        """
+        version = self.form.schema_version
+        value = parse_json(_CONFIG, members.pop(_CONFIG))
+        config = settings_of(_CONFIG, self._schema, value, version)
         try:
-            vocabulary = tuple(members[_VOCABULARY].decode("utf-8").split("\n")[:-1])
+            vocabulary = tuple(members.pop(_VOCABULARY).decode("utf-8").split("\n")[:-1])
         except UnicodeDecodeError as error:
             refuse(f"{_VOCABULARY} is not UTF-8 ({error})", "the vocabulary that was saved")
-        if len(vocabulary) != vocabulary_size:
+        if len(vocabulary) != config.vocabulary_size:
             refuse(
                 f"{_VOCABULARY} with {len(vocabulary):,} pieces",
-                f"the {vocabulary_size:,} of {_CONFIG}",
+                f"the {config.vocabulary_size:,} of {_CONFIG}",
             )
-        metrics = parse_json(_METRICS, members[_METRICS])
-        if not isinstance(metrics, dict):
-            refuse(f"{_METRICS} holds a {type(metrics).__name__}", "a JSON object")
-        tensors = parse_tensors(_WEIGHTS, members[_WEIGHTS], shapes)
-        known = {member.name for member in _MEMBERS}
-        more = {name: data for name, data in members.items() if name not in known}
-        return ModelFiles(vocabulary, tensors, metrics, more, identity)
-
-    def _check_replaceable(self, target: Path, overwrite: bool) -> None:
-        check_replaceable(
-            target,
-            overwrite,
-            holds=f"a saved {self._kind}",
-            expected=f"a {self._kind} saved by bertcnn",
-            stranger=self._stranger,
-        )
-
-    def _stranger(self, place: Path) -> str | None:
-        """What keeps a folder from being a saved model of this kind, damaged or not."""
-        names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
-        foreign = sorted(names - set(self.form.largest) - {MANIFEST})
-        if foreign:
-            return f"holds {one_line(foreign[0])}, which is no part of a {self._kind}"
-        return None if claims_to_be(self.form, place) else f"is not a saved {self._kind}"
+        metrics = object_of(_METRICS, parse_json(_METRICS, members.pop(_METRICS)), version)
+        tensors = parse_tensors(_WEIGHTS, members.pop(_WEIGHTS), config.shapes)
+        return SavedModel(config, vocabulary, tensors, metrics, members, identity)

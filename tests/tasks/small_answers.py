@@ -11,8 +11,13 @@ from safetensors.numpy import load_file, save_file
 from bertcnn.inference.openvino_graph import serialized, spans_graph
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
-from bertcnn.tasks.question_answering.engine import CompiledSpans
-from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer, write_answerer
+from bertcnn.tasks.question_answering.saving import (
+    CONSTANTS,
+    FOLDER,
+    GRAPH,
+    AnswererConfig,
+    SavedAnswerer,
+)
 from tests.conftest import TINY_VOCABULARY
 
 MONTH, DEVICE = "which month is the bill from?", "what is not working?"
@@ -85,6 +90,6 @@ def save_answerer(folder: Path, *, seed: int = 0) -> Path:
         versions={},
     )
     graph = serialized(spans_graph(tensors, encoder))
-    compiled = CompiledSpans("float32", config.precision_reason, *graph)
-    write_answerer(SavedAnswerer(config, TINY_VOCABULARY, tensors, {}, compiled), folder)
+    compiled = dict(zip((GRAPH, CONSTANTS), graph, strict=True))
+    FOLDER.write(SavedAnswerer(config, TINY_VOCABULARY, tensors, {}, compiled), folder)
     return folder

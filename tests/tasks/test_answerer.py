@@ -27,12 +27,10 @@ from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.models.weights import extract
 from bertcnn.storage.manifest import MANIFEST, write_manifest
 from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
-from bertcnn.tasks.question_answering.engine import CompiledSpans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
-from bertcnn.tasks.question_answering.saving import FOLDER, read_answerer, write_answerer
+from bertcnn.tasks.question_answering.saving import CONSTANTS, FOLDER, GRAPH
 from bertcnn.tasks.translation.saving import FOLDER as TRANSLATOR
-from bertcnn.tasks.translation.saving import read_translator
 from bertcnn.training import savepoints as saving
 from tests.test_classifier import Notes
 
@@ -100,14 +98,14 @@ def folder(fitted, tmp_path, monkeypatch):
 
 def untrained(fitted, encoder, folder):
     """One with the weights that a training starts from, and the threshold of a trained one."""
-    kept = fitted.save(folder / "fitted") and read_answerer(folder / "fitted")
+    kept = fitted.save(folder / "fitted") and FOLDER.read(folder / "fitted")
     start = load_encoder(encoder, seed=0)
     weights = extract(BertQuestionAnswering(start).weights)
     tensors = {name: weights[name] for name in kept.tensors}
     graph = serialized(spans_graph(tensors, start.settings))
     config = kept.config.model_copy(update={"precision": "float32"})
-    engine = CompiledSpans("float32", "", *graph)
-    write_answerer(replace(kept, config=config, tensors=tensors, engine=engine), folder / "new")
+    engine = dict(zip((GRAPH, CONSTANTS), graph, strict=True))
+    FOLDER.write(replace(kept, config=config, tensors=tensors, more=engine), folder / "new")
     return QuestionAnswerer.load(folder / "new")
 
 
@@ -255,7 +253,7 @@ def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
         with pytest.raises(OutputError, match="is not a saved question answerer"):
             fitted.save(place, overwrite=True)
     fitted.save(tmp_path / "model")
-    for read, kind in ((read_bundle, "bundle"), (read_translator, "translator")):
+    for read, kind in ((read_bundle, "bundle"), (TRANSLATOR.read, "translator")):
         message = f"holds a 'bertcnn question answerer'; expected a bertcnn {kind}"
         with pytest.raises(BundleError, match=message):
             read(tmp_path / "model")
@@ -304,7 +302,7 @@ def test_an_engine_of_another_graph_is_refused(folder, change, message):
 
 
 def test_an_engine_of_other_settings_is_refused(folder):
-    encoder = read_answerer(folder).config.encoder
+    encoder = FOLDER.read(folder).config.encoder
     for changes in ({"layers": 2}, {"heads": 1}, {"activation": "relu"}):
         other = encoder.model_copy(update=changes)
         shapes = question_answering_shapes(other)
@@ -361,12 +359,12 @@ def test_an_interrupted_training_ends_with_the_same_id_and_weights_as_another(
     assert any(
         note.startswith("resuming an interrupted training after step 30 ") for note in notes.notes
     )
-    assert resumed.save(tmp_path / "resumed") == read_answerer(folder).identity
+    assert resumed.save(tmp_path / "resumed") == FOLDER.read(folder).identity
     assert same_weights(folder, tmp_path / "resumed") == [True, True]
 
 
 def test_the_dropout_is_that_of_the_settings(folder):
-    encoder = read_answerer(folder).config.encoder
+    encoder = FOLDER.read(folder).config.encoder
     assert (encoder.dropout, encoder.attention_dropout) == (0.05, 0.05)
 
 

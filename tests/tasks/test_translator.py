@@ -10,7 +10,7 @@ import pytest
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import BundleError, OutputError, SettingsError, TrainingError
 from bertcnn.tasks.translation.alignment import alignment_page
-from bertcnn.tasks.translation.saving import read_translator
+from bertcnn.tasks.translation.saving import FOLDER
 from bertcnn.tasks.translation.translator import Translator
 from bertcnn.training import savepoints as saving
 from tests.tasks.small_pairs import QUICK, SHORT, small_pairs
@@ -148,7 +148,7 @@ def test_a_damaged_or_another_folder_is_refused(fitted, tmp_path, encoder_folder
     with pytest.raises(
         BundleError, match="holds a 'bertcnn bundle'; expected a bertcnn translator"
     ):
-        read_translator(classifier)
+        FOLDER.read(classifier)
     with pytest.raises(
         BundleError, match="holds a 'bertcnn translator'; expected a bertcnn bundle"
     ):

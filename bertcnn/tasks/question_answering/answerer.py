@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bertcnn.bundle.remote import local_folder
-from bertcnn.errors import BundleError, SettingsError, TableError, TrainingError
+from bertcnn.errors import BundleError, SettingsError, TableError
 from bertcnn.inference.predictor import check_texts
 from bertcnn.inference.spans_engine import SpansEngine, SpansModel
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
-from bertcnn.tasks.question_answering.engine import load_spans
+from bertcnn.tasks.model import TaskModel
+from bertcnn.tasks.question_answering.engine import CompiledSpans, load_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
-from bertcnn.tasks.question_answering.questions import Question, split_by_context
-from bertcnn.tasks.question_answering.saving import (
-    FOLDER,
-    SavedAnswerer,
-    read_answerer,
-    write_answerer,
-)
+from bertcnn.tasks.question_answering.questions import Question
+from bertcnn.tasks.question_answering.saving import FOLDER, AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores, best_spans
 from bertcnn.tasks.question_answering.threshold import answer_of
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
@@ -54,7 +49,15 @@ class Answer:
     alternatives: tuple[tuple[str, float], ...] = ()
 
 
-class QuestionAnswerer:
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """What reads texts and scores their tokens."""
+
+    reader: QuestionReader
+    engine: SpansEngine
+
+
+class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
     """Answers questions about texts with a part of the text, or with "no answer".
 
     Args:
@@ -73,6 +76,8 @@ class QuestionAnswerer:
         answerer.answer("Which month is the bill from?", ["The bill of May is too high."])
     """
 
+    _folder = FOLDER
+
     def __init__(
         self,
         encoder: str | os.PathLike[str] = "minilm-l6",
@@ -83,14 +88,10 @@ class QuestionAnswerer:
         callbacks: Sequence[Callback] = (),
         progress: Progress | None = None,
     ) -> None:
-        self._encoder_name, self._seed = str(encoder), seed
+        super().__init__(seed, callbacks, progress)
+        self._encoder_name = str(encoder)
         self._questions = QuestionSettings(**(questions or {}))
         self._training = QuestionTrainingSettings(**(training or {}))
-        self._callbacks, self._progress = tuple(callbacks), progress or Silent()
-        self._saved: SavedAnswerer | None = None
-        self._engine: SpansEngine | None = None
-        self._reader_kept: QuestionReader | None = None
-        self.metrics_: dict[str, Any] = {}
 
     def fit(self, questions: Sequence[Question], *, savepoints: Path | None = None) -> Self:
         """Fine-tune the encoder; questions about a share of the contexts choose the epoch.
@@ -107,6 +108,7 @@ class QuestionAnswerer:
         """
         from bertcnn.tasks.question_answering.fitting import fitted
         from bertcnn.training.start import check_seed
+        from bertcnn.training.training_data import RunOptions
 
         check_seed(self._seed)
         if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):
@@ -121,22 +123,9 @@ class QuestionAnswerer:
                 expected=f"at least {FEWEST_QUESTIONS}",
                 fix="give more questions",
             )
-        learned, held_out = split_by_context(
-            questions, self._training.validation_fraction, self._seed
-        )
-        self._saved = fitted(
-            self._encoder_name,
-            learned,
-            held_out,
-            self._questions,
-            self._training,
-            seed=self._seed,
-            progress=self._progress,
-            savepoints=savepoints,
-            callbacks=self._callbacks,
-        )
-        self._engine = self._reader_kept = None
-        self.metrics_ = dict(self._saved.metrics)
+        options = RunOptions(self._seed, self._progress, callbacks=self._callbacks)
+        settings = self._questions, self._training
+        self._take(fitted(self._encoder_name, questions, *settings, options, savepoints))
         return self
 
     def answer(
@@ -177,13 +166,10 @@ class QuestionAnswerer:
             raise SettingsError(
                 f"most {most!r}", expected="a whole number, 1 or more", fix="give for example 5"
             )
-        config = self._model.config
-        found = scored_windows(
-            self._running,
-            self._reader.windows(asked, contexts, cut=cut),
-            len(contexts),
-            self._questions.answer_tokens,
-        )
+        config, running = self._model.config, self._running
+        windows = running.reader.windows(asked, contexts, cut=cut)
+        longest = config.questions.answer_tokens
+        found = scored_windows(running.engine, windows, len(contexts), longest)
         return [
             _answer(scores, context, config.threshold, config.temperature, most)
             for scores, context in zip(found, contexts, strict=True)
@@ -200,86 +186,32 @@ class QuestionAnswerer:
         )
         return AnswerFigures.of([answer.text for answer in answers], questions)
 
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-        """Save to a folder, all or nothing, and return the model's id.
-
-        Raises:
-            OutputError: the place is taken or cannot be written.
-            TrainingError: called before `fit`.
-        """
-        FOLDER.check_target(folder, overwrite)
-        identity = write_answerer(self._model, folder, overwrite=overwrite)
-        self._saved = replace(self._model, identity=identity)
-        return identity
+    @property
+    def engine_name(self) -> str:
+        """What computes, and in which precision."""
+        return self._running.engine.name
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """A saved question answerer, without Keras.
-
-        Args:
-            folder: as given to `save`, or a URL.
-
-        Raises:
-            BundleError: the folder is not exactly what `save` wrote.
-        """
-        saved = read_answerer(local_folder(folder))
-        config = saved.config
-        answerer = cls(
+    def _of(cls, config: AnswererConfig, progress: Progress | None) -> Self:
+        return cls(
             config.encoder_name,
             questions=config.questions.model_dump(),
             training=config.training.model_dump(),
             seed=config.seed,
+            progress=progress,
         )
-        answerer._saved, answerer.metrics_ = saved, dict(saved.metrics)
-        return answerer
 
-    @property
-    def identity(self) -> str:
-        """Names this exact model, also before it is saved."""
-        saved = self._model
-        if saved.identity:
-            return saved.identity
-        from bertcnn.training.savepoints import digest
-
-        return digest(saved.tensors)
-
-    @property
-    def engine_name(self) -> str:
-        """What computes, and in which precision."""
-        return self._running.name
-
-    @property
-    def _model(self) -> SavedAnswerer:
-        if self._saved is None:
-            raise TrainingError(
-                "a question answerer without a model",
-                expected="one that is trained",
-                fix="call fit first, or load a saved one",
-            )
-        return self._saved
-
-    @property
-    def _running(self) -> SpansEngine:
-        """The compiled model, made when it is first needed."""
-        if self._engine is None:
-            saved = self._model
-            self._engine = load_spans(
-                saved.engine,
-                saved.tensors,
-                saved.config.encoder,
-                self._reader.pad_id,
-                identity=saved.identity or None,
-            )
-        return self._engine
-
-    @property
-    def _reader(self) -> QuestionReader:
-        if self._reader_kept is None:
-            saved = self._model
-            self._reader_kept = QuestionReader(
-                saved.vocabulary, saved.config.lowercase, self._questions
-            )
-        return self._reader_kept
+    def _start(self, saved: SavedAnswerer) -> _Running:
+        config = saved.config
+        reader = QuestionReader(saved.vocabulary, config.lowercase, config.questions)
+        engine = load_spans(
+            CompiledSpans(config.precision, config.precision_reason, saved.more),
+            saved.tensors,
+            config.encoder,
+            reader.pad_id,
+            identity=saved.identity or None,
+        )
+        return _Running(reader, engine)
 
 
 def scored_windows(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
+from bertcnn.bundle.engine import Precision, WeightBits
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, has_bfloat16, has_fast_int8, has_vnni
 from bertcnn.inference.engines import reason
@@ -19,27 +19,18 @@ from bertcnn.inference.spans_engine import SpansEngine, SpansModel, packed_windo
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings
+from bertcnn.tasks.question_answering.saving import CONSTANTS, GRAPH
 from bertcnn.tasks.question_answering.windows import Window
 
-Precision = Literal["int8", "bfloat16", "float32"]
 _AGREEMENT, _F1_LOSS = 0.99, 0.003
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledSpans:
-    """A compiled model, as it is saved.
-
-    Attributes:
-        precision: of its products.
-        reason: why this one.
-        graph: XML of OpenVINO.
-        constants: its weights.
-    """
+class CompiledSpans(NamedTuple):
+    """A compiled model, as it is saved: its precision, why this one, and files by name."""
 
     precision: Precision
     reason: str
-    graph: bytes
-    constants: bytes
+    files: Mapping[str, bytes]
 
 
 def compile_spans(
@@ -50,25 +41,17 @@ def compile_spans(
     compare: Callable[[SpansModel], tuple[float, float]],
     progress: Progress,
 ) -> CompiledSpans:
-    """The model compiled to the first precision that answers as float32 does.
+    """The model in int8, else bfloat16 where this CPU computes in it, else float32.
 
-    That is int8, else bfloat16 where this machine's CPU computes in it, else float32.
-
-    Args:
-        tensors: weights by name, float32.
-        encoder: its shape.
-        windows: of training questions, whose activations set the ranges of int8.
-        pad_id: the id of [PAD].
-        compare: of a model, the share of validation questions that get the answer of float32, and
-            how much F1 is lower there.
-        progress: receives a note on the outcome.
+    The first that answers as float32 does is taken: `compare` gives the share of validation
+    questions that get the same answer, and how much F1 is lower. The windows are of training
+    questions, whose activations set the ranges of int8.
     """
     progress.stage("compiling", 2, "steps")
     chosen = spread(windows, CALIBRATION_ROWS)
-    token_ids = [window.token_ids for window in chosen]
-    segment_ids = [window.segment_ids for window in chosen]
-    batches = [batch for _, batch in packed_windows(token_ids, segment_ids, pad_id)]
-    weight_bits: Literal[7, 8] = 8 if has_vnni() else 7
+    given = [window.token_ids for window in chosen], [window.segment_ids for window in chosen]
+    batches = [batch for _, batch in packed_windows(*given, pad_id)]
+    weight_bits: WeightBits = 8 if has_vnni() else 7
 
     def candidates() -> Iterator[tuple[Precision, ov.Model]]:
         graph = spans_graph(tensors, encoder, int8_tokens=True)
@@ -76,9 +59,12 @@ def compile_spans(
         if has_bfloat16():
             yield "bfloat16", spans_graph(tensors, encoder)
 
+    def compared(precision: Precision, graph: ov.Model) -> tuple[float, float]:
+        return compare(_running(lambda: graph, precision, pad_id))
+
     reasons = []
     for precision, graph in candidates():
-        agreement, loss = compare(_running(graph, precision, pad_id))
+        agreement, loss = compared(precision, graph)
         reasons.append(
             f"{precision} gives the answer of float32 to {agreement:.1%} of the validation"
             f" questions, with F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
@@ -93,22 +79,26 @@ def compile_spans(
     limits = f"; at least {_AGREEMENT:.0%} and at most {_F1_LOSS} lower are wanted"
     why = "; ".join(reasons) + (limits if precision != "int8" else "")
     progress.note(f"engine: {precision}, since {why}")
-    _name_by_place(graph)
-    return CompiledSpans(precision, why, *serialized(graph))
-
-
-def _running(graph: ov.Model, precision: Precision, pad_id: int) -> SpansEngine:
-    """A graph in memory, compiled for this machine."""
-    return SpansEngine(
-        lambda: compiled_model(lambda: graph, precision=precision), pad_id, f"openvino-{precision}"
-    )
-
-
-def _name_by_place(graph: ov.Model) -> None:
-    """Names that do not depend on what else the process has built: the same model, the same id."""
+    # names that do not depend on what else the process has built: the same model, the same id
     for place, node in enumerate(graph.get_ordered_ops()):
         if node.get_type_name() not in ("Parameter", "Result"):
             node.set_friendly_name(f"{node.get_type_name()}_{place}")
+    files = dict(zip((GRAPH, CONSTANTS), serialized(graph), strict=True))
+    return CompiledSpans(precision, why, files)
+
+
+def _running(
+    read: Callable[[], ov.Model],
+    precision: Precision,
+    pad_id: int,
+    identity: str | None = None,
+) -> SpansEngine:
+    """The graph that `read` gives, compiled for this machine."""
+    return SpansEngine(
+        lambda: compiled_model(read, identity, precision=precision),
+        pad_id,
+        f"openvino-{precision}",
+    )
 
 
 def _is_fast(precision: Precision) -> bool:
@@ -128,13 +118,7 @@ def load_spans(
 ) -> SpansEngine:
     """A compiled model, running; in float32 on CPUs that are not faster at its precision.
 
-    Args:
-        saved: the model.
-        tensors: its weights.
-        encoder: its shape.
-        pad_id: the id of [PAD].
-        identity: names this exact model, by which the machine's own form of it is kept in the
-            cache; None if it is not to be kept.
+    The machine's own form of it is kept in the cache by its identity, if it has one.
 
     Raises:
         BundleError: the graph is not the one of this model's settings, or OpenVINO cannot run it.
@@ -148,10 +132,11 @@ def load_spans(
             name: np.zeros(shape, np.float32)
             for name, shape in question_answering_shapes(encoder).items()
         }
+        constants = saved.files[CONSTANTS]
         blank = spans_graph(zeros, encoder, int8_tokens=precision == "int8")
-        graph = checked_graph(saved.graph, saved.constants, serialized(blank))
+        graph = checked_graph(saved.files[GRAPH], constants, serialized(blank))
         try:
-            return ov.Core().read_model(graph, saved.constants)
+            return ov.Core().read_model(graph, constants)
         except RuntimeError as error:
             raise BundleError(
                 f"engine.xml cannot be read by OpenVINO {ov.__version__} ({reason(error)})",
@@ -159,8 +144,4 @@ def load_spans(
                 fix="train and save the model again with this version",
             ) from None
 
-    return SpansEngine(
-        lambda: compiled_model(read, identity and f"{identity}-{precision}", precision=precision),
-        pad_id,
-        f"openvino-{precision}",
-    )
+    return _running(read, precision, pad_id, identity and f"{identity}-{precision}")

@@ -12,6 +12,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Any
 
 from bertcnn.errors import TableError
@@ -37,9 +38,7 @@ def normalized(answer: str) -> str:
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
     """Whether a prediction equals one of the answers once both are normalized: 1.0 or 0.0.
 
-    Args:
-        predicted: the predicted answer; empty if it is that there is none.
-        answers: the accepted answers; empty if there is none.
+    An empty prediction is that there is no answer.
 
     Example:
         >>> exact_match("the router", ["modem", "Router."]), exact_match("", [])
@@ -53,10 +52,6 @@ def f1(predicted: str, answers: Sequence[str]) -> float:
 
     A word counts as often as both have it. Where there is no answer, only an empty prediction is
     right.
-
-    Args:
-        predicted: the predicted answer; empty if it is that there is none.
-        answers: the accepted answers; empty if there is none.
 
     Example:
         >>> f1("red lamp", ["a red light", "lamp"]) == 2 / 3  # precision 1/2, recall 1
@@ -105,11 +100,7 @@ class AnswerFigures:
 
     @classmethod
     def of(cls, predicted: Sequence[str], questions: Sequence[Question]) -> AnswerFigures:
-        """Compare predictions with the accepted answers.
-
-        Args:
-            predicted: the predicted answer to each question; empty if it is that there is none.
-            questions: the questions, in the same order.
+        """Compare the predicted answer to each question with the accepted ones.
 
         Raises:
             TableError: there are no questions, or not a prediction for each.
@@ -120,19 +111,20 @@ class AnswerFigures:
                 expected="a list with a prediction for each question, and at least 1",
                 fix="predict an answer to each question",
             )
-        pairs = list(zip(predicted, questions, strict=True))
-        exact = [exact_match(text, question.answers) for text, question in pairs]
-        overlap = [f1(text, question.answers) for text, question in pairs]
+        answers = [question.answers for question in questions]
+        exact = [exact_match(*pair) for pair in zip(predicted, answers, strict=True)]
+        overlap = [f1(*pair) for pair in zip(predicted, answers, strict=True)]
         has_answer = [question.answerable for question in questions]
+        has_none = [not has for has in has_answer]
         return cls(
             questions=len(questions),
             exact=sum(exact) / len(questions),
             f1=sum(overlap) / len(questions),
             answerable=sum(has_answer),
-            answerable_exact=_mean(exact, has_answer, True),
-            answerable_f1=_mean(overlap, has_answer, True),
-            unanswerable=len(questions) - sum(has_answer),
-            unanswerable_right=_mean(exact, has_answer, False),
+            answerable_exact=_mean(exact, has_answer),
+            answerable_f1=_mean(overlap, has_answer),
+            unanswerable=sum(has_none),
+            unanswerable_right=_mean(exact, has_none),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -140,7 +132,5 @@ class AnswerFigures:
         return asdict(self)
 
 
-def _mean(values: Sequence[float], has_answer: Sequence[bool], wanted: bool) -> float | None:
-    """The mean of the values whose question has an answer, or has none."""
-    chosen = [value for value, has in zip(values, has_answer, strict=True) if has == wanted]
-    return sum(chosen) / len(chosen) if chosen else None
+def _mean(values: Sequence[float], chosen: Sequence[bool]) -> float | None:
+    return sum(compress(values, chosen)) / sum(chosen) if any(chosen) else None

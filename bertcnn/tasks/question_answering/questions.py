@@ -73,12 +73,9 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
 def split_by_context(
     questions: Sequence[Question], fraction: float, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Questions to keep and, about other contexts, questions to hold out.
+    """Questions to keep and, about a share of the contexts, questions to hold out.
 
-    Args:
-        questions: questions about at least 2 contexts.
-        fraction: share of the contexts to hold out; at least 1 is held out, and 1 is kept.
-        seed: seed of the choice.
+    At least 1 context is held out, and 1 is kept.
 
     Raises:
         TableError: all questions are about one context.
@@ -93,10 +90,10 @@ def split_by_context(
     size = min(max(1, round(fraction * len(contexts))), len(contexts) - 1)
     chosen = np.random.default_rng(seed).permutation(len(contexts))[:size]
     held_out = {contexts[place] for place in chosen}
-    return (
-        [question for question in questions if question.context not in held_out],
-        [question for question in questions if question.context in held_out],
-    )
+    parts: tuple[list[Question], list[Question]] = ([], [])
+    for question in questions:
+        parts[question.context in held_out].append(question)
+    return parts
 
 
 def _from_squad(place: Path) -> list[Question]:
@@ -175,14 +172,14 @@ def _checked(
                 expected="a question and the text that it is about",
                 fix="complete the row or remove it",
             )
-    numbers = [(answer, start, whole_number(start)) for answer, start in spans]
-    found = [
-        (answer, _start(where, texts[1], answer, start if number is None else number))
-        for answer, start, number in numbers
-        if (isinstance(start, str) and number is None) or not is_blank(answer)
-    ]
-    answers, starts = tuple(answer for answer, _ in found), tuple(start for _, start in found)
-    return Question(*texts, answers, starts, identity)
+    answers, starts = [], []
+    for answer, given in spans:
+        start = whole_number(given)
+        start = given if start is None else start
+        if isinstance(start, str) or not is_blank(answer):
+            starts.append(_start(where, texts[1], answer, start))
+            answers.append(answer)
+    return Question(*texts, tuple(answers), tuple(starts), identity)
 
 
 def _start(where: str, context: str, answer: str, start: object) -> int:

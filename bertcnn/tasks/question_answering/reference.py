@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from bertcnn.data.batches import plan_scoring
-
-_TOKEN_BUDGET = 4096  # of a batch
+from bertcnn.data.batches import pad, plan_scoring
+from bertcnn.tasks.training import TOKEN_BUDGET
 
 
 class KerasSpans:
@@ -27,17 +26,10 @@ class KerasSpans:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         found: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
-        for plan in plan_scoring(lengths, _TOKEN_BUDGET) if len(lengths) else ():
-            shape = (len(plan.rows), plan.length)
-            tokens = np.full(shape, self._pad_id, np.int32)
-            segments, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-            for slot, row in enumerate(plan.rows):
-                tokens[slot, : lengths[row]] = token_ids[row]
-                segments[slot, : lengths[row]] = segment_ids[row]
-                mask[slot, : lengths[row]] = 1
-            scores = self._model.predict_on_batch(
-                {"token_ids": tokens, "segment_ids": segments, "padding_mask": mask}
-            )
-            for slot, row in enumerate(plan.rows):
-                found[row] = scores[slot, : lengths[row]]
+        for plan in plan_scoring(lengths, TOKEN_BUDGET):
+            inputs = pad(token_ids, plan, self._pad_id).inputs()
+            inputs["segment_ids"] = pad(segment_ids, plan).token_ids
+            scores = self._model.predict_on_batch(inputs)
+            for row, own in zip(plan.rows, scores, strict=True):
+                found[row] = own[: lengths[row]]
         return found

@@ -64,13 +64,7 @@ def best_spans(
 
     An answer starts and ends in the context, is not longer than `longest` tokens, and does not end
     before it starts. The same characters in two windows are one answer, with the higher score.
-
-    Args:
-        windows: of all questions.
-        scores: float32 [T, 2] of each window.
-        rows: number of questions.
-        longest: tokens of an answer at most.
-        most: answers to each question.
+    The scores are float32 [T, 2] of each window.
     """
     found: list[dict[tuple[int, int], float]] = [{} for _ in range(rows)]
     none = np.full(rows, np.inf)

@@ -27,7 +27,7 @@ def best_threshold(scores: Sequence[SpanScores], questions: Sequence[Question]) 
     Halfway between the margins of two of them (the official evaluation script of SQuAD 2.0,
     `find_best_thresh`); of several the one nearest to 0.
     """
-    both = [(one, question) for one, question in _both(scores, questions) if one.spans]
+    both = [(one, question) for one, question in zip(scores, questions, strict=True) if one.spans]
     if not both:
         return 0.0
     gains = [  # of giving no answer
@@ -52,7 +52,7 @@ def best_temperature(
     from scipy.optimize import minimize_scalar
 
     right = []
-    for one, question in _both(scores, questions):
+    for one, question in zip(scores, questions, strict=True):
         texts = [question.context[span.start : span.end] for span in one.spans]
         places = (
             [place for place, text in enumerate(texts) if exact_match(text, question.answers)]
@@ -71,9 +71,3 @@ def best_temperature(
 
     found = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
     return float(np.exp(found.x))
-
-
-def _both(
-    scores: Sequence[SpanScores], questions: Sequence[Question]
-) -> list[tuple[SpanScores, Question]]:
-    return list(zip(scores, questions, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,20 +9,20 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths
-from bertcnn.progress import Progress
+from bertcnn.data.batches import BatchPlan, choose_lengths, pad
 from bertcnn.settings import QuestionTrainingSettings
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.tasks.training import epochs_of
 from bertcnn.training.callbacks import BestEpoch
 from bertcnn.training.optimizer import (
     BIASES_AND_NORMALISATION,
     LayerwiseAdamW,
     WarmupLinearDecay,
 )
-from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import Arrays, batch_parts
-from bertcnn.training.trainer import Trainer, by_epochs, shuffled
+from bertcnn.training.step import Arrays
+from bertcnn.training.trainer import Trainer
+from bertcnn.training.training_data import RunOptions
 
 _NOT_HERE = -1e9  # added to the scores of tokens that no answer has
 _CLASSIFY = 0  # the place of [CLS], which stands for "no answer"
@@ -34,13 +33,16 @@ class LabelledWindows:
     """Windows, and where the answer is in each.
 
     Attributes:
-        windows: to learn from.
+        token_ids: per window int32 [T].
+        context: int32 [windows, 2], the place of the context's first token, and the one behind its
+            last.
         places: int32 [windows, 2], the answer's first and last token; 0 and 0, [CLS], where it is
             not in the window.
         pad_id: padding.
     """
 
-    windows: Sequence[Window]
+    token_ids: Sequence[np.ndarray]
+    context: np.ndarray
     places: np.ndarray
     pad_id: int
 
@@ -49,52 +51,45 @@ class LabelledWindows:
         cls, windows: Sequence[Window], questions: Sequence[Question], pad_id: int
     ) -> LabelledWindows:
         """The windows of these questions; of several answers, the first one that is in a window."""
-        places = np.full((len(windows), 2), _CLASSIFY, np.int32)
+        context, places = np.full((2, len(windows), 2), _CLASSIFY, np.int32)
         for row, window in enumerate(windows):
+            context[row] = window.first, window.first + len(window.spans)
             question = questions[window.row]
             for start, answer in zip(question.starts, question.answers, strict=True):
                 found = window.tokens_of(start, start + len(answer))
                 if found is not None:
                     places[row] = found
                     break
-        return cls(windows, places, pad_id)
+        return cls([window.token_ids for window in windows], context, places, pad_id)
 
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each, int [windows]."""
-        return np.array([len(window.token_ids) for window in self.windows])
+        return np.array([len(ids) for ids in self.token_ids])
 
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
         """Inputs and targets; filler rows have the weight 0."""
-        shape = (plan.size, plan.length)
-        tokens = np.full(shape, self.pad_id, np.int32)
-        segments, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        allowed = np.zeros(shape, np.float32)
-        mask[:, 0] = allowed[:, _CLASSIFY] = 1
-        for slot, row in enumerate(plan.rows):
-            window = self.windows[row]
-            length = len(window.token_ids)
-            tokens[slot, :length], segments[slot, :length] = window.token_ids, window.segment_ids
-            mask[slot, :length] = 1
-            allowed[slot, window.first : window.first + len(window.spans)] = 1
-        places = np.zeros((plan.size, 2), np.int32)
-        places[: len(plan.rows)] = self.places[plan.rows]
-        weights = (np.arange(plan.size) < len(plan.rows)).astype(np.float32)
-        return (
-            {"token_ids": tokens, "segment_ids": segments, "padding_mask": mask},
-            {"places": places, "allowed": allowed, "weights": weights},
-        )
+        inputs = pad(self.token_ids, plan, self.pad_id).inputs()
+        context = np.full((plan.size, 2), plan.length, np.int32)
+        places, weights = np.zeros((plan.size, 2), np.int32), np.zeros(plan.size, np.float32)
+        rows = slice(len(plan.rows))
+        context[rows], places[rows] = self.context[plan.rows], self.places[plan.rows]
+        weights[rows] = 1
+        first, end = context[:, :1], context[:, 1:]
+        positions = np.arange(plan.length)
+        inputs["segment_ids"] = (positions >= first) * inputs["padding_mask"]
+        allowed = (positions == _CLASSIFY) | ((positions >= first) & (positions < end))
+        return inputs, {
+            "places": places,
+            "allowed": allowed.astype(np.float32),
+            "weights": weights,
+        }
 
 
 def span_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
     """The mean of both cross-entropies, of start and end among [CLS] and the context's tokens.
 
-    Args:
-        scores: float32 [B, T, 2].
-        targets: `places` int32 [B, 2], `allowed` float32 [B, T], `weights` float32 [B].
-
-    Returns:
-        `loss`, the weighted sum over the rows.
+    Scores are float32 [B, T, 2]; the loss is the weighted sum over the rows.
     """
     ops = keras.ops
     blocked = (1.0 - targets["allowed"])[:, :, None] * _NOT_HERE
@@ -107,56 +102,35 @@ def train_answers(
     model: keras.Model,
     train: LabelledWindows,
     settings: QuestionTrainingSettings,
+    options: RunOptions,
     evaluate: Callable[[], dict[str, float]],
-    *,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> int:
-    """Train `model` in place; it ends with the weights of the epoch with the best F1.
+    """Train a `BertQuestionAnswering` in place; it ends with the weights of the epoch with best F1.
 
-    Args:
-        model: a `BertQuestionAnswering`.
-        train: windows to learn from.
-        settings: how.
-        evaluate: gives `val_exact` and `val_f1` of the model as it is, on questions held out.
-        seed: of the order of the windows.
-        progress: called for every batch.
-        savepoints: where the training is saved from time to time, and goes on from.
-        callbacks: of Keras.
+    `evaluate` gives `val_exact` and `val_f1` of the model as it is, on questions held out.
 
     Returns:
         The epoch that was kept, from 1.
-
-    Raises:
-        TrainingError: a loss or a gradient became infinite or NaN.
-        OutputError: a savepoint cannot be written.
     """
     lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-    batch_size = min(settings.batch_size, len(train.windows))
-    steps = math.ceil(len(train.windows) / batch_size)
-    total = steps * settings.epochs
-    best = BestEpoch("val_f1")
+    batches, ends = epochs_of(train, settings, lengths, options.seed)
+    steps, best = ends[-1], BestEpoch("val_f1")
     Trainer(
         model,
         LayerwiseAdamW(
-            WarmupLinearDecay(settings.learning_rate, int(total * settings.warmup_fraction), total),
+            WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps),
             lambda _: 1.0,
             weight_decay=settings.weight_decay,
             clip_norm=settings.gradient_clip,
             not_decayed=BIASES_AND_NORMALISATION,
         ),
         span_figures,
-        by_epochs(
-            shuffled(train.lengths, lengths, batch_size, seed),
-            lambda plan: batch_parts(*train.batch(plan)),
-        ),
-        epoch_ends=range(steps, total + 1, steps),
-        progress=progress,
+        batches,
+        epoch_ends=ends,
+        progress=options.progress,
         evaluate=evaluate,
-        callbacks=[best, *callbacks],
-        savepoints=savepoints,
+        callbacks=[best, *options.callbacks],
+        savepoints=options.savepoints,
         shown=("loss", "f1"),
     ).run()
     return best.kept

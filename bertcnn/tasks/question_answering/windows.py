@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from unicodedata import category
@@ -11,7 +12,7 @@ import numpy as np
 from bertcnn.errors import SettingsError, TableError, one_line
 from bertcnn.settings import QuestionSettings, TokenizerSettings
 from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
+from bertcnn.text.wordpiece import WordPieceTokenizer
 
 _NO_LIMIT = 1 << 30  # tokens
 
@@ -52,13 +53,7 @@ class Window:
 
 
 class QuestionReader:
-    """Makes windows.
-
-    Args:
-        vocabulary: of the encoder.
-        lowercase: as in `TokenizerSettings`.
-        settings: how long they are.
-    """
+    """Makes windows as the settings say, with the encoder's vocabulary."""
 
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool, settings: QuestionSettings
@@ -74,25 +69,22 @@ class QuestionReader:
     ) -> list[Window]:
         """All windows of all pairs, in order; a blank context has none.
 
-        Args:
-            questions: one for each context.
-            contexts: texts.
-            cut: read the first windows of a context that needs more than the settings allow.
+        With `cut` the first windows are read of a context that needs more than the settings allow.
 
         Raises:
             SettingsError: a question is blank or too long.
             TableError: a context needs more windows than the settings allow.
         """
-        asked: dict[str, np.ndarray] = {}
-        for question in dict.fromkeys(questions):
-            asked[question] = self._question(question)
+        asked = {question: self._question(question) for question in dict.fromkeys(questions)}
         encoded = self._tokenizer.encode(contexts, spans=True)
         found: list[Window] = []
-        for row, (question, context, (tokens, spans)) in enumerate(
-            zip(questions, contexts, _texts(encoded), strict=True)
+        end = 0
+        for row, (question, context, ids) in enumerate(
+            zip(questions, contexts, encoded.token_ids, strict=True)
         ):
-            marked = _with_marks(context, spans)
-            found += self._windows(row, asked[question], tokens, marked, cut)
+            start, end = end, end + len(ids)
+            spans = _with_marks(context, encoded.spans[start + 1 : end - 1])
+            found += self._windows(row, asked[question], ids[1:-1], spans, cut)
         return found
 
     def _question(self, question: str) -> np.ndarray:
@@ -117,9 +109,8 @@ class QuestionReader:
             return
         settings, end = self.settings, question[-1:]
         room = settings.max_tokens - len(question) - 1
-        starts = [0]
-        while starts[-1] + room < len(tokens):
-            starts.append(starts[-1] + settings.stride)
+        further = max(0, math.ceil((len(tokens) - room) / settings.stride))
+        starts = [window * settings.stride for window in range(1 + further)]
         if len(starts) > settings.windows and not cut:
             raise TableError(
                 f"a context of {len(tokens):,} tokens ({len(starts):,} windows)",
@@ -146,11 +137,3 @@ def _with_marks(context: str, spans: np.ndarray) -> np.ndarray:
         ends[token] = end
     ends[:-1] = np.minimum(ends[:-1], np.maximum(spans[1:, 0], spans[:-1, 1]))
     return np.stack([spans[:, 0], ends], axis=1)
-
-
-def _texts(encoded: EncodedTexts) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Tokens and spans of each text, without [CLS] and [SEP]."""
-    end = 0
-    for ids in encoded.token_ids:
-        start, end = end, end + len(ids)
-        yield ids[1:-1], encoded.spans[start + 1 : end - 1]

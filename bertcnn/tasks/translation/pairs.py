@@ -45,7 +45,13 @@ class Pairs:
                 fix="pass a translation for each text",
             )
         for row, pair in enumerate(zip(sources, targets, strict=True), 1):
-            _check_pair(row, pair)
+            for side, text in zip(("text", "translation"), pair, strict=True):
+                if not isinstance(text, str) or is_blank(text):
+                    raise TableError(
+                        f"pair {row}, whose {side} is {one_line(text) if text else 'empty'}",
+                        expected="a text on both sides",
+                        fix="complete the pair or remove it",
+                    )
         if len(sources) < least:
             raise TableError(
                 f"{len(sources)} pairs", expected=f"at least {least}", fix="give more pairs"
@@ -88,28 +94,17 @@ def read_pairs(path: str | PathLike[str]) -> Pairs:
             expected="a text file in UTF-8, with a text, a tab and its translation in each line",
             fix="check its name and its encoding",
         ) from None
-    sources, targets = [], []
+    pairs = []
     for row, line in enumerate(lines, 1):
+        cells = line.split("\t")
         if is_blank(line):
             continue
-        cells = line.split("\t")
         if len(cells) != 2:
             raise TableError(
                 f"line {row} of {place} with {len(cells)} columns ({one_line(line, 40)})",
                 expected="a text, a tab and its translation",
                 fix="keep two columns, for example with: cut -f 1,2",
             )
-        _check_pair(row, (cells[0], cells[1]))
-        sources.append(cells[0])
-        targets.append(cells[1])
+        pairs.append(cells)
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
     return Pairs.of(sources, targets, least=FEWEST_PAIRS)
-
-
-def _check_pair(row: int, pair: tuple[str, str]) -> None:
-    for side, text in zip(("text", "translation"), pair, strict=True):
-        if not isinstance(text, str) or is_blank(text):
-            raise TableError(
-                f"pair {row}, whose {side} is {one_line(text) if text else 'empty'}",
-                expected="a text on both sides",
-                fix="complete the pair or remove it",
-            )

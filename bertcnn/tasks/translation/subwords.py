@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -49,15 +50,13 @@ class Subwords:
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = tuple(vocabulary)
-        if self.vocabulary[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(
-            set(self.vocabulary)
-        ) != len(self.vocabulary):
+        ids = {piece: place for place, piece in enumerate(self.vocabulary)}
+        if tuple(ids)[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(ids) < len(self.vocabulary):
             raise BundleError(
                 f"a vocabulary of {len(self.vocabulary):,} pieces",
                 expected=f"different ones that begin with {', '.join(SPECIAL_TOKENS)}",
                 fix="save the model again, or copy the whole folder again",
             )
-        ids = {piece: place for place, piece in enumerate(self.vocabulary)}
         self.pad_id, self.start_id, self.end_id = ids[PAD], ids[CLASSIFY], ids[SEPARATE]
         self._unknown, self._special = ids[UNKNOWN], {ids[name] for name in SPECIAL_TOKENS}
         self.never = tuple(ids[name] for name in SPECIAL_TOKENS if name != SEPARATE)
@@ -80,25 +79,17 @@ class Subwords:
     def encode(self, texts: Sequence[str], longest: int) -> list[np.ndarray]:
         """Ids of each text and the end token, int32 [T] with T at most `longest`."""
         found = self._tokenizer.encode_batch([" ".join(words(text)) for text in texts])
-        rows = (self._plain(one.ids[: longest - 1]) for one in found)
-        return [np.array([*row, self.end_id], np.int32) for row in rows]
+        return [
+            np.array([*map(self._plain, one.ids[: longest - 1]), self.end_id], np.int32)
+            for one in found
+        ]
 
-    def _plain(self, ids: Sequence[int]) -> list[int]:
-        """Ids in which a word such as "[SEP]" of a text is an unknown one."""
-        return [self._unknown if one in self._special else one for one in ids]
+    def _plain(self, token_id: int) -> int:
+        """A word such as "[SEP]" of a text is an unknown one."""
+        return self._unknown if token_id in self._special else token_id
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that ids up to the first end token write."""
-        text = ""
-        for piece in self.pieces(ids):
-            text += piece.removeprefix(CONTINUES) if piece.startswith(CONTINUES) else f" {piece}"
-        return text.lstrip()
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The pieces of ids up to the first end token or padding, without either."""
-        found = []
-        for one in ids:
-            if one in (self.end_id, self.pad_id):
-                break
-            found.append(self.vocabulary[one])
-        return found
+        """The text that ids up to the first end token or padding write."""
+        ends = (self.end_id, self.pad_id)
+        pieces = (self.vocabulary[one] for one in takewhile(lambda one: one not in ends, ids))
+        return "".join(f" {piece}" for piece in pieces).replace(f" {CONTINUES}", "").lstrip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +9,20 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, plan_scoring
-from bertcnn.progress import Progress
+from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_scoring
 from bertcnn.settings import TranslationTrainingSettings
+from bertcnn.tasks.training import TOKEN_BUDGET, epochs_of
 from bertcnn.training.callbacks import BestEpoch
 from bertcnn.training.optimizer import (
     BIASES_AND_NORMALISATION,
     LayerwiseAdamW,
     WarmupInverseSquareRoot,
 )
-from bertcnn.training.savepoints import Savepoints
-from bertcnn.training.step import Arrays, batch_parts, make_figures
-from bertcnn.training.trainer import Epoch, Trainer, by_epochs, shuffled
+from bertcnn.training.step import Arrays, make_figures
+from bertcnn.training.trainer import Epoch, Trainer
+from bertcnn.training.training_data import RunOptions
 
 _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
-_TOKEN_BUDGET = 4096  # of a validation batch
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,10 @@ class EncodedPairs:
     start_id: int
     pad_id: int
 
-    def __len__(self) -> int:
-        return len(self.sources)
-
     @property
     def lengths(self) -> np.ndarray:
         """The longer of both sides, int [pairs]."""
-        return np.array([max(map(len, pair)) for pair in zip(self.sources, self.targets)])  # noqa: B905
+        return np.maximum([len(ids) for ids in self.sources], [len(ids) for ids in self.targets])
 
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
         """Inputs and targets of a batch.
@@ -57,11 +52,9 @@ class EncodedPairs:
         Targets are shifted right behind the start token in the inputs; padding and filler rows have
         the weight 0.
         """
-        shape = (plan.size, plan.length)
-        source, target = (np.full(shape, self.pad_id, np.int32) for _ in range(2))
-        for slot, row in enumerate(plan.rows):
-            source[slot, : len(self.sources[row])] = self.sources[row]
-            target[slot, : len(self.targets[row])] = self.targets[row]
+        source, target = (
+            pad(ids, plan, self.pad_id).token_ids for ids in (self.sources, self.targets)
+        )
         given = np.concatenate([np.full((plan.size, 1), self.start_id, np.int32), target], axis=1)
         weights = (target != self.pad_id).astype(np.float32)
         return (
@@ -95,36 +88,17 @@ def train_translator(
     train: EncodedPairs,
     valid: EncodedPairs,
     settings: TranslationTrainingSettings,
-    *,
-    seed: int,
-    progress: Progress,
-    savepoints: Savepoints | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
+    options: RunOptions,
 ) -> tuple[tuple[Epoch, ...], Epoch]:
     """Train `model` in place; it ends with the weights of the epoch that validates best.
 
-    Args:
-        model: a `Transformer` or a `RecurrentTranslator`.
-        train: pairs to learn from.
-        valid: pairs that choose the epoch, by the lowest mean loss a token.
-        settings: how.
-        seed: of the order of the pairs.
-        progress: called for every batch.
-        savepoints: where the training is saved from time to time, and goes on from.
-        callbacks: of Keras.
-
     Returns:
         The epochs, and which of them was kept.
-
-    Raises:
-        TrainingError: a loss or a gradient became infinite or NaN.
-        OutputError: a savepoint cannot be written.
     """
     lengths = choose_lengths(
         np.concatenate([train.lengths, valid.lengths]), settings.compiled_shapes
     )
-    batch_size = min(settings.batch_size, len(train))
-    steps = math.ceil(len(train) / batch_size)
+    batches, ends = epochs_of(train, settings, lengths, options.seed)
     measure = make_figures(model, translation_figures(0.0))
     best = BestEpoch("val_loss", highest=False, patience=settings.patience)
     history = Trainer(
@@ -138,15 +112,12 @@ def train_translator(
             beta_2=_BETA_2,
         ),
         translation_figures(settings.label_smoothing),
-        by_epochs(
-            shuffled(train.lengths, lengths, batch_size, seed),
-            lambda plan: batch_parts(*train.batch(plan)),
-        ),
-        epoch_ends=range(steps, steps * settings.epochs + 1, steps),
-        progress=progress,
+        batches,
+        epoch_ends=ends,
+        progress=options.progress,
         evaluate=lambda: _measured(measure, valid, lengths),
-        callbacks=[best, *callbacks],
-        savepoints=savepoints,
+        callbacks=[best, *options.callbacks],
+        savepoints=options.savepoints,
         shown=("loss", "val_loss"),
     ).run()
     return history, history[best.kept - 1]
@@ -155,7 +126,7 @@ def train_translator(
 def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> dict[str, float]:  # noqa: ANN401
     """Mean loss a token, and share of right predictions, without dropout or smoothing."""
     sums = np.zeros(3)
-    for plan in plan_scoring(pairs.lengths, _TOKEN_BUDGET, lengths):
+    for plan in plan_scoring(pairs.lengths, TOKEN_BUDGET, lengths):
         inputs, targets = pairs.batch(plan)
         figures = measure(inputs, targets)
         sums += figures["loss"], figures["tokens_right"], targets["weights"].sum()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,30 +11,26 @@ from typing import Any, Literal, Self
 import keras
 import numpy as np
 
-from bertcnn.bundle.remote import local_folder
+from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.inference.predictor import check_texts
-from bertcnn.models.decoding import SearchSettings
+from bertcnn.models.decoding import SearchSettings, Written
 from bertcnn.models.recurrent import RecurrentTranslator
 from bertcnn.models.transformer import Transformer
 from bertcnn.models.weights import assign, extract
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
 from bertcnn.tasks.compiled import compiled_search
+from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.translation.pairs import FEWEST_PAIRS, Pairs
-from bertcnn.tasks.translation.saving import (
-    FOLDER,
-    SavedTranslator,
-    TranslatorConfig,
-    read_translator,
-    write_translator,
-)
+from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
 from bertcnn.tasks.translation.subwords import Subwords
 from bertcnn.tasks.translation.training import EncodedPairs, train_translator
 from bertcnn.text.cleaning import is_blank
 from bertcnn.training.devices import compute_policy
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import check_seed, note_device
+from bertcnn.training.training_data import RunOptions
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}
@@ -67,7 +62,22 @@ class Translation:
     alignment: np.ndarray
 
 
-class Translator:
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """What reads and writes texts."""
+
+    subwords: Subwords
+    model: keras.Model
+    searches: dict[SearchSettings, Callable[[np.ndarray], Written]] = field(default_factory=dict)
+
+    def search(self, settings: SearchSettings, source_ids: np.ndarray) -> Written:
+        """The texts that are written for sources int32 [B, S]."""
+        if settings not in self.searches:
+            self.searches[settings] = compiled_search(self.model, settings)
+        return self.searches[settings](source_ids)
+
+
+class Translator(TaskModel[TranslatorConfig, _Running]):
     """Learns to write a text for a text, from pairs.
 
     Args:
@@ -86,6 +96,8 @@ class Translator:
         translator.translate(["I love you very much."])[0].text
     """
 
+    _folder = FOLDER
+
     def __init__(
         self,
         architecture: Architecture = "transformer",
@@ -96,20 +108,16 @@ class Translator:
         callbacks: Sequence[keras.callbacks.Callback] = (),
         progress: Progress | None = None,
     ) -> None:
+        super().__init__(seed, callbacks, progress)
         if architecture not in _MODELS:
             raise SettingsError(
                 f"architecture {architecture!r}",
                 expected=f"one of {', '.join(_MODELS)}",
                 fix="choose one of them",
             )
-        self._shape = {**(model or {}), "architecture": architecture}
-        TranslatorSettings(**{**self._shape, "vocabulary_size": 1})
+        shape = {**(model or {}), "architecture": architecture, "vocabulary_size": 1}
+        self._settings = TranslatorSettings(**shape)  # but for the vocabulary
         self._training = TranslationTrainingSettings(**(training or {}))
-        self._seed, self._progress = seed, progress or Silent()
-        self._callbacks = tuple(callbacks)
-        self._model: keras.Model | None = None
-        self._searches: dict[SearchSettings, Any] = {}
-        self.metrics_: dict[str, Any] = {}
 
     def fit(
         self,
@@ -136,42 +144,34 @@ class Translator:
         learned, held_out = pairs.split(
             training.validation_fraction, training.validation_pairs, self._seed
         )
-        self._subwords = subwords = Subwords.learn(
-            [*learned.sources, *learned.targets], training.vocabulary_size
-        )
-        self._settings = TranslatorSettings(
-            **{**self._shape, "vocabulary_size": len(subwords.vocabulary)}
-        )
-        train, valid = self._encoded(learned), self._encoded(held_out)
+        subwords = Subwords.learn([*learned.sources, *learned.targets], training.vocabulary_size)
+        settings = self._settings.model_copy(update={"vocabulary_size": len(subwords.vocabulary)})
+        train, valid = (_encoded(part, subwords, settings) for part in (learned, held_out))
         note_device(self._progress, training.precision)
         self._progress.note(
             f"{len(learned):,} pairs to learn from, {len(held_out):,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"
         )
-        model = self._built(compute_policy(training.precision))
+        model = _built(settings, subwords, self._seed, compute_policy(training.precision))
         points = None
         if savepoints is not None:
             identity = {
-                "model": self._settings.model_dump(),
+                "model": settings.model_dump(),
                 "training": training.model_dump(),
                 "seed": self._seed,
                 "pairs": digest([*train.sources, *train.targets, *valid.sources, *valid.targets]),
             }
             points = Savepoints(savepoints, identity, self._progress)
-        history, kept = train_translator(
-            model,
-            train,
-            valid,
-            training,
+        options = RunOptions(self._seed, self._progress, points, callbacks=self._callbacks)
+        history, kept = train_translator(model, train, valid, training, options)
+        config = TranslatorConfig(
+            model=settings,
+            training=training,
             seed=self._seed,
-            progress=self._progress,
-            savepoints=points,
-            callbacks=self._callbacks,
+            pairs=len(learned),
+            versions={name: version(name) for name in ("bertcnn", "keras")},
         )
-        self._model, self._searches = self._built(), {}
-        assign(self._model.weights, extract(model.weights), error=TrainingError)
-        self._pairs = len(learned)
-        self.metrics_ = {
+        metrics = {
             "pairs": len(learned),
             "validation_pairs": len(held_out),
             "kept_epoch": kept.epoch,
@@ -179,6 +179,7 @@ class Translator:
             "validation_loss": kept.figures["val_loss"],
             "validation_token_accuracy": kept.figures["val_accuracy"],
         }
+        self._take(SavedTranslator(config, subwords.vocabulary, extract(model.weights), metrics))
         return self
 
     def translate(
@@ -201,144 +202,89 @@ class Translator:
             raise SettingsError(
                 f"beam {beam!r}", expected="a whole number, 1 or more", fix="give for example 4"
             )
-        if self._model is None:
-            raise TrainingError(
-                "a translator without a model",
-                expected="one that is trained",
-                fix="call fit first, or load a saved one",
-            )
-        subwords, settings = self._subwords, self._settings
-        search = self._search(beam, float(length_penalty))
-        encoded = subwords.encode(checked, settings.source_tokens)
+        running, shape = self._running, self._model.config.model
+        subwords = running.subwords
+        settings = SearchSettings(
+            length=shape.target_tokens,
+            start_id=subwords.start_id,
+            end_id=subwords.end_id,
+            pad_id=subwords.pad_id,
+            width=beam,
+            length_penalty=float(length_penalty),
+            never=subwords.never,
+        )
+        encoded = subwords.encode(checked, shape.source_tokens)
         rows = [row for row, text in enumerate(checked) if not is_blank(text)]
         rows.sort(key=lambda row: len(encoded[row]))
-        found = {
-            row: Translation(text, "", 0.0, (), (), (), np.zeros((0, 0), np.float32))
-            for row, text in enumerate(checked)
-        }
+        found = [
+            Translation(text, "", 0.0, (), (), (), np.zeros((0, 0), np.float32)) for text in checked
+        ]
         size = _ROWS[0] if len(rows) == 1 else _ROWS[1]
         for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            longest = max(len(encoded[row]) for row in part)
+            part = np.array(rows[start : start + size])
+            longest = len(encoded[part[-1]])
             length = next(one for one in _LENGTHS if one >= longest)
-            source_ids = np.full((size, length), subwords.pad_id, np.int32)
+            source_ids = pad(encoded, BatchPlan(part, length, size), subwords.pad_id).token_ids
+            written = running.search(settings, source_ids)
             for slot, row in enumerate(part):
-                source_ids[slot, : len(encoded[row])] = encoded[row]
-            written = search(source_ids)
-            for slot, row in enumerate(part):
-                found[row] = self._translation(
-                    checked[row],
-                    encoded[row],
-                    written.token_ids[slot],
-                    written.scores[slot],
-                    written.attention[slot, 0],
-                )
-        return [found[row] for row in range(len(checked))]
-
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-        """Save to a folder, all or nothing, and return the model's id.
-
-        Raises:
-            OutputError: the place is taken or cannot be written.
-            TrainingError: called before `fit`.
-        """
-        FOLDER.check_target(folder, overwrite)
-        if self._model is None:
-            raise TrainingError(
-                "a translator without a model", expected="one that is trained", fix="call fit first"
-            )
-        config = TranslatorConfig(
-            model=self._settings,
-            training=self._training,
-            seed=self._seed,
-            pairs=self._pairs,
-            versions={name: version(name) for name in ("bertcnn", "keras")},
-        )
-        saved = SavedTranslator(
-            config, self._subwords.vocabulary, extract(self._model.weights), self.metrics_
-        )
-        return write_translator(saved, folder, overwrite=overwrite)
+                found[row] = _translation(subwords, checked[row], encoded[row], written, slot)
+        return found
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Self:
-        """A saved translator.
-
-        Args:
-            folder: as given to `save`, or a URL.
-            progress: progress callback.
-
-        Raises:
-            BundleError: the folder is not exactly what `save` wrote.
-        """
-        saved = read_translator(local_folder(folder, progress=progress))
-        config = saved.config
-        translator = cls(
+    def _of(cls, config: TranslatorConfig, progress: Progress | None) -> Self:
+        return cls(
             config.model.architecture,
             model=config.model.model_dump(exclude={"architecture", "vocabulary_size"}),
             training=config.training.model_dump(),
             seed=config.seed,
             progress=progress,
         )
-        translator._subwords, translator._settings = Subwords(saved.vocabulary), config.model
-        translator._pairs, translator.metrics_ = config.pairs, dict(saved.metrics)
-        translator._model = translator._built()
-        assign(translator._model.weights, saved.tensors, error=TrainingError)
-        return translator
 
-    def _built(self, dtype: str = "float32") -> keras.Model:
-        """A new model."""
-        model, pad_id = _MODELS[self._settings.architecture], self._subwords.pad_id
-        return model(self._settings, pad_id=pad_id, seed=self._seed, dtype=dtype)
+    def _start(self, saved: SavedTranslator) -> _Running:
+        subwords = Subwords(saved.vocabulary)
+        model = _built(saved.config.model, subwords, saved.config.seed)
+        assign(model.weights, saved.tensors, error=TrainingError)
+        return _Running(subwords, model)
 
-    def _encoded(self, pairs: Pairs) -> EncodedPairs:
-        subwords, settings = self._subwords, self._settings
-        return EncodedPairs(
-            subwords.encode(pairs.sources, settings.source_tokens),
-            subwords.encode(pairs.targets, settings.target_tokens),
-            subwords.start_id,
-            subwords.pad_id,
-        )
 
-    def _search(self, width: int, length_penalty: float) -> Any:  # noqa: ANN401 - a function
-        subwords = self._subwords
-        settings = SearchSettings(
-            length=self._settings.target_tokens,
-            start_id=subwords.start_id,
-            end_id=subwords.end_id,
-            pad_id=subwords.pad_id,
-            width=width,
-            length_penalty=length_penalty,
-            never=subwords.never,
-        )
-        if settings not in self._searches:
-            self._searches[settings] = compiled_search(self._model, settings)
-        return self._searches[settings]
+def _built(
+    settings: TranslatorSettings, subwords: Subwords, seed: int, dtype: str = "float32"
+) -> keras.Model:
+    """A new model."""
+    model = _MODELS[settings.architecture]
+    return model(settings, pad_id=subwords.pad_id, seed=seed, dtype=dtype)
 
-    def _translation(
-        self,
-        text: str,
-        source: np.ndarray,
-        token_ids: np.ndarray,
-        scores: np.ndarray,
-        attention: np.ndarray,
-    ) -> Translation:
-        subwords = self._subwords
-        best = token_ids[0]
-        ended = np.flatnonzero(best == subwords.end_id)
-        length = int(ended[0]) + 1 if len(ended) else int((best != subwords.pad_id).sum())
-        others = {
-            subwords.decode(ids.tolist()): float(score)
-            for ids, score in zip(token_ids[::-1], scores[::-1], strict=True)
-            if score > _WORST
-        }
-        written = subwords.decode(best.tolist())
-        others.pop(written, None)
-        return Translation(
-            source=text,
-            text=written,
-            score=float(scores[0]),
-            alternatives=tuple(sorted(others.items(), key=lambda item: -item[1])),
-            source_pieces=tuple(subwords.vocabulary[one] for one in source),
-            pieces=tuple(subwords.vocabulary[one] for one in best[:length]),
-            alignment=attention[:length, : len(source)],
-        )
+
+def _encoded(pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> EncodedPairs:
+    return EncodedPairs(
+        subwords.encode(pairs.sources, settings.source_tokens),
+        subwords.encode(pairs.targets, settings.target_tokens),
+        subwords.start_id,
+        subwords.pad_id,
+    )
+
+
+def _translation(
+    subwords: Subwords, text: str, source: np.ndarray, written: Written, slot: int
+) -> Translation:
+    """What was written for a text, from a row of its batch."""
+    token_ids, scores = written.token_ids[slot], written.scores[slot]
+    best = token_ids[0]
+    ended = np.flatnonzero(best == subwords.end_id)
+    length = int(ended[0]) + 1 if len(ended) else int((best != subwords.pad_id).sum())
+    others = {
+        subwords.decode(ids.tolist()): float(score)
+        for ids, score in zip(token_ids[::-1], scores[::-1], strict=True)
+        if score > _WORST
+    }
+    best_text = subwords.decode(best.tolist())
+    others.pop(best_text, None)
+    return Translation(
+        source=text,
+        text=best_text,
+        score=float(scores[0]),
+        alternatives=tuple(sorted(others.items(), key=lambda item: -item[1])),
+        source_pieces=tuple(subwords.vocabulary[one] for one in source),
+        pieces=tuple(subwords.vocabulary[one] for one in best[:length]),
+        alignment=written.attention[slot, 0, :length, : len(source)],
+    )

@@ -1,0 +1,108 @@
+"""What the models of all tasks have in common: how they are saved, loaded and started."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from bertcnn.bundle.remote import local_folder
+from bertcnn.errors import TrainingError
+from bertcnn.progress import Progress, Silent
+from bertcnn.tasks.saving import Config, ModelFolder, SavedModel
+
+if TYPE_CHECKING:
+    from keras.callbacks import Callback
+
+Running = TypeVar("Running")
+
+
+class TaskModel(ABC, Generic[Config, Running]):
+    """A model that `fit` trains, or `load` reads.
+
+    Args:
+        seed: of every random choice.
+        callbacks: of Keras, that hear of the training.
+        progress: progress callback; none by default.
+
+    Attributes:
+        metrics_: figures of the training.
+    """
+
+    _folder: ClassVar[ModelFolder[Any]]
+
+    def __init__(self, seed: int, callbacks: Sequence[Callback], progress: Progress | None) -> None:
+        self._seed, self._callbacks = seed, tuple(callbacks)
+        self._progress = progress or Silent()
+        self._saved: SavedModel[Config] | None = None
+        self._started: Running | None = None
+        self.metrics_: dict[str, Any] = {}
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
+        """Save to a folder, all or nothing, and return the model's id.
+
+        Raises:
+            OutputError: the place is taken or cannot be written.
+            TrainingError: called before `fit`.
+        """
+        identity = self._folder.write(self._model, folder, overwrite=overwrite)
+        self._saved = replace(self._model, identity=identity)
+        return identity
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Self:
+        """A saved model.
+
+        Args:
+            folder: as given to `save`, or a URL.
+            progress: progress callback.
+
+        Raises:
+            BundleError: the folder is not exactly what `save` wrote.
+        """
+        saved = cls._folder.read(local_folder(folder, progress=progress))
+        model = cls._of(saved.config, progress)
+        model._take(saved)
+        return model
+
+    @property
+    def identity(self) -> str:
+        """Names this exact model, also before it is saved."""
+        if self._model.identity:
+            return self._model.identity
+        from bertcnn.training.savepoints import digest
+
+        return digest(self._model.tensors)
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, config: Config, progress: Progress | None) -> Self:
+        """One with these settings, that is not trained."""
+
+    @abstractmethod
+    def _start(self, saved: SavedModel[Config]) -> Running:
+        """What computes the answers."""
+
+    def _take(self, saved: SavedModel[Config]) -> None:
+        """Be this model from now on."""
+        self._saved, self._started = saved, None
+        self.metrics_ = dict(saved.metrics)
+
+    @property
+    def _model(self) -> SavedModel[Config]:
+        if self._saved is None:
+            raise TrainingError(
+                f"a {self._folder.kind} without a model",
+                expected="one that is trained",
+                fix="call fit first, or load a saved one",
+            )
+        return self._saved
+
+    @property
+    def _running(self) -> Running:
+        """What computes the answers, made when it is first needed."""
+        if self._started is None:
+            self._started = self._start(self._model)
+        return self._started
