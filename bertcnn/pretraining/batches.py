@@ -228,7 +228,7 @@ class PretrainingBatches:
         documents = drawn[is_held_out if self.part == "held_out" else ~is_held_out]
         generator = self._generator(epoch, _PAIRS, place)
         pairs = draw_pairs(
-            _sentences_of(self.corpus, documents),
+            sentences_of(self.corpus, documents),
             self.corpus.tokens,
             self.corpus.continues,
             self.settings,
@@ -274,7 +274,7 @@ def _count(window: _Window) -> dict[str, int]:
     }
 
 
-def _sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
+def sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
     """The sentences of some documents, int64 [n], of a corpus."""
     last = corpus.part_ends[documents]
     first = np.where(documents > 0, corpus.part_ends[documents - 1], 0)
