@@ -233,7 +233,7 @@ class Trainer:
         if self.savepoints is None or self.state.step == self._saved:
             return
         states = {type(one).__name__: one.state() for one in self._own}
-        details = {name: told for name, (told, _) in states.items()}
+        details = {name: own for name, (own, _) in states.items()}
         tensors = {
             f"{name}/{key}": value
             for name, (_, arrays) in states.items()
