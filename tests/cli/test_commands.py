@@ -489,7 +489,7 @@ def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
     refused(told, "no space left on a disk", "TMPDIR", code=75)
 
 
-def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_path):
+def test_ctrl_c_ends_training_in_one_line_with_a_savepoint_and_without_a_model(encoder_folder, tmp_path):
     path = data(tmp_path, as_csv(*tickets(60)))
     command = [
         sys.executable,
@@ -516,7 +516,9 @@ def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder_folder, tmp_pa
         assert training.wait(60) == 130
     assert "interrupted" in rest.splitlines()[-1]
     assert "Traceback" not in rest
-    assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
+    assert "The same command resumes" in rest.splitlines()[-1]
+    left = sorted(entry.name for entry in tmp_path.iterdir())
+    assert left == [".model.training", "data.csv"]
 
 
 def test_help_and_import_load_no_heavy_library_and_change_nothing():
