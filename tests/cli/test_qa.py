@@ -193,7 +193,7 @@ def test_a_folder_that_is_taken_is_refused_before_the_training(run, model, encod
     assert left(questions.parent) == ["classifier", "questions.jsonl"]
 
 
-def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder, questions):
+def test_ctrl_c_ends_training_in_one_line_with_a_savepoint_and_without_a_model(encoder, questions):
     command = program("train", questions, "--out", questions.parent / "model", "--encoder", encoder)
     with subprocess.Popen(
         [*command, "--epochs", "50000"], stderr=subprocess.PIPE, text=True
@@ -206,7 +206,7 @@ def test_ctrl_c_ends_training_in_one_line_without_a_model(encoder, questions):
         assert training.wait(60) == 130
     assert rest.splitlines()[-1].startswith("bertcnn: interrupted; nothing was half-written.")
     assert "Traceback" not in rest
-    assert left(questions.parent) == ["questions.jsonl"]
+    assert left(questions.parent) == [".model.training", "questions.jsonl"]
 
 
 # === ask ===
