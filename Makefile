@@ -43,7 +43,7 @@ $(DEV): $(READY)
 demo: $(READY)
 	@test ! -f $(DEMO)/review.db || mv $(DEMO)/review.db $(DEMO)/review-before.db # it is about the old model
 	@$(BIN)/python apps/train_new_labels.py data/isp_tickets.csv --out $(DEMO) --score data/isp_inbox.csv \
-		--max-tokens 160 --epochs 3 --batch-size 16 --folds 0 --force
+		--max-tokens 160 --epochs 4 --folds 0 --force
 
 dashboard: $(READY)
 	@test -d $(DEMO)/model || $(MAKE) --no-print-directory demo

@@ -83,8 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
 def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path) -> None:
     """Train on these rows; docs/reference/settings.md has what else can be set."""
     given = {
-        name: getattr(options, name)
-        for name in ("epochs", "batch_size", "max_tokens", "time_budget", "folds")
+        name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")
     }
     with bertcnn.show_progress() as progress:
         classifier = bertcnn.BertCNNClassifier(
@@ -136,7 +135,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
             "passes over the rows, at most; where auto takes frozen, that recipe's own (by recipe)"
         ),
     )
-    parser.add_argument("--batch-size", type=int, help="rows per batch (by recipe)")
     parser.add_argument(
         "--max-tokens",
         type=int,

@@ -489,7 +489,9 @@ def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
     refused(told, "no space left on a disk", "TMPDIR", code=75)
 
 
-def test_ctrl_c_ends_training_in_one_line_with_a_savepoint_and_without_a_model(encoder_folder, tmp_path):
+def test_ctrl_c_ends_training_in_one_line_with_a_savepoint_and_without_a_model(
+    encoder_folder, tmp_path
+):
     path = data(tmp_path, as_csv(*tickets(60)))
     command = [
         sys.executable,

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract
 from bertcnn.settings import FULL
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
@@ -41,7 +40,10 @@ def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(
         np.testing.assert_array_equal(value, expected.astype(np.float32), err_msg=name)
 
 
-def test_the_smaller_encoder_computes_in_the_others_precision(make_rows, tiny_encoder):
-    encoder = Bert(tiny_encoder().settings, dtype="mixed_bfloat16")
-    small, _ = on_used_pieces(encoder, make_rows(6, 0).token_ids, FULL.attention_dropout)
-    assert small.get_layer("layer_0").compute_dtype == "bfloat16"
+def test_the_smaller_encoder_computes_in_the_precision_that_is_asked_for(make_rows, tiny_encoder):
+    encoder, token_ids = tiny_encoder(), make_rows(6, 0).token_ids
+    small, _ = on_used_pieces(encoder, token_ids, 0.0, policy="mixed_bfloat16")
+    layer = small.get_layer("layer_0")
+    assert (layer.compute_dtype, layer.variable_dtype) == ("bfloat16", "float32")
+    small, _ = on_used_pieces(encoder, token_ids, 0.0)
+    assert small.get_layer("layer_0").compute_dtype == "float32"
