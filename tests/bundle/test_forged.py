@@ -33,6 +33,11 @@ MOST_MEGABYTES = 600
 WEIGHTS, SCOPE, XML = "model.safetensors", "out_of_scope.safetensors", "engine/model.xml"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _int8(cpu_with_vnni):
+    """The saved engine is the one that is run."""
+
+
 @pytest.fixture
 def folder(encoder_folder, tmp_path, monkeypatch) -> Path:
     """A saved model with an engine in int8, to be forged; nothing of it is in the cache."""
