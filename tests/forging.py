@@ -19,10 +19,9 @@ import json, pathlib, re, resource, sys, warnings
 resource.setrlimit(resource.RLIMIT_AS, ({address_space},) * 2)
 warnings.simplefilter("error")
 import bertcnn
-# so that int8 is run on any CPU
-__import__("bertcnn.inference.compiled", fromlist=["cpu_flags"]).cpu_flags = (
-    lambda: "flags : sse2 avx2 avx512f avx512_vnni"
-)
+import bertcnn.inference.compiled  # so that int8 is run on any CPU
+flags = "def cpu_flags(): return 'flags : sse2 avx2 avx512f avx512_vnni'"
+exec(flags, vars(sys.modules["bertcnn.inference.compiled"]))
 told = {{}}
 try:
     model = bertcnn.load(sys.argv[1], engine=sys.argv[2], streams=1)
