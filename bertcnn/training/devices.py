@@ -94,8 +94,15 @@ def join_processes() -> None:
     SLURM, Open MPI or Kubernetes. To be called before JAX computes anything.
 
     Raises:
-        SettingsError: neither says which processes there are, or they do not come together.
+        SettingsError: Keras has another backend, neither says which processes there are, or they
+            do not come together.
     """
+    if keras.backend.backend() != "jax":
+        raise SettingsError(
+            f"a training on several machines with Keras on {keras.backend.backend()}",
+            expected="JAX",
+            fix="unset KERAS_BACKEND, or set it to jax",
+        )
     import jax
 
     try:

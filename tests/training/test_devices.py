@@ -9,7 +9,7 @@ from bertcnn.layers.device import on_gpu
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
-from bertcnn.training.devices import compute_policy, limit_devices
+from bertcnn.training.devices import compute_policy, join_processes, limit_devices
 from bertcnn.training.recipes import train
 from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import new_encoder
@@ -54,3 +54,17 @@ def test_more_devices_than_there_are_are_refused():
             limit_devices(count)
     limit_devices(1)
     limit_devices(None)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="it can train together")
+def test_only_jax_trains_on_several_machines():
+    with pytest.raises(SettingsError, match="with Keras on tensorflow; expected JAX"):
+        join_processes()
+
+
+@pytest.mark.on_jax
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="about JAX")
+def test_without_a_word_on_the_processes_a_training_of_several_does_not_begin(monkeypatch):
+    monkeypatch.delenv("JAX_COORDINATOR_ADDRESS", raising=False)
+    with pytest.raises(SettingsError, match="JAX_COORDINATOR_ADDRESS"):
+        join_processes()
