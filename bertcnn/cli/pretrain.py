@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, show, summary, tell
-from bertcnn.cli.devices import Devices, start_training
+from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Precision, Summary, given
 from bertcnn.errors import SettingsError
@@ -75,6 +75,7 @@ def pretrain(
     ] = None,
     precision: Precision = None,
     devices: Devices = None,
+    distributed: Distributed = False,
     whole_words: Annotated[
         bool, typer.Option("--whole-words", help="Mask whole words instead of single pieces.")
     ] = False,
@@ -133,7 +134,7 @@ def pretrain(
         )
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
-    place = start_training(out, devices, distributed=False)
+    place = start_training(out, devices, distributed)
     from bertcnn.pretraining.initialization import NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted
     from bertcnn.pretraining.pretrain import RunOptions

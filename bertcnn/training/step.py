@@ -1,10 +1,11 @@
 """One training step, compiled by XLA on the backend in use.
 
 On JAX a step is one program for each shape of its inputs: gradient, clipping and update, with the
-state donated. Where there are several devices each has all weights and its share of a batch's rows,
-and the program adds their gradients up. On TensorFlow, which trains on CPUs, the gradient is
-compiled for each shape and the update once in all: one program made a step no faster there, and
-took 1.6 to 1.9 times as long to compile.
+state donated. Its parts follow each other within it: as programs of their own they could overtake
+each other, and two processes would wait for each other for ever. Where there are several devices
+each has all weights and its share of a batch's rows, and the program adds their gradients up. On
+TensorFlow, which trains on CPUs, the gradient is compiled for each shape and the update once in
+all: one program made a step no faster there, and took 1.6 to 1.9 times as long to compile.
 
 What a step returns stays on the device until it is converted, so steps can follow each other
 without waiting.
@@ -123,19 +124,12 @@ def make_step(
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
     """
     optimizer.build(model.trainable_variables)
-    gradients = make_gradients(model, objective)
-    on_jax = keras.backend.backend() == "jax"
-    update = (_jax_update if on_jax else _tensorflow_update)(model, optimizer)
-    whole, normalize = None, _normalized
-    if on_jax:
-        import jax
-
-        whole, normalize = _jax_step(model, optimizer, objective), jax.jit(_normalized)
+    if keras.backend.backend() == "jax":
+        return _jax_step(model, optimizer, objective)
+    gradients, update = make_gradients(model, objective), _tensorflow_update(model, optimizer)
 
     def step(parts: Sequence[Part]) -> Figures:
-        if whole is not None and len(parts) == 1:
-            return whole(*parts[0])
-        parts = normalize(parts)
+        parts = _normalized(parts)
         figures, summed = gradients(*parts[0])
         for part in parts[1:]:
             more, found = gradients(*part)
@@ -307,9 +301,7 @@ def _jax_value(model: keras.Model, objective: Objective) -> Any:  # noqa: ANN401
 def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
     import jax
 
-    differentiate = jax.jit(
-        jax.value_and_grad(_jax_value(model, objective), has_aux=True), out_shardings=everywhere()
-    )
+    differentiate = jax.jit(jax.value_and_grad(_jax_value(model, objective), has_aux=True))
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         trainable, fixed = _values(model.trainable_variables, model.non_trainable_variables)
@@ -322,8 +314,8 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
 
 def _jax_step(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
-) -> Callable[[Arrays, Arrays], Figures]:
-    """A step as one program, to which all state is donated."""
+) -> Step:
+    """A step as one program, to which all state is donated; its parts follow each other."""
     import jax
 
     kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
@@ -332,42 +324,44 @@ def _jax_step(
         for variable in (variable for variables in kinds for variable in variables):
             variable.assign(replicated(ops.convert_to_numpy(variable), place))
 
-    def program(trainable: Any, fixed: Any, state: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
-        ((inputs, targets),) = _normalized([(inputs, targets)])
-        (_, (figures, after)), found = differentiate(trainable, fixed, inputs, targets)
+    def one(trainable: Any, fixed: Any, part: Any) -> tuple[Any, Any]:  # noqa: ANN401
+        """State after the part, and its figures and gradients."""
+        (_, (figures, fixed)), found = differentiate(trainable, fixed, *part)
+        return fixed, (figures, found)
+
+    def all_of(trainable: Any, fixed: Any, parts: Any) -> tuple[Any, Any]:  # noqa: ANN401
+        """The same of several parts, which have one shape and are compiled once."""
+        nothing = jax.tree.map(
+            lambda like: ops.zeros(like.shape, like.dtype),
+            jax.eval_shape(one, trainable, fixed, parts[0])[1],
+        )
+
+        def add(sums: Any, part: Any) -> Any:  # noqa: ANN401
+            fixed, found = one(trainable, sums[0], part)
+            return (fixed, jax.tree.map(ops.add, sums[1], found)), None
+
+        stacked = jax.tree.map(lambda *values: ops.stack(values), *parts)
+        return jax.lax.scan(add, (fixed, nothing), stacked)[0]
+
+    def program(trainable: Any, fixed: Any, state: Any, parts: Any) -> Any:  # noqa: ANN401
+        parts = _normalized(parts)
+        fixed, (figures, found) = (
+            one(trainable, fixed, parts[0]) if len(parts) == 1 else all_of(trainable, fixed, parts)
+        )
         figures = {**figures, GRADIENT_NORM: _norm(found)}
         trainable, state = optimizer.stateless_apply(state, found, trainable)
-        return figures, (trainable, after, state)
+        return figures, (trainable, fixed, state)
 
     compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=place)
 
-    def step(inputs: Arrays, targets: Arrays) -> Figures:
-        figures, after = compiled(*_values(*kinds), dict(inputs), dict(targets))
+    def step(parts: Sequence[Part]) -> Figures:
+        given = [(dict(inputs), dict(targets)) for inputs, targets in parts]
+        figures, after = compiled(*_values(*kinds), given)
         for variables, values in zip(kinds, after, strict=True):
             _set(variables, values)
         return figures
 
     return step
-
-
-def _jax_update(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer
-) -> Callable[[list[Any]], Any]:
-    import jax
-
-    place = everywhere()
-    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2), out_shardings=place)
-    measure = jax.jit(_norm, out_shardings=place)
-
-    def update(gradients: list[Any]) -> Any:  # noqa: ANN401
-        norm = measure(gradients)
-        state, trainable = _values(optimizer.variables, model.trainable_variables)
-        trainable, state = apply(state, gradients, trainable)
-        _set(model.trainable_variables, trainable)
-        _set(optimizer.variables, state)
-        return norm
-
-    return update
 
 
 def _values(*kinds: list[Any]) -> list[list[Any]]:

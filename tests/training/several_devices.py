@@ -1,8 +1,8 @@
 """A training of 20 steps in a process of its own, as its environment divides it among devices.
 
-usage: several_devices.py FOLDER
+usage: several_devices.py WHAT FOLDER, where WHAT is "classifier" or "pretraining"
 
-The first process writes FOLDER/weights.npz. It goes on from what is in
+The first process writes FOLDER/weights.npz. The classifier's training goes on from what is in
 FOLDER/points, and leaves in FOLDER/early what was there after 8 steps.
 """
 
@@ -59,11 +59,28 @@ def classifier(folder):
     return extract(model.weights)
 
 
-def main(folder):
+def pretraining(folder):
+    from safetensors.numpy import load_file
+
+    from bertcnn.pretraining.initialization import NewEncoder
+    from bertcnn.pretraining.pretrain import pretrain
+
+    own = folder / f"process{os.environ.get('JAX_PROCESS_ID', '0')}"
+    pretrain(
+        [folder / "texts.txt"],
+        own,
+        start=NewEncoder("tiny", 50),
+        data={"batch_size": 8, "sequence_length": 32},
+        training={"steps": STEPS, "accumulate": 2, "learning_rate": 1e-3},
+    )
+    return load_file(own / "model.safetensors")
+
+
+def main(what, folder):
     if "JAX_PROCESS_ID" in os.environ:
         join_processes()
     folder = Path(folder)
-    weights = classifier(folder)
+    weights = (pretraining if what == "pretraining" else classifier)(folder)
     if is_first():
         np.savez(folder / "weights.npz", **weights)
 

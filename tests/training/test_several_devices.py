@@ -12,7 +12,7 @@ import pytest
 QUICKLY_COMPILED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
-def start(folder, devices=1, **environment):
+def start(what, folder, devices=1, **environment):
     folder.mkdir(exist_ok=True)
     environment = {
         **os.environ,
@@ -21,7 +21,7 @@ def start(folder, devices=1, **environment):
         "XLA_FLAGS": f"{QUICKLY_COMPILED} --xla_force_host_platform_device_count={devices}",
         **environment,
     }
-    command = [sys.executable, "-m", "tests.training.several_devices", folder]
+    command = [sys.executable, "-m", "tests.training.several_devices", what, folder]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -32,14 +32,17 @@ def weights_of(folder, *processes):
     return dict(np.load(folder / "weights.npz"))
 
 
-def two_processes(folder):
+def two_processes(what, folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2"}
     return weights_of(
         folder,
-        *(start(folder, devices=2, JAX_PROCESS_ID=str(number), **told) for number in range(2)),
+        *(
+            start(what, folder, devices=2, JAX_PROCESS_ID=str(number), **told)
+            for number in range(2)
+        ),
     )
 
 
@@ -52,15 +55,31 @@ def assert_close(weights, expected):
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
     folder = tmp_path_factory.mktemp("one")
-    return weights_of(folder, start(folder))
+    return weights_of(folder, start("classifier", folder))
 
 
 def test_four_devices_give_the_weights_of_one_which_can_go_on_with_theirs(one_device, tmp_path):
-    assert_close(weights_of(tmp_path, start(tmp_path, devices=4)), one_device)
+    assert_close(weights_of(tmp_path, start("classifier", tmp_path, devices=4)), one_device)
     shutil.copytree(tmp_path / "early", tmp_path / "again" / "points")
     again = tmp_path / "again"
-    assert_close(weights_of(again, start(again)), one_device)
+    assert_close(weights_of(again, start("classifier", again)), one_device)
 
 
 def test_two_processes_with_two_devices_each_give_the_weights_of_one(one_device, tmp_path):
-    assert_close(two_processes(tmp_path), one_device)
+    assert_close(two_processes("classifier", tmp_path), one_device)
+
+
+def test_two_processes_pretrain_as_one_does_and_the_first_alone_keeps_it(tmp_path):
+    words = [f"{one} {other}" for one in ("router", "bill", "phone") for other in "abcdefgh"]
+    lines = [f"{words[row % 24]} is {words[(5 * row) % 24]}." for row in range(400)]
+    text = "".join(f"{line}\n" + "\n" * (row % 3 == 2) for row, line in enumerate(lines))
+    found = []
+    for name in ("one", "two"):
+        (folder := tmp_path / name).mkdir()
+        (folder / "texts.txt").write_text(text)
+        found.append(
+            weights_of(folder, start("pretraining", folder))
+            if name == "one"
+            else two_processes("pretraining", folder)
+        )
+    assert_close(found[1], found[0])
