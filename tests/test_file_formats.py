@@ -62,7 +62,8 @@ def test_the_golden_files_are_of_the_formats_that_are_written_now():
 def test_a_model_of_version_1_answers_with_its_stored_engine(caplog):
     predictor = load(MODEL)
     np.testing.assert_allclose(predictor.predict_proba(TEXTS), EXPECTED["stored"], atol=INT8)
-    assert not caplog.records  # no word of an engine that cannot be used
+    ours = [r for r in caplog.records if r.name.startswith("bertcnn")]
+    assert not ours  # no word of an engine that cannot be used
     assert predictor.hierarchy.parents == ("net",)
     assert predictor.bundle.decisions.thresholds
     assert predictor.bundle.scope

@@ -118,7 +118,7 @@ def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(
             for path in (engine, folder):
                 path.chmod(0o555)
     assert load(folder).engine.name == load(saved(encoder_folder)).engine.name
-    assert not caplog.records
+    assert not [r for r in caplog.records if r.name.startswith("bertcnn")]
     folder.chmod(0o755)
 
 
