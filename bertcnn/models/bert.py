@@ -121,7 +121,7 @@ class Bert(keras.Model):
             "packed": self.packed,
             "seed": self.seed,
             "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.compute_policy),
+            "dtype": self.compute_policy.name,
         }
 
     @classmethod

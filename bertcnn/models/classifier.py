@@ -143,7 +143,7 @@ class CnnHead(keras.Model):
             "documents": self.documents,
             "seed": self.seed,
             "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.compute_policy),
+            "dtype": self.compute_policy.name,
         }
 
     @classmethod

@@ -1,5 +1,9 @@
 """BERT with the CNN head."""
 
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -141,3 +145,17 @@ def test_gradients_equal_finite_differences(float64):
         assert abs((values[0] - values[1]) / (2 * step) - slope) < 3e-3 * max(1, abs(slope)), (
             weight.path
         )
+
+
+def test_a_classifier_on_jax_waits_for_no_import_of_tensorflow():
+    """Which takes seconds, and which Keras imports to serialise a policy of dtypes."""
+    program = """
+import sys
+from bertcnn.models.classifier import build_classifier
+from bertcnn.settings import EncoderSettings, HeadSettings
+shape = EncoderSettings(vocabulary_size=9, width=4, layers=1, heads=1, feed_forward_width=4)
+build_classifier(shape, HeadSettings(filters=2), 2, dtype="mixed_bfloat16").get_config()
+sys.exit("tensorflow" in sys.modules)
+"""
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
