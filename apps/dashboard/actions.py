@@ -10,7 +10,7 @@ from literal import plain
 from review_store import person
 
 from bertcnn.errors import RoleError
-from bertcnn.jobs.jobs import new_folder, start_job
+from bertcnn.review.jobs.jobs import new_folder, start_job
 from bertcnn.review.people import Role
 from bertcnn.review.store import ReviewStore
 

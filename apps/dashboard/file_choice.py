@@ -12,7 +12,7 @@ from literal import plain
 from server_files import files_roots, server_file, server_files, server_folder, server_folders
 from uploads import FORMATS, limits, save_in, session_folder
 
-from bertcnn.jobs.jobs import new_folder
+from bertcnn.review.jobs.jobs import new_folder
 from bertcnn.review.store import ReviewStore
 from bertcnn.storage.files import output_error
 

@@ -11,8 +11,14 @@ from literal import one_line_errors, plain
 from review_store import person, review_store
 
 from bertcnn.errors import BertCNNError
-from bertcnn.jobs.job import Job
-from bertcnn.jobs.jobs import cancel_job, list_jobs, remove_job, restart_dead_jobs, restart_job
+from bertcnn.review.jobs.job import Job
+from bertcnn.review.jobs.jobs import (
+    cancel_job,
+    list_jobs,
+    remove_job,
+    restart_dead_jobs,
+    restart_job,
+)
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
 

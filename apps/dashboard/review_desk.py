@@ -17,12 +17,11 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from bertcnn.data.label_sets import join_labels, names_in
 from bertcnn.errors import BertCNNError, StoreError
-from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
+from bertcnn.review.decisions import Kind, NewDecision, Recorded, decided, record
 from bertcnn.review.labels import LabelsInUse, guide, labels_in_use
 from bertcnn.review.people import Person
 from bertcnn.review.queue import BATCH, LeasedTicket, claim, waiting_tickets
 from bertcnn.review.similarity import similar
-from bertcnn.review.statistics import decided
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import name_of
 

@@ -21,8 +21,8 @@ from review_store import person, review_store
 from bertcnn.bundle.bundle import read_config
 from bertcnn.data.label_sets import split_cell
 from bertcnn.errors import BundleError, StoreError
-from bertcnn.jobs.job import Job
-from bertcnn.jobs.jobs import start_job
+from bertcnn.review.jobs.job import Job
+from bertcnn.review.jobs.jobs import start_job
 from bertcnn.scoring.results import ScoredRows, Wanted, index_scored
 from bertcnn.tables.folders import tables_in
 from bertcnn.wording import count, percent

@@ -127,7 +127,7 @@ class Metrics(Settings):
 class LabelShiftCalibration(Settings):
     """What the shares of labels in unlabelled texts are estimated by.
 
-    See `bertcnn.monitoring.label_shift.ShiftCalibration`, whose fields these are.
+    See `bertcnn.evaluation.label_shift.ShiftCalibration`, whose fields these are.
     """
 
     temperature: Temperature = Field(description="the logits are divided by it")

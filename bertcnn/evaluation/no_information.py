@@ -12,7 +12,7 @@ import numpy as np
 from bertcnn.data.label_sets import LabelSet
 from bertcnn.errors import one_line
 from bertcnn.evaluation.intervals import wilson
-from bertcnn.monitoring.paired import TWO_SIDED, PairedDifference, paired_difference
+from bertcnn.evaluation.paired import TWO_SIDED, PairedDifference, paired_difference
 
 Verdict = Literal["informative", "uninformative", "unclear"]
 

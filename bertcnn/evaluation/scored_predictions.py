@@ -20,6 +20,7 @@ from bertcnn.evaluation.calibration import (
     measure_calibration,
 )
 from bertcnn.evaluation.decisions import HeldBack, held_out_answers, held_out_sets
+from bertcnn.evaluation.label_shift import fit_shift_calibration
 from bertcnn.evaluation.metrics import Evaluation, evaluate, evaluate_sets
 from bertcnn.evaluation.no_information import (
     NoInformation,
@@ -33,7 +34,6 @@ from bertcnn.evaluation.probabilities import (
     exact_match_probability,
     sigmoid,
 )
-from bertcnn.monitoring.label_shift import fit_shift_calibration
 
 _MOST_CELLS = 4_000_000  # logits that the label shift's calibration is fitted on: some seconds
 

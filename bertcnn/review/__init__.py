@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bertcnn.review.audits import audit_report
     from bertcnn.review.comparing import compare_models
     from bertcnn.review.corrected_rows import corrections, export_corrections, hold_out_rows
-    from bertcnn.review.decisions import NewDecision, disagreements, history, record
+    from bertcnn.review.decisions import NewDecision, decided, disagreements, history, record
     from bertcnn.review.files import add_file, label_file, serving_predictor
     from bertcnn.review.health import drift_report
     from bertcnn.review.labels import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from bertcnn.review.shadow import answer_in_shadow, shadow_report
     from bertcnn.review.similarity import label_group, similar
     from bertcnn.review.starting import name_groups, start_review, ticket_groups
-    from bertcnn.review.statistics import decided
     from bertcnn.review.store import ReviewStore, open_review
     from bertcnn.review.tickets import (
         NewTicket,
@@ -54,7 +53,7 @@ _HOMES = {
     "audits": ("audit_report",),
     "comparing": ("compare_models",),
     "corrected_rows": ("corrections", "export_corrections", "hold_out_rows"),
-    "decisions": ("NewDecision", "disagreements", "history", "record"),
+    "decisions": ("NewDecision", "decided", "disagreements", "history", "record"),
     "files": ("add_file", "label_file", "serving_predictor"),
     "health": ("drift_report",),
     "labels": ("add_labels", "guide", "labels_in_use", "remove_label", "write_guide"),
@@ -76,7 +75,6 @@ _HOMES = {
     "shadow": ("answer_in_shadow", "shadow_report"),
     "similarity": ("label_group", "similar"),
     "starting": ("name_groups", "start_review", "ticket_groups"),
-    "statistics": ("decided",),
     "store": ("ReviewStore", "open_review"),
     "tickets": ("NewTicket", "add_tickets", "answer_waiting", "erase_ticket", "find_ticket"),
 }

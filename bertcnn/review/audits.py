@@ -14,14 +14,6 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from bertcnn.data.hierarchy import LEVELS
 from bertcnn.data.label_sets import names_in
 from bertcnn.errors import StoreError
-from bertcnn.monitoring.audit import (
-    AuditedAccuracy,
-    Stratum,
-    accuracy_by_label,
-    audit_accuracy,
-    audits_needed,
-)
-from bertcnn.monitoring.sequential import AccuracyWatch, watch_accuracy
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import (
     KnownModel,
@@ -33,6 +25,14 @@ from bertcnn.review.models import (
 )
 from bertcnn.review.rows import whole_number
 from bertcnn.review.schema import decision, draw, prediction, ticket
+from bertcnn.review.statistics.audit import (
+    AuditedAccuracy,
+    Stratum,
+    accuracy_by_label,
+    audit_accuracy,
+    audits_needed,
+)
+from bertcnn.review.statistics.sequential import AccuracyWatch, watch_accuracy
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import Integer, func, select
 
-from bertcnn.monitoring.audit import uniform_number
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import decision, draw, test_row, ticket
+from bertcnn.review.statistics.audit import uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import number_of
 from bertcnn.tables.columns import free_names

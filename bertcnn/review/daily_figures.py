@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
 
-from bertcnn.monitoring.drift import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
 from bertcnn.review.rows import whole_number
 from bertcnn.review.schema import arrived_at, prediction, ticket
+from bertcnn.review.statistics.drift import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 

@@ -11,14 +11,14 @@ import numpy as np
 from sqlalchemy import func, select
 
 from bertcnn.errors import StoreError
+from bertcnn.evaluation.label_shift import LabelShift, ShiftCalibration, label_shares, label_shift
 from bertcnn.inference.predictor import Predictor
-from bertcnn.monitoring.drift import DailyFigures, DriftFinding, DriftReport
-from bertcnn.monitoring.drift import drift_report as what_changed
-from bertcnn.monitoring.label_shift import LabelShift, ShiftCalibration, label_shares, label_shift
-from bertcnn.monitoring.new_words import NewWord, new_words
 from bertcnn.review.daily_figures import newest_day, read_days, sample_texts
 from bertcnn.review.models import KnownModel, require_serving_model
 from bertcnn.review.schema import event, model_event, ticket
+from bertcnn.review.statistics.drift import DailyFigures, DriftFinding, DriftReport
+from bertcnn.review.statistics.drift import drift_report as what_changed
+from bertcnn.review.statistics.new_words import NewWord, new_words
 from bertcnn.review.store import ReviewStore
 from bertcnn.settings import DECISIONS
 from bertcnn.wording import count

@@ -18,15 +18,15 @@ from sqlalchemy import func, select, update
 from bertcnn.doctor.out_of_fold import unit_embeddings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import StoreError, one_line
-from bertcnn.monitoring.audit import uniform_number
-from bertcnn.monitoring.selection import cold_start_order
-from bertcnn.monitoring.topics import Topic, suggest_labels
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.labels import merge_labels, replace_labels
 from bertcnn.review.models import NO_MODEL, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, prediction, queue, ticket
+from bertcnn.review.statistics.audit import uniform_number
+from bertcnn.review.statistics.selection import cold_start_order
+from bertcnn.review.statistics.topics import Topic, suggest_labels
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import (

@@ -12,12 +12,12 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select
 
 from bertcnn.errors import StoreError, one_line
 from bertcnn.inference.predictor import Predictor
-from bertcnn.monitoring.audit import is_audited
-from bertcnn.monitoring.selection import review_order
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
 from bertcnn.review.schema import arrived_at, draw, lease, model, prediction, queue, ticket
+from bertcnn.review.statistics.audit import is_audited
+from bertcnn.review.statistics.selection import review_order
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.text.cleaning import clean_text

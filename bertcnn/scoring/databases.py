@@ -11,11 +11,6 @@ from typing import Any
 
 from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
-from bertcnn.databases.addresses import database_at
-from bertcnn.databases.database import Column, Database
-from bertcnn.databases.identifiers import TableName
-from bertcnn.databases.spool import Spool
-from bertcnn.databases.targets import Target
 from bertcnn.errors import ColumnError, one_line
 from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
@@ -35,6 +30,11 @@ from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import output_error
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
+from bertcnn.tables.sql.addresses import database_at
+from bertcnn.tables.sql.database import Column, Database
+from bertcnn.tables.sql.identifiers import TableName
+from bertcnn.tables.sql.spool import Spool
+from bertcnn.tables.sql.targets import Target
 from bertcnn.tables.tables import Chunk, column_position
 from bertcnn.wording import count
 

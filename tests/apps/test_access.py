@@ -17,11 +17,11 @@ from websockets.sync.client import connect
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.errors import RoleError, SettingsError, TableError
-from bertcnn.jobs.processes import own_start, this_host
+from bertcnn.review.decisions import decided
+from bertcnn.review.jobs.processes import own_start, this_host
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person, read_people
 from bertcnn.review.schema import job
-from bertcnn.review.statistics import decided
 from bertcnn.review.store import now, open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
 from bertcnn.tables.tables import open_table

@@ -4,8 +4,8 @@ import pytest
 
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.jobs.jobs import start_job
 from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.jobs.jobs import start_job
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim

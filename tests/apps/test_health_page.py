@@ -11,9 +11,9 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
-from bertcnn.jobs import jobs
 from bertcnn.review.daily_figures import day_of
 from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.jobs import jobs
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, note_comparison, promote, serving_model
 from bertcnn.review.schema import prediction, ticket

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import expect
 
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.jobs.jobs import job_status, list_jobs
 from bertcnn.review.comparing import compare_models
 from bertcnn.review.corrected_rows import hold_out_rows
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.files import add_file
+from bertcnn.review.jobs.jobs import job_status, list_jobs
 from bertcnn.review.labels import write_guide
 from bertcnn.review.models import add_model, promote, roll_back
 from bertcnn.review.people import Person

@@ -11,9 +11,9 @@ import streamlit.config
 
 from bertcnn import load, score_folder
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.jobs import jobs
-from bertcnn.jobs.jobs import list_jobs, start_job
 from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review.jobs import jobs
+from bertcnn.review.jobs.jobs import list_jobs, start_job
 from bertcnn.review.models import add_model, note_comparison, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim

@@ -5,8 +5,8 @@ import pytest
 
 from bertcnn.bundle.bundle import Calibration
 from bertcnn.evaluation import scored_predictions
+from bertcnn.evaluation.label_shift import fit_shift_calibration
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
-from bertcnn.monitoring.label_shift import fit_shift_calibration
 
 NAMES = ("billing", "hardware", "software")
 LOGITS = np.array([[2, 0, -1], [-1, 3, 1], [1, 0, 0.5], [-1, 0, 2]], np.float32)

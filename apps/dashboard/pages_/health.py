@@ -13,7 +13,6 @@ from charts import accuracy_over_time, mix_now_and_before, share_by_day
 from literal import badge, plain
 from review_store import person, review_store
 
-from bertcnn.monitoring.drift import CONFIDENCE_EDGES, DailyFigures, DriftFinding
 from bertcnn.review import (
     add_labels,
     audit_report,
@@ -33,6 +32,7 @@ from bertcnn.review.health import StoreDrift, last_changes
 from bertcnn.review.models import KnownModel
 from bertcnn.review.new_topics import StoreTopic, StoreTopics, read_texts
 from bertcnn.review.shadow import ShadowReport
+from bertcnn.review.statistics.drift import CONFIDENCE_EDGES, DailyFigures, DriftFinding
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 

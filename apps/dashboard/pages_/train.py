@@ -17,8 +17,6 @@ from model_folders import models_roots
 from review_store import person, review_store
 
 from bertcnn.errors import ColumnError, LabelColumnError
-from bertcnn.jobs.job import Job
-from bertcnn.jobs.jobs import start_job
 from bertcnn.review import (
     decided,
     model_history,
@@ -27,6 +25,8 @@ from bertcnn.review import (
     ticket_groups,
     waiting_tickets,
 )
+from bertcnn.review.jobs.job import Job
+from bertcnn.review.jobs.jobs import start_job
 from bertcnn.review.starting import TicketGroup
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.tables.columns import guess_columns

@@ -1,0 +1,117 @@
+"""A job: a command of ours that runs in a process of its own, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bertcnn.errors import SettingsError, one_line
+from bertcnn.review.jobs.progress import JobProgress
+from bertcnn.review.people import Role
+
+# and who may start them; none whose arguments are texts, or that a kill can leave half done
+COMMANDS: dict[str, Role] = {
+    "check": "reviewer",
+    "evaluate": "reviewer",
+    "pretrain": "admin",
+    "qa extract": "reviewer",
+    "qa train": "admin",
+    "recalibrate": "admin",
+    "retrain": "admin",
+    "review add": "reviewer",
+    "review answer": "reviewer",
+    "review export": "reviewer",
+    "review start": "admin",
+    "score": "reviewer",
+    "train": "admin",
+    "translate train": "admin",
+    "tune": "admin",
+}
+
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it stands.
+
+    Attributes:
+        id: 12 hexadecimal digits.
+        arguments: of the command `bertcnn`.
+        folder: where the command runs; relative paths in its arguments start there.
+        actor: who has started it.
+        state: waiting, running, done, failed or cancelled.
+        dead: it waits or runs, and its process is gone; `restart_dead_jobs` starts it again.
+        cancelled: somebody wants it to end.
+        created_at: seconds since 1970, UTC, as all times.
+        started_at: None if it was never started.
+        ended_at: None while it waits or runs.
+        starts: how often the command was started.
+        exit_code: of the command, negative after a signal; None while it waits or runs.
+        progress: of the command's present stage.
+        message: of a command that failed or was cancelled, in one line.
+        host: where it runs; None before.
+        pid: of the process that runs the command.
+        log: what the command says on standard error; on the host where it runs.
+    """
+
+    id: str
+    arguments: tuple[str, ...]
+    folder: str
+    actor: str
+    state: JobState
+    dead: bool
+    cancelled: bool
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    starts: int
+    exit_code: int | None
+    message: str
+    host: str | None
+    pid: int | None
+    log: Path
+    progress: JobProgress = field(default_factory=JobProgress)
+
+    @property
+    def command(self) -> str:
+        """The command without its options, such as "qa extract"."""
+        return command_of(self.arguments) or self.arguments[0]
+
+
+def command_of(arguments: Sequence[str]) -> str | None:
+    """The command that the arguments run, if it may be a job.
+
+    Example:
+        >>> command_of(["qa", "extract", "model", "in.csv", "out.csv"])
+        'qa extract'
+        >>> command_of(["qa", "ask", "model"])
+    """
+    names = (" ".join(arguments[:words]) for words in (1, 2))
+    return next((name for name in names if name in COMMANDS), None)
+
+
+def checked_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a job.
+
+    Raises:
+        SettingsError: they are not texts, or of a command that may not be a job.
+    """
+    if isinstance(arguments, str) or not all(
+        isinstance(argument, str) and "\0" not in argument for argument in arguments
+    ):
+        raise SettingsError(
+            "arguments of a job that are not a list of texts",
+            expected="texts without NUL characters, one for each word of the command",
+            fix="give a list such as ['score', 'model', 'in.csv', 'out.csv']",
+        )
+    if command_of(arguments) is None:
+        given = one_line(arguments[0]) if arguments else "no command"
+        raise SettingsError(
+            f"{given} as a job",
+            expected=f"one of {', '.join(COMMANDS)}",
+            fix="run other commands in a terminal",
+        )
+    return list(arguments)

@@ -1,0 +1,356 @@
+"""Start, watch, cancel and restart jobs, from any process that opens the store.
+
+A job's process does not end with the one that has started it. Ask for `restart_dead_jobs` when a
+server starts: a reboot, or a service manager that stops a whole group, ends jobs too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, delete, insert, select, update
+
+from bertcnn.errors import OutputError, StoreError, one_line
+from bertcnn.review.jobs.job import COMMANDS, Job, JobState, checked_arguments, command_of
+from bertcnn.review.jobs.processes import process_start, this_host
+from bertcnn.review.jobs.progress import JobProgress
+from bertcnn.review.people import Person
+from bertcnn.review.schema import job as job_table
+from bertcnn.review.store import ReviewStore, now
+from bertcnn.storage.cache import cache_folder
+from bertcnn.storage.files import output_error
+
+# -P: no module of the folder in which it runs
+_RUNNER: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs")
+_SILENCE = 60.0  # seconds without a heartbeat; asked where a process cannot be looked at
+_OPEN = ("waiting", "running")
+
+
+def new_folder(store: ReviewStore) -> Path:
+    """A folder of its own for a job's files, which `remove_job` removes with the job.
+
+    Raises:
+        OutputError: it cannot be made.
+    """
+    folder = jobs_folder(store) / secrets.token_hex(6)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise output_error(folder, error) from None
+    return folder
+
+
+def start_job(
+    store: ReviewStore,
+    arguments: Sequence[str],
+    person: Person,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+) -> Job:
+    """Run a command of ours in a process of its own.
+
+    Args:
+        store: where the job is kept.
+        arguments: of the command `bertcnn`, such as `["score", "model", "in.csv", "out.csv"]`;
+            see `bertcnn.review.jobs.job.COMMANDS`. The command finds the store, which is its
+            default, and a password in its environment: neither belongs here.
+        person: who starts it; training takes an admin, and other commands a reviewer.
+        folder: where it runs; by default the present folder.
+
+    Raises:
+        RoleError: the person may not start it.
+        SettingsError: they are not texts, or of a command that may not be a job.
+        OutputError: there is no room for its log.
+    """
+    checked = checked_arguments(arguments)
+    command = command_of(checked) or ""
+    person.needs(COMMANDS[command], f"start {command}")
+    id, at = secrets.token_hex(6), now()
+    place = str(Path.cwd() if folder is None else Path(folder).resolve())
+    row = {
+        "id": id,
+        "arguments": checked,
+        "folder": place,
+        "actor": person.name,
+        "state": "waiting",
+        "created_at": at,
+        "heartbeat": at,
+        "starts": 0,
+        "progress": {},
+        "message": "",
+        "cancelled": False,
+    }
+    os.close(_opened_log(store, id))
+    with store.writing() as connection:
+        connection.execute(insert(job_table).values(**row))
+    _run(store, id, place)
+    return job_status(store, id)
+
+
+def list_jobs(
+    store: ReviewStore, *, states: Sequence[JobState] | None = None, most: int = 100
+) -> list[Job]:
+    """The latest jobs, the last one first.
+
+    Args:
+        store: where they are kept.
+        states: only jobs in one of these.
+        most: how many at most.
+    """
+    query = select(job_table).order_by(job_table.c.created_at.desc(), job_table.c.id).limit(most)
+    if states is not None:
+        query = query.where(job_table.c.state.in_(states))
+    with store.reading() as connection:
+        found = connection.execute(query).all()
+    return [_job(store, row) for row in found]
+
+
+def job_status(store: ReviewStore, id: str) -> Job:
+    """A job as it stands.
+
+    Raises:
+        StoreError: there is none of this name.
+    """
+    return _job(store, _row(store, id))
+
+
+def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
+    """End a job as Ctrl-C does, or one that waits before it starts; one that has ended stays so.
+
+    The command ends at its next step, and by a signal a minute later if it has not. What it has
+    done is kept, and `restart_job` goes on from there.
+
+    Raises:
+        RoleError: it is somebody else's, and the person is no admin.
+        StoreError: there is none of this name.
+    """
+    _needs(person, _row(store, id), "cancel")
+    with store.writing() as connection:
+        connection.execute(
+            update(job_table)
+            .where(job_table.c.id == id, job_table.c.state.in_(_OPEN))
+            .values(cancelled=True)
+        )
+    row = _row(store, id)
+    if _is_dead(row):  # its next process sees that it is cancelled
+        _restart(store, row)
+    return job_status(store, id)
+
+
+def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
+    """Run the command of a job again that has failed, was cancelled, or whose process is gone.
+
+    Raises:
+        RoleError: it is somebody else's, and the person is no admin.
+        StoreError: there is none of this name, or it runs or is done.
+    """
+    row = _row(store, id)
+    _needs(person, row, "restart")
+    if row.state not in ("failed", "cancelled") and not _is_dead(row):
+        raise StoreError(
+            f"the job {id} is {row.state}",
+            expected="one that has failed, was cancelled, or whose process is gone",
+            fix="cancel it first" if row.state in _OPEN else "start another one",
+        )
+    if row.state not in _OPEN:
+        exit_record(store, id).unlink(missing_ok=True)
+    _restart(store, row, cancelled=False, ended_at=None, exit_code=None, message="", progress={})
+    return job_status(store, id)
+
+
+def remove_job(store: ReviewStore, id: str, person: Person) -> None:
+    """Forget a job that has ended, with its log and the folder that `new_folder` made for it.
+
+    Raises:
+        RoleError: it is somebody else's, and the person is no admin.
+        StoreError: there is none of this name, or it has not ended.
+    """
+    row = _row(store, id)
+    _needs(person, row, "remove")
+    with store.writing() as connection:
+        ended = (job_table.c.id == id) & job_table.c.state.not_in(_OPEN)
+        removed = connection.execute(delete(job_table).where(ended)).rowcount
+    if not removed:
+        raise StoreError(
+            f"the job {id} is {row.state}", expected="one that has ended", fix="cancel it first"
+        )
+    for file in (log_file(store, id), exit_record(store, id)):
+        file.unlink(missing_ok=True)
+    if Path(row.folder).parent == jobs_folder(store).resolve():
+        shutil.rmtree(row.folder, ignore_errors=True)
+
+
+def restart_dead_jobs(store: ReviewStore) -> list[Job]:
+    """Start the jobs again whose processes are gone; their commands go on where they were.
+
+    Each is started once, however many servers ask at the same moment. A job of another host is
+    left to that one, unless this one has the folder in which it runs.
+
+    Returns:
+        Those that this call has started.
+    """
+    query = select(job_table).where(job_table.c.state.in_(_OPEN)).order_by(job_table.c.created_at)
+    with store.reading() as connection:
+        found = connection.execute(query).all()
+    return [
+        job_status(store, row.id)
+        for row in found
+        if _is_dead(row) and Path(row.folder).is_dir() and _restart(store, row)
+    ]
+
+
+def jobs_folder(store: ReviewStore) -> Path:
+    """The folder of the jobs' logs and files: beside a store that is a file, else in the cache."""
+    return cache_folder() / "jobs" if "://" in store.name else Path(f"{store.name}.jobs")
+
+
+def log_file(store: ReviewStore, id: str) -> Path:
+    """The log of a job."""
+    return jobs_folder(store) / f"{id}.log"
+
+
+def exit_record(store: ReviewStore, id: str) -> Path:
+    """Where the command of a job leaves its exit code."""
+    return log_file(store, id).with_suffix(".exit")
+
+
+# === Rows ===
+
+
+def _needs(person: Person, row: Any, action: str) -> None:  # noqa: ANN401 - a row of SQLAlchemy's
+    """Refuse what somebody may not do with a job."""
+    person.needs("reviewer" if row.actor == person.name else "admin", f"{action} this job")
+
+
+def _row(store: ReviewStore, id: str) -> Any:  # noqa: ANN401 - a row of SQLAlchemy's
+    with store.reading() as connection:
+        row = connection.execute(select(job_table).where(job_table.c.id == id)).one_or_none()
+    if row is None:
+        raise StoreError(
+            f"the job {one_line(id)}",
+            expected=f"the name of a job in {store.name}",
+            fix="list them with: bertcnn jobs list",
+        )
+    return row
+
+
+def _job(store: ReviewStore, row: Any) -> Job:  # noqa: ANN401
+    return Job(
+        id=row.id,
+        arguments=tuple(row.arguments),
+        folder=row.folder,
+        actor=row.actor,
+        state=row.state,
+        dead=_is_dead(row),
+        cancelled=row.cancelled,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        starts=row.starts,
+        exit_code=row.exit_code,
+        message=row.message,
+        host=row.host,
+        pid=row.pid,
+        log=log_file(store, row.id),
+        progress=JobProgress(**row.progress),
+    )
+
+
+def _is_dead(row: Any) -> bool:  # noqa: ANN401
+    """Whether a job that waits or runs has no process."""
+    if row.state not in _OPEN:
+        return False
+    if row.state == "running" and row.host == this_host():
+        return process_start(row.pid) != row.pid_started
+    return now() - row.heartbeat > _SILENCE
+
+
+def _restart(store: ReviewStore, row: Any, **values: object) -> bool:  # noqa: ANN401
+    """Give a job another process, unless its row has changed since it was read."""
+    unchanged = (
+        job_table.c.id == row.id,
+        job_table.c.state == row.state,
+        job_table.c.heartbeat == row.heartbeat,
+    )
+    with store.writing() as connection:
+        # the row keeps the old process, whose command may still run
+        taken = connection.execute(
+            update(job_table).where(*unchanged).values(state="waiting", heartbeat=now(), **values)
+        )
+    if taken.rowcount:
+        _run(store, row.id, row.folder)
+    return bool(taken.rowcount)
+
+
+# === Processes ===
+
+
+def _run(store: ReviewStore, id: str, folder: str) -> None:
+    """Start the process of a job, which outlives this one."""
+    place, environment = _address(store)
+    log = _opened_log(store, id)
+    try:
+        process = subprocess.Popen(
+            [*_RUNNER, place, id],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            cwd=folder,
+            env={**os.environ, **environment, "BERTCNN_STORE": place},
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        missing = OutputError(
+            f"the job {id} runs in {folder}, which is not there",
+            expected="an existing folder",
+            fix="make it, or start the job again from another folder",
+        )
+        _fail(store, id, str(missing))
+        raise missing from None
+    finally:
+        os.close(log)
+    # its exit code is for nobody, but without this it would stay in the list of processes
+    threading.Thread(target=process.wait, daemon=True, name=f"bertcnn-job-{id}").start()
+
+
+def _fail(store: ReviewStore, id: str, message: str) -> None:
+    """Write down that a job got no process, so that it can be started again or removed."""
+    with store.writing() as connection:
+        connection.execute(
+            update(job_table)
+            .where(job_table.c.id == id, job_table.c.state == "waiting")
+            .values(state="failed", ended_at=now(), message=message)
+        )
+
+
+def _opened_log(store: ReviewStore, id: str) -> int:
+    log = log_file(store, id)
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise output_error(log, error) from None
+
+
+def _address(store: ReviewStore) -> tuple[str, dict[str, str]]:
+    """What opens the store in another process, and what its environment needs.
+
+    Other users see the arguments of a process, but not its environment.
+    """
+    if "://" not in store.name:
+        return store.name, {}
+    with store.reading() as connection:
+        url = connection.engine.url
+    public = URL.create(
+        "postgresql", url.username, None, url.host, url.port, url.database, url.query
+    )
+    password = {} if url.password is None else {"PGPASSWORD": url.password}
+    return public.render_as_string(), password

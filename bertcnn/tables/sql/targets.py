@@ -1,0 +1,104 @@
+"""The table that answers go into: its columns, and the statements that make and fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from bertcnn.errors import DatabaseError, one_line
+from bertcnn.tables.sql.identifiers import TableName, quoted
+
+_MOST_COLUMNS = 1600  # of PostgreSQL; SQLite takes 2,000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table with one row for each id.
+
+    Attributes:
+        table: its name.
+        id: the column that is its key.
+        id_type: SQL type of that column.
+        columns: the other columns; True for those of numbers, the others hold text.
+
+    Raises:
+        DatabaseError: they are more than a table can have.
+    """
+
+    table: TableName
+    id: str
+    id_type: str
+    columns: Mapping[str, bool]
+
+    def __post_init__(self) -> None:
+        if len(self.names) > _MOST_COLUMNS:
+            raise DatabaseError(
+                f"{len(self.names):,} columns for the table {one_line(self.table)}",
+                expected=f"at most {_MOST_COLUMNS:,}, as PostgreSQL takes",
+                fix="leave out --probabilities",
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, the id first."""
+        return (self.id, *self.columns)
+
+    def create(self, table: str, types: Mapping[bool, str]) -> str:
+        """The statement that makes the table where there is none.
+
+        Args:
+            table: its name in quotes.
+            types: SQL types of numbers (True) and of texts.
+        """
+        columns = [
+            f"{quoted(self.id)} {self.id_type} NOT NULL",
+            *(f"{quoted(name)} {types[number]}" for name, number in self.columns.items()),
+        ]
+        return (
+            f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)},"
+            f" PRIMARY KEY ({quoted(self.id)}))"
+        )
+
+    def replace(self, table: str, rows: str) -> str:
+        """The statement that puts rows into the table, instead of those with the same ids.
+
+        Args:
+            table: its name in quotes.
+            rows: a SELECT of the columns in their order, with a WHERE, without which SQLite would
+                take ON for a part of a join.
+        """
+        names = ", ".join(map(quoted, self.names))
+        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.columns)
+        return (
+            f"INSERT INTO {table} ({names}) {rows}"
+            f" ON CONFLICT ({quoted(self.id)}) DO UPDATE SET {changes}"
+        )
+
+    def check_columns(self, found: Sequence[str]) -> None:
+        """Compare the columns of a table that is there with those that answers have.
+
+        Args:
+            found: names of its columns; none if there is no table.
+
+        Raises:
+            DatabaseError: they are others.
+        """
+        if not found or set(found) == set(self.names):
+            return
+        raise DatabaseError(
+            f"the table {one_line(self.table)} is there and "
+            + _differences(set(self.names).difference(found), set(found).difference(self.names)),
+            expected=f"a table with the columns {_listed(self.names)}, or none",
+            fix="name another table with --into, or drop this one",
+        )
+
+
+def _differences(missing: Collection[str], more: Collection[str]) -> str:
+    lacks = f"lacks {_listed(sorted(missing))}" if missing else ""
+    has = f"also has {_listed(sorted(more))}" if more else ""
+    return " and ".join(filter(None, (lacks, has)))
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(one_line(name, 40) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

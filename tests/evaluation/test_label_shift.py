@@ -1,0 +1,181 @@
+"""Label shift: the shares of labels in new texts, beside QuaPy's and abstention's."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import SettingsError
+from bertcnn.evaluation.label_shift import fit_shift_calibration, label_shares, label_shift
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "label_shift_golden.npz"
+LABELS = ["billing", "hardware", "network", "software"]
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN) as arrays:
+        return dict(arrays)
+
+
+def texts(rows, shares, seed, overlap=1.0):
+    generator = np.random.default_rng(seed)
+    truth = generator.choice(len(shares), rows, p=shares)
+    logits = generator.normal(size=(rows, len(shares))) * overlap
+    logits[np.arange(rows), truth] += 2.0
+    return 2 * logits, truth
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    return fit_shift_calibration(*texts(2000, [0.25] * 4, seed=0))
+
+
+def test_the_calibration_is_that_of_its_authors(golden):
+    found = fit_shift_calibration(
+        golden["valid_logits"], golden["valid_labels"], bias_deviation=np.inf
+    )
+    assert found.probabilities(golden["valid_logits"]) == pytest.approx(
+        golden["valid_probabilities"], abs=2e-4
+    )
+    assert found.probabilities(golden["logits"]) == pytest.approx(golden["probabilities"], abs=2e-4)
+    assert found.temperature == pytest.approx(1.25, rel=0.1)  # as the logits were drawn
+
+
+def test_the_shares_are_those_of_quapy(golden):
+    before = golden["valid_probabilities"].mean(axis=0)
+    found = label_shares(golden["probabilities"], before)
+    assert found == pytest.approx(golden["shares"], abs=1e-5)
+    assert np.abs(found - before).max() > 0.3
+
+
+def test_the_mean_probability_of_a_label_is_its_share_in_the_validation_rows(golden):
+    found = fit_shift_calibration(
+        golden["valid_logits"], golden["valid_labels"], bias_deviation=np.inf
+    )
+    counts = np.bincount(golden["valid_labels"]) / len(golden["valid_labels"])
+    assert found.shares == pytest.approx(counts, abs=1e-4)
+    assert label_shares(found.probabilities(golden["valid_logits"]), found.shares) == pytest.approx(
+        found.shares, abs=1e-4
+    )
+
+
+def test_a_label_without_validation_rows_keeps_a_finite_bias():
+    logits, truth = texts(200, [0.5, 0.5, 0.0], seed=1)
+    found = fit_shift_calibration(logits, truth)
+    assert np.isfinite(found.bias).all()
+    assert found.bias[2] < found.bias[:2].min()
+    assert 0 < found.shares[2] < 0.05
+
+
+def test_the_bias_is_where_rows_and_prior_balance():
+    logits, truth = texts(300, [0.7, 0.2, 0.1], seed=12)
+    found = fit_shift_calibration(logits, truth, bias_deviation=0.5)
+    surplus = found.probabilities(logits).sum(axis=0) - np.bincount(truth, minlength=3)
+    assert surplus == pytest.approx(-found.bias / 0.5**2, abs=0.05)
+    assert np.abs(found.bias).max() > 0.1
+
+
+def test_the_intervals_hold_the_true_shares(calibration):
+    shares, held = [0.6, 0.3, 0.08, 0.02], []
+    for seed in range(12):
+        found = label_shift(texts(400, shares, seed=100 + seed)[0], calibration, LABELS)
+        held += [
+            one.interval[0] <= share <= one.interval[1]
+            for one, share in zip(found.labels, shares, strict=True)
+        ]
+    assert np.mean(held) > 0.85  # of 48 with 95 % each: 41 or more in all but 1 case in 100
+
+
+def test_a_label_that_nobody_finds_may_still_be_there(calibration):
+    found = label_shift(texts(100, [0.5, 0.5, 0, 0], seed=2, overlap=0.1)[0], calibration, LABELS)
+    rarest = min(found.labels, key=lambda one: one.share)
+    assert rarest.share < 1e-3
+    assert rarest.interval[0] < 1e-9
+    assert rarest.interval[1] > 0.03  # the exact bound is 0.036
+
+
+def test_the_estimate_is_better_than_counting_answers(calibration):
+    shares = [0.85, 0.05, 0.05, 0.05]
+    logits, _ = texts(4000, shares, seed=3, overlap=1.2)
+    weak = fit_shift_calibration(*texts(4000, [0.25] * 4, seed=4, overlap=1.2))
+    counted = np.bincount(logits.argmax(axis=1), minlength=4) / 4000
+    found = [one.share for one in label_shift(logits, weak, LABELS).labels]
+    assert np.abs(np.array(found) - shares).max() < 0.03
+    assert np.abs(counted - shares).max() > 0.1
+
+
+def test_changed_labels_are_named_and_equal_shares_are_not(calibration):
+    moved = label_shift(texts(1500, [0.4, 0.1, 0.25, 0.25], seed=5)[0], calibration, LABELS)
+    assert [one.label for one in moved.labels if one.changed] == ["billing", "hardware"]
+    words = moved.in_words()
+    assert words.startswith("Shares that have changed: 'hardware' from 25.0% to 1")
+    assert "; 'billing' from 25.4% to 3" in words
+    assert "network" not in words
+    same = label_shift(texts(1500, [0.25] * 4, seed=6)[0], calibration, LABELS)
+    assert same.in_words() == "No label's share has changed in 1,500 texts."
+
+
+def test_audits_that_agree_do_not_contradict(calibration):
+    shares, chances = [0.4, 0.3, 0.2, 0.1], []
+    for seed in range(20):
+        logits, truth = texts(1500, shares, seed=200 + seed)
+        audits = np.random.default_rng(seed).choice(truth, 100, replace=False)
+        counts = dict(zip(LABELS, np.bincount(audits, minlength=4).tolist(), strict=True))
+        found = label_shift(logits, calibration, LABELS, audited=counts)
+        assert found.audits == 100
+        chances.append(found.chance)
+    assert 0.3 < np.mean(chances) < 0.7
+    assert sum(chance < 0.05 for chance in chances) <= 4
+
+
+def test_audits_that_disagree_are_to_be_trusted(calibration):
+    logits, _ = texts(3000, [0.4, 0.3, 0.2, 0.1], seed=7)
+    audited = {"billing": 10, "network": 60, "hardware": 20, "fraud": 5}
+    found = label_shift(logits, calibration, LABELS, audited=audited)
+    assert found.audits == 90  # fraud is no label of the model
+    assert found.contradicted
+    assert found.in_words() == (
+        "The estimated shares of the labels contradict 90 audits: trust the audits."
+    )
+    assert [one.audited for one in found.labels] == [10, 20, 60, 0]
+
+
+def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
+    logits, _ = texts(50, [1.0, 0, 0, 0], seed=10)
+    found = label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
+    assert (found.labels, found.chance) == ((), None)
+    assert found.in_words() == (
+        "The shares of the labels cannot be estimated: more texts than usual belong to none of the"
+        " labels."
+    )
+
+
+def test_there_is_no_estimate_without_texts(calibration):
+    found = label_shift(np.empty((0, 4)), calibration, LABELS, audited={})
+    assert found.reason == "there are no texts"
+
+
+def test_more_texts_than_are_looked_at_give_the_same_shares(calibration):
+    logits, _ = texts(12_000, [0.7, 0.1, 0.1, 0.1], seed=8)
+    found = label_shift(logits, calibration, LABELS)
+    assert found.texts == 12_000
+    assert found.labels[0].share == pytest.approx(0.7, abs=0.03)
+
+
+def test_it_can_be_written_as_json(calibration):
+    found = label_shift(
+        texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS, audited={"billing": 3}
+    )
+    written = json.loads(json.dumps(found.to_json()))
+    assert written["labels"][0]["label"] == "billing"
+    assert written["audits"] == 3
+    assert label_shift(texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS) == label_shift(
+        texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS
+    )
+
+
+def test_no_validation_rows_are_refused():
+    with pytest.raises(SettingsError, match="0 validation rows to calibrate on"):
+        fit_shift_calibration(np.empty((0, 3)), np.empty(0, int))

@@ -1,0 +1,307 @@
+"""Audits: who draws them, at which rates, and what they say about all automatic answers."""
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from bertcnn.errors import SettingsError
+from bertcnn.review.statistics.audit import (
+    AuditedAccuracy,
+    Stratum,
+    accuracy_by_label,
+    allocate,
+    audit_accuracy,
+    audits_needed,
+    confidence_terciles,
+    guess_error_rates,
+    is_audited,
+    stratum_of,
+    uniform_number,
+)
+
+GOLDEN = json.loads(
+    (Path(__file__).parent.parent / "golden" / "monitoring_golden.json").read_text()
+)
+SECRET = bytes(range(32))
+DOUBTFUL, SURE, OTHER = Stratum("billing", 0), Stratum("billing", 2), Stratum("sales", 1)
+
+
+def audited(right, total, *, pi=0.05, stratum=SURE, population=None):
+    """So many right of so many audits of one stratum."""
+    answers = [True] * right + [False] * (total - right)
+    return audit_accuracy(
+        answers, [pi] * total, [stratum] * total, population or {stratum: round(total / pi)}
+    )
+
+
+def test_the_number_of_a_ticket_is_its_keyed_hash():
+    digest = hmac.new(SECRET, "tícket 7".encode(), hashlib.sha256).hexdigest()
+    number = uniform_number(SECRET, "tícket 7")
+    assert number == pytest.approx(int(digest, 16) / 2**256, abs=2**-52)
+    assert number != uniform_number(SECRET[1:], "tícket 7")
+    assert 0 <= uniform_number(SECRET, "\ud800") < 1
+
+
+def test_the_numbers_are_uniform_and_share_of_audits_is_as_asked():
+    numbers = [uniform_number(SECRET, str(ticket)) for ticket in range(5000)]
+    assert kstest(numbers, "uniform").pvalue > 0.01
+    assert max(numbers) < 1
+    drawn = sum(is_audited(SECRET, str(ticket), 0.03) for ticket in range(5000))
+    assert drawn == sum(number < 0.03 for number in numbers)
+    assert is_audited(SECRET, "any", 1.0)
+    assert not is_audited(SECRET, "any", 0.0)
+
+
+def test_an_empty_secret_is_refused():
+    with pytest.raises(SettingsError, match=r"an empty secret; .*secrets\.token_bytes"):
+        uniform_number(b"", "1")
+
+
+def test_terciles_are_of_each_label():
+    confidence = np.concatenate([np.linspace(0.9, 1, 30), np.linspace(0.5, 0.6, 30)])
+    labels = ["billing"] * 30 + ["sales"] * 30
+    terciles = confidence_terciles(labels, confidence)
+    strata = [stratum_of(*one, terciles) for one in zip(labels, confidence, strict=True)]
+    assert {stratum: strata.count(stratum) for stratum in strata} == {
+        Stratum(label, tercile): 10 for label in ("billing", "sales") for tercile in range(3)
+    }
+    assert stratum_of("new label", 0.9, terciles) == Stratum("new label", 0)
+
+
+def test_error_rates_of_few_audits_are_drawn_towards_that_of_all():
+    right = [False] * 5 + [True] * 95
+    strata = [DOUBTFUL] * 10 + [SURE] * 90
+    assert guess_error_rates(right, strata) == pytest.approx(
+        {DOUBTFUL: (5 + 2 * 0.05) / 12, SURE: 2 * 0.05 / 92}
+    )
+    assert guess_error_rates([], []) == {}
+
+
+def test_audits_go_where_errors_vary_most():
+    sizes, guesses = {DOUBTFUL: 1000, SURE: 3000}, {DOUBTFUL: 0.2, SURE: 0.05}
+    rates = allocate(sizes, guesses, audits=120)
+    assert sum(sizes[one] * rates[one] for one in sizes) == pytest.approx(120)
+    neyman = np.sqrt(0.2 * 0.8) / np.sqrt(0.05 * 0.95)
+    assert rates[DOUBTFUL] / rates[SURE] == pytest.approx(neyman)
+
+
+def test_neymans_allocation_has_the_least_variance():
+    sizes, guesses = np.array([1000, 3000, 500]), np.array([0.2, 0.05, 0.4])
+    strata = [DOUBTFUL, SURE, OTHER]
+    rates = allocate(
+        dict(zip(strata, sizes, strict=True)),
+        dict(zip(strata, guesses, strict=True)),
+        audits=300,
+        floor=0.0,
+    )
+    best = np.array([rates[one] for one in strata])
+
+    def variance(rates):
+        return (sizes * guesses * (1 - guesses) / rates).sum()
+
+    for moved in np.random.default_rng(0).normal(0, 0.1, (20, 3)):
+        other = best * np.exp(moved)
+        assert variance(other * 300 / (sizes @ other)) >= variance(best)
+
+
+def test_no_stratum_falls_below_the_floor_and_none_above_all():
+    sizes, guesses = {DOUBTFUL: 10, SURE: 5000, OTHER: 1000}, {DOUBTFUL: 0.5, SURE: 0.0}
+    rates = allocate(sizes, guesses, audits=100, floor=0.5)
+    assert rates[SURE] == pytest.approx(0.5 * 100 / 6010)
+    assert sum(sizes[one] * rates[one] for one in sizes) == pytest.approx(100)
+    assert allocate(sizes, guesses, audits=100, floor=1)[DOUBTFUL] == pytest.approx(100 / 6010)
+    assert allocate({DOUBTFUL: 10, SURE: 10}, guesses, audits=11, floor=0.1)[DOUBTFUL] == 1.0
+
+
+def test_strata_without_a_guess_get_the_mean_of_the_others():
+    sizes = {DOUBTFUL: 100, SURE: 100, OTHER: 100}
+    assert allocate(sizes, {DOUBTFUL: 0.1, SURE: 0.3}, audits=9) == pytest.approx(
+        allocate(sizes, {DOUBTFUL: 0.1, SURE: 0.3, OTHER: 0.2}, audits=9)
+    )
+    assert allocate(sizes, {}, audits=9) == pytest.approx(dict.fromkeys(sizes, 0.03))
+
+
+def test_a_large_budget_audits_everything():
+    assert allocate({SURE: 5}, {}, audits=5) == {SURE: 1.0}
+    assert allocate({SURE: 5}, {}, audits=6) == {SURE: 1.0}
+    assert allocate({SURE: 5, DOUBTFUL: 0}, {}, audits=4)[SURE] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [({}, {"audits": 3}), ({SURE: 5}, {"audits": 0}), ({SURE: 5}, {"audits": 1, "floor": 2})],
+)
+def test_an_impossible_allocation_is_refused(sizes, options):
+    with pytest.raises(SettingsError, match="with a floor of"):
+        allocate(sizes, {}, **options)
+
+
+@pytest.mark.parametrize(("right", "audits", "low", "high"), GOLDEN["wilson"])
+def test_the_interval_of_equal_rates_is_wilsons(right, audits, low, high):
+    found = audited(right, audits, pi=1e-6)
+    assert found.accuracy == pytest.approx(right / audits)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
+    assert found.effective == pytest.approx(audits, rel=1e-5)
+
+
+def test_unequal_rates_have_the_mean_and_the_variance_of_statsmodels():
+    one = GOLDEN["hajek"]
+    audits = len(one["right"])
+    found = audit_accuracy(one["right"], one["pi"], [SURE] * audits, {SURE: 10**10})
+    assert found.accuracy == pytest.approx(one["mean"])
+    expected = one["mean"] * (1 - one["mean"]) / one["variance"]
+    assert found.effective == pytest.approx(expected, rel=1e-6)
+    assert found.effective < audits
+
+
+def test_what_was_audited_most_does_not_count_for_more():
+    right = [False] * 50 + [True] * 150 + [True] * 98 + [False] * 2
+    strata = [DOUBTFUL] * 200 + [SURE] * 100
+    population = {DOUBTFUL: 1000, SURE: 10_000}
+    found = audit_accuracy(right, [0.2] * 200 + [0.01] * 100, strata, population)
+    assert found.accuracy == pytest.approx((750 + 9800) / 11_000)
+    assert np.mean(right) < 0.83 < 0.92 < found.low
+
+
+def test_who_audits_everything_knows_everything():
+    found = audited(90, 100, pi=1.0)
+    assert (found.accuracy, found.low, found.high) == pytest.approx((0.9, 0.9, 0.9))
+    half = audited(90, 100, pi=0.5)
+    assert half.high - half.low < audited(90, 100, pi=0.01).high - audited(90, 100, pi=0.01).low
+    assert audits_needed(found, 0.01) == 0
+
+
+def test_errors_found_only_where_much_is_audited_do_not_make_the_rest_certain():
+    right, strata = [False] * 30 + [True] * 70 + [True] * 100, [DOUBTFUL] * 100 + [SURE] * 100
+    population = {DOUBTFUL: 100, SURE: 10_000}
+    found = audit_accuracy(right, [1.0] * 100 + [0.01] * 100, strata, population)
+    assert found.effective <= 205
+    assert found.low < 0.98
+
+
+def test_without_an_audit_there_is_no_estimate():
+    found = audit_accuracy([], [], [], {SURE: 1204})
+    assert (found.accuracy, found.low, found.high, found.unaudited) == (None, 0.0, 1.0, 1.0)
+    assert found.reason == "none of 1,204 automatic answers was audited"
+    assert json.loads(json.dumps(found.to_json()))["accuracy"] is None
+    empty = audit_accuracy([], [], [], {})
+    assert (empty.accuracy, empty.unaudited) == (None, 0.0)
+
+
+def test_a_stratum_that_is_never_audited_widens_the_interval():
+    known = audited(95, 100, pi=0.05, population={SURE: 2000})
+    found = audited(95, 100, pi=0.05, population={SURE: 2000, OTHER: 500})
+    assert found.unaudited == pytest.approx(0.2)
+    assert found.low == pytest.approx(0.8 * known.low)
+    assert found.high == pytest.approx(0.8 * known.high + 0.2)
+    assert found.reason.startswith("20% of the automatic answers are in strata without an audit")
+
+
+def test_a_small_stratum_may_have_no_audit_by_chance():
+    found = audited(95, 100, pi=0.05, population={SURE: 2000, OTHER: 80})
+    assert (found.unaudited, found.reason) == (0, "")
+
+
+def test_each_label_has_its_own_figures():
+    right = [True] * 9 + [False] + [True] * 20
+    strata = [DOUBTFUL] * 5 + [SURE] * 5 + [OTHER] * 20
+    population = {DOUBTFUL: 50, SURE: 50, OTHER: 200, Stratum("new", 0): 7}
+    found = accuracy_by_label(right, [0.1] * 30, strata, population)
+    assert list(found) == ["billing", "sales", "new"]
+    assert (found["billing"].accuracy, found["billing"].audits) == (pytest.approx(0.9), 10)
+    assert (found["sales"].accuracy, found["sales"].population) == (1.0, 200)
+    assert found["new"].reason == "none of 7 automatic answers was audited"
+
+
+def week(generator, accuracy):
+    """Strata of very different sizes and error rates; rates from the guesses of the week before."""
+    strata = [Stratum(str(label), tercile) for label in range(20) for tercile in range(3)]
+    shares = np.repeat(generator.dirichlet(np.full(20, 0.5)) / 3, 3)
+    errors = np.tile([1.9, 0.8, 0.3], 20) * np.repeat(generator.gamma(2, 0.5, 20), 3)
+    for _ in range(20):
+        errors = np.clip(errors * (1 - accuracy) / (shares @ errors), 0, 0.8)
+    rates = np.full(60, 0.03)
+    for _ in range(2):
+        sizes = generator.multinomial(30_000, shares)
+        wrong = generator.binomial(sizes, errors)
+        parts = [generator.binomial(part, rates) for part in (sizes - wrong, wrong)]
+        right = np.repeat([True, False], [part.sum() for part in parts])
+        places = np.concatenate([np.repeat(np.arange(60), part) for part in parts])
+        drawn = [strata[place] for place in places]
+        population, used = dict(zip(strata, sizes.tolist(), strict=True)), rates
+        guesses = guess_error_rates(right, drawn)
+        rates = np.array(list(allocate(population, guesses, audits=900).values()))
+    return audit_accuracy(right, used[places], drawn, population), 1 - wrong.sum() / 30_000
+
+
+@pytest.mark.parametrize("accuracy", [0.85, 0.95, 0.99])
+def test_the_interval_covers_the_truth_in_19_of_20_weeks(accuracy):
+    generator = np.random.default_rng(round(100 * accuracy))
+    found = [week(generator, accuracy) for _ in range(200)]
+    covered = np.mean([one.low <= truth <= one.high for one, truth in found])
+    assert 0.915 <= covered <= 0.985  # 93 to 97 %, within the error of 200 weeks
+    bias = np.mean([one.accuracy - truth for one, truth in found])
+    assert abs(bias) < 0.002
+
+
+@pytest.mark.parametrize(("half_width", "audits"), [(0.03, 203), (0.02, 456), (0.015, 811)])
+def test_around_95_percent_it_takes_as_many_audits_as_the_normal_approximation_says(
+    half_width, audits
+):
+    found = AuditedAccuracy(0.95, 0.8, 1.0, 1, 1.0, 10_000, 0.0, "")
+    many = replace(found, audits=100, effective=100.0)
+    assert audits_needed(replace(found, accuracy=1.0), half_width) > audits  # one audit says little
+    assert 100 + audits_needed(many, half_width) == pytest.approx(audits, rel=0.4)
+    assert audits_needed(replace(many, audits=10**6, effective=1e6), half_width) == 0
+
+
+@pytest.mark.parametrize("half_width", [0.01, 0.03, 0.2])
+def test_so_many_more_audits_make_it_as_narrow_and_one_less_does_not(half_width):
+    start = audited(50, 100, pi=1e-6)
+    total = 100 + audits_needed(start, half_width)
+
+    def width(audits):
+        found = audited(audits // 2, audits, pi=1e-6)
+        return (found.high - found.low) / 2
+
+    if total > 100:
+        assert width(total) <= half_width * 1.001
+        assert width(total - 10) > half_width
+    else:
+        assert width(100) <= half_width
+
+
+def test_audits_that_tell_half_as_much_are_needed_twice():
+    plain = audited(180, 200, pi=1e-6)
+    half = replace(plain, audits=400)
+    assert audits_needed(half, 0.01) == pytest.approx(2 * audits_needed(plain, 0.01), abs=1)
+
+
+def test_before_the_first_audit_the_worst_is_allowed_for():
+    nothing = audit_accuracy([], [], [], {SURE: 1000})
+    assert audits_needed(nothing, 0.03) == pytest.approx(1067, abs=5)
+    with pytest.raises(SettingsError, match="a half-width of 2"):
+        audits_needed(nothing, 2)
+
+
+@pytest.mark.parametrize(
+    ("right", "pi", "strata", "population", "message"),
+    [
+        ([True], [0.1, 0.1], [SURE], {SURE: 9}, "1 values of right, 2 values of pi, 1 values of"),
+        ([True], [1.1], [SURE], {SURE: 9}, "audit probabilities out of range"),
+        ([2], [0.1], [SURE], {SURE: 9}, "audits that are not one True or False each"),
+        ([True], [0.1], [SURE], {OTHER: 9}, "1 audit and 0 answers of 'billing', tercile 2"),
+        ([True] * 3, [0.1] * 3, [SURE] * 3, {SURE: 2}, "3 audits and 2 answers of 'billing'"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(right, pi, strata, population, message):
+    with pytest.raises(SettingsError, match=message):
+        audit_accuracy(right, pi, strata, population)
+    with pytest.raises(SettingsError, match=message):
+        accuracy_by_label(right, pi, strata, population)

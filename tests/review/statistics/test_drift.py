@@ -1,0 +1,347 @@
+"""Drift: days and weeks beside those before."""
+
+import json
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency, ks_2samp
+
+from bertcnn.errors import SettingsError
+from bertcnn.evaluation.label_shift import LabelShare, LabelShift
+from bertcnn.review.statistics.drift import (
+    CONFIDENCE_EDGES,
+    LENGTH_EDGES,
+    DailyFigures,
+    check_share,
+    check_week,
+    daily_figures,
+    drift_report,
+    overdispersion,
+)
+from bertcnn.review.statistics.new_words import NewWord
+
+# emergency attendances seen within 4 hours, in 20 weeks (Mohammed and others 2013, table 1), and
+# the limits of R's qicharts2 for the last ten from the first ten:
+# qic(x = i, y = r, n = n, data = nhs_accidents, chart = "pp", freeze = 10)
+SEEN = [266501, 264225, 276532, 281461, 269071, 261215, 270409, 279778, 270483, 270320]
+SEEN += [267923, 271478, 255353, 256820, 261835, 259144, 255910, 260863, 264465, 260989]
+ALL = [280443, 276823, 291681, 296155, 282343, 275888, 283867, 295251, 284468, 282529]
+ALL += [279618, 283932, 266629, 268091, 276803, 271578, 266005, 273520, 278574, 273772]
+CENTRE = 0.95105964383277042
+UPPER = [0.96347286817633804, 0.96337820533609975, 0.96377163185660875, 0.96373692287076951]
+UPPER += [0.96353582781729674, 0.96365527323778544, 0.96378653314426965, 0.96361047891731622]
+UPPER += [0.96349610668219032, 0.96360470122895214]
+
+LAST = date(2026, 4, 30)  # a Thursday
+
+
+def test_the_p_prime_chart_is_that_of_qicharts2():
+    centre, spread = overdispersion(SEEN[:10], ALL[:10])
+    assert centre == pytest.approx(CENTRE, abs=1e-12)
+    deviation = spread * np.sqrt(centre * (1 - centre) / np.array(ALL[10:]))
+    assert centre + 3 * deviation == pytest.approx(UPPER, abs=1e-12)
+    assert spread > 10  # far more than chance
+
+
+def test_an_overdispersed_share_is_not_an_alarm_where_chance_alone_would_be():
+    check = check_share(SEEN[16], ALL[16], SEEN[:8], ALL[:8])
+    assert check.overdispersion > 5
+    assert not check.changed
+    chance = [round(CENTRE * number) for number in ALL[:8]]  # as if weeks hardly differed
+    assert check_share(SEEN[16], ALL[16], chance, ALL[:8]).rose
+
+
+def test_a_share_rises_and_falls():
+    before = [20, 25, 18, 22, 19, 24, 21, 20]
+    rose = check_share(60, 1000, before, [1000] * 8)
+    assert (rose.changed, rose.rose, rose.days) == (True, True, 8)
+    assert rose.usual == pytest.approx(0.021125)
+    assert rose.limits[0] < 0.021 < rose.limits[1] < 0.06
+    fell = check_share(2, 1000, before, [1000] * 8)
+    assert (fell.changed, fell.rose) == (True, False)
+    same = check_share(24, 1000, before, [1000] * 8)
+    assert (same.changed, same.rose) == (False, False)
+
+
+def test_limits_are_wider_for_a_day_of_few_texts():
+    before = [20, 25, 18, 22, 19, 24, 21, 20]
+    few, many = (check_share(3, texts, before, [1000] * 8).limits for texts in (50, 5000))
+    assert few[1] > 2 * many[1]
+
+
+def test_a_first_text_out_of_scope_is_no_alarm_but_many_are():
+    assert check_share(1, 100, [0] * 8, [100] * 8).changed is False
+    assert check_share(4, 100, [0] * 8, [100] * 8).rose
+
+
+def test_false_alarms_are_rare():
+    generator = np.random.default_rng(0)
+    counts = generator.binomial(500, 0.03, (400, 9)).tolist()
+    alarms = [check_share(one[8], 500, one[:8], [500] * 8).changed for one in counts]
+    assert np.mean(alarms) < 0.02
+    raised = generator.binomial(500, 0.09, 200)
+    found = [check_share(int(one), 500, counts[0][:8], [500] * 8).rose for one in raised]
+    assert np.mean(found) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("texts", "before", "reason"),
+    [
+        (100, [100] * 4, "only 4 earlier days of this weekday to compare with, 5 are needed"),
+        (100, [100] + [0] * 7, "only 1 earlier day of this weekday to compare with, 5 are needed"),
+        (0, [100] * 8, "there are no texts"),
+    ],
+)
+def test_too_little_cannot_tell(texts, before, reason):
+    check = check_share(0, texts, [0] * len(before), before)
+    assert (check.changed, check.rose, check.limits, check.reason) == (None, False, None, reason)
+
+
+def weeks(generator, shares, number=8, texts=700):
+    return generator.multinomial(texts, shares, number).tolist()
+
+
+def expanded(counts):
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def test_ordered_bins_are_compared_as_scipy_does():
+    generator = np.random.default_rng(1)
+    before, now = weeks(generator, [0.1, 0.2, 0.3, 0.4]), [110, 160, 200, 230]
+    check = check_week(now, before, ordered=True)
+    peer = ks_2samp(expanded(now), expanded(np.sum(before, axis=0)), method="asymp")
+    assert check.distance == pytest.approx(peer.statistic)
+    assert check.chance == pytest.approx(peer.pvalue)
+    assert check.place == peer.statistic_location
+    assert check.changed
+
+
+def test_labels_are_compared_by_chi_squared_with_rare_ones_together():
+    generator = np.random.default_rng(2)
+    before, now = weeks(generator, [0.5, 0.3, 0.195, 0.003, 0.002]), [300, 300, 91, 6, 3]
+    check = check_week(now, before, ordered=False)
+    total = np.sum(before, axis=0)
+    assert total[3:].max() < 30  # expected of 700: below five
+    assert check.distance == pytest.approx(np.abs(total / 5600 - np.array(now) / 700).sum() / 2)
+    table = [[*now[:3], 9], [*total[:3], total[3:].sum()]]
+    assert check.chance == pytest.approx(chi2_contingency(table).pvalue, rel=1e-6)
+    assert check.place == 1
+    assert check.changed
+
+
+def test_a_usual_week_is_no_change():
+    generator = np.random.default_rng(3)
+    for ordered in (True, False):
+        alarms = [
+            check_week(
+                *weeks(generator, [0.1, 0.3, 0.6], 1),
+                weeks(generator, [0.1, 0.3, 0.6]),
+                ordered=ordered,
+            ).changed
+            for _ in range(100)
+        ]
+        assert sum(alarms) == 0
+
+
+def test_weeks_that_always_differ_are_no_alarm():
+    generator = np.random.default_rng(4)
+    alarms = []
+    for _ in range(100):
+        mixes = generator.dirichlet([6, 6, 6], 9)
+        now, *before = (generator.multinomial(700, mix).tolist() for mix in mixes)
+        check = check_week(now, before, ordered=False)
+        alarms.append(check.changed)
+        assert check.limit > 0.15
+    assert sum(alarms) <= 5
+
+
+def test_a_change_too_small_to_matter_is_none():
+    before, now = [[500_000, 500_000]] * 8, [520_000, 480_000]
+    check = check_week(now, before, ordered=False)
+    assert check.chance < 1e-6
+    assert check.distance == pytest.approx(0.02)
+    assert check.changed is False
+
+
+def test_too_few_weeks_cannot_tell():
+    check = check_week([1, 2], [[5, 5]] * 4 + [[0, 0]] * 4, ordered=True)
+    assert (check.changed, check.weeks) == (None, 4)
+    assert check.reason == "only 4 earlier weeks to compare with, 5 are needed"
+    assert check_week([0, 0], [[5, 5]] * 8, ordered=False).reason == "there are no texts"
+
+
+def test_one_label_only_never_changes():
+    assert check_week([50], [[50]] * 8, ordered=False).changed is False
+
+
+def test_the_figures_of_a_day_are_counts():
+    figures = daily_figures(
+        LAST,
+        [3, 8, 100, 99_999],
+        [False, True, False, False],
+        ["a", "b", "a", "c"],
+        [0.0, 0.5, 0.97, 1.0],
+        {"automatic": 2},
+    )
+    assert (figures.texts, figures.out_of_scope) == (4, 1)
+    assert figures.labels == {"a": 2, "c": 1}
+    assert len(figures.confidence) == len(CONFIDENCE_EDGES) - 1
+    assert (figures.confidence[0], figures.confidence[19], sum(figures.confidence)) == (1, 2, 3)
+    assert len(figures.lengths) == len(LENGTH_EDGES) - 1
+    assert (figures.lengths[0], figures.lengths[1], figures.lengths[-1]) == (1, 1, 1)
+    assert figures.counts == {"automatic": 2}
+
+
+def test_a_day_without_texts_has_figures():
+    figures = daily_figures(LAST, [], [], [], [])
+    assert (figures.texts, figures.labels, sum(figures.lengths)) == (0, {}, 0)
+
+
+def history(days=63, seed=0, texts=200, **last):
+    """Days of random texts, the last seven with what is given."""
+    generator, found = np.random.default_rng(seed), []
+    for back in range(days):
+        given = {"outside": 0.03, "automatic": 0.8, "billing": 0.5, "high": 0.7, "length": 100.0}
+        given |= last if back < 7 else {}
+        number = texts if (LAST - timedelta(days=back)).weekday() < 5 else texts // 4
+        confidence = np.where(generator.random(number) < given["high"], 0.96, 0.62)
+        found.append(
+            daily_figures(
+                LAST - timedelta(days=back),
+                generator.gamma(2, given["length"] / 2, number).astype(int).tolist(),
+                (generator.random(number) < given["outside"]).tolist(),
+                np.where(
+                    generator.random(number) < given["billing"], "billing", "network"
+                ).tolist(),
+                confidence.tolist(),
+                {"automatic": int(generator.binomial(number, given["automatic"]))},
+            )
+        )
+    return found
+
+
+def by_name(report):
+    return {one.about: one for one in report.findings}
+
+
+def test_a_usual_week_raises_no_alarm():
+    for seed in range(5):
+        report = drift_report(history(seed=seed))
+        assert report.changed == ()
+        assert [one.about for one in report.findings] == [
+            "out_of_scope",
+            "automatic",
+            "labels",
+            "confidence",
+            "lengths",
+        ]
+        assert all(one.changed is False for one in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("change", "about"),
+    [
+        ({"outside": 0.2}, "out_of_scope"),
+        ({"automatic": 0.4}, "automatic"),
+        ({"billing": 0.7}, "labels"),
+        ({"high": 0.5}, "confidence"),
+        ({"length": 180.0}, "lengths"),
+    ],
+)
+def test_each_change_is_found_and_no_other(change, about):
+    report = drift_report(history(seed=1, **change))
+    assert [one.about for one in report.changed] == [about]
+
+
+def test_sentences_say_what_changed():
+    found = by_name(drift_report(history(seed=1, outside=0.2, billing=0.7, high=0.5)))
+    assert found["out_of_scope"].sentence == (
+        "18.0% of Thursday's 200 texts are out of scope; usual on a Thursday are 2.6% (0.0% to"
+        " 7.8%)."
+    )
+    assert found["labels"].sentence == (
+        "21.7% of the last seven days' 885 texts got other labels than usual (up to 5.4% are"
+        " usual); most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."
+    )
+    assert found["confidence"].sentence == (
+        "51.5% of the last seven days' 885 texts have a confidence below 0.65, 29.9% had before"
+        " (5.5% apart are usual)."
+    )
+
+
+def test_the_order_of_the_days_does_not_count():
+    days = history()
+    assert drift_report(days[::-1]).to_json() == drift_report(days).to_json()
+
+
+def test_older_days_do_not_count():
+    assert drift_report(history(days=90)).to_json() == drift_report(history(days=63)).to_json()
+
+
+def test_a_quiet_weekday_is_compared_with_its_own_kind():
+    days = [one for one in history(days=70) if one.day <= LAST - timedelta(days=4)]  # to Sunday
+    check = by_name(drift_report(days))["out_of_scope"]
+    assert check.figures["texts"] == 50
+    assert "Sunday" in check.sentence
+
+
+def test_too_few_days_cannot_tell_and_say_why():
+    report = drift_report(history(days=10))
+    assert all(one.changed is None for one in report.findings)
+    assert [one.sentence for one in report.findings] == [
+        "Whether more or fewer texts are out of scope is not known: only 1 earlier day of this"
+        " weekday to compare with, 5 are needed.",
+        "Whether more or fewer texts are 'automatic' is not known: only 1 earlier day of this"
+        " weekday to compare with, 5 are needed.",
+        "Whether the labels are given as before is not known: only 1 earlier week to compare"
+        " with, 5 are needed.",
+        *[
+            f"Whether {name} changed is not known: only 1 earlier week to compare with, 5 are"
+            " needed."
+            for name in ("confidence", "lengths")
+        ],
+    ]
+
+
+def test_counts_alone_are_enough():
+    days = [DailyFigures(LAST - timedelta(days=back), 100, 2) for back in range(63)]
+    found = by_name(drift_report(days))
+    assert found["out_of_scope"].changed is False
+    assert found["labels"].changed is None
+    assert found["confidence"].figures["reason"] == "there are no texts"
+
+
+def test_label_shift_and_words_are_part_of_the_report():
+    shift = LabelShift(90, (LabelShare("billing", 0.6, (0.5, 0.7), 0.4, changed=True),))
+    words = [NewWord("outage", 14, 4, 0.07, 0.0001, 61.0)]
+    report = drift_report(history(), label_shift=shift, words=words)
+    assert [one.about for one in report.changed] == ["label_shift", "words"]
+    found = by_name(report)
+    assert found["words"].sentence == (
+        "New frequent words: 'outage' (14 texts on 4 days, 0.01% before, 7.00% now)."
+    )
+    assert "'billing' from 40.0% to 60.0%" in found["label_shift"].sentence
+    void = drift_report(
+        history(), label_shift=LabelShift(90, reason="there are no texts"), words=[]
+    )
+    assert by_name(void)["label_shift"].changed is None
+    assert by_name(void)["words"].sentence == "There are no new frequent words."
+
+
+def test_it_can_be_written_as_json():
+    shift = LabelShift(90, (LabelShare("billing", 0.6, (0.5, 0.7), 0.4, changed=True),))
+    words = [NewWord("outage", 14, 4, 0.07, 0.0001, 61.0)]
+    report = drift_report(history(), label_shift=shift, words=words)
+    written = json.loads(json.dumps(report.to_json()))
+    assert written["day"] == "2026-04-30"
+    assert written["findings"][0]["figures"]["days"] == 8
+    assert written["findings"][2]["figures"]["shares"]["billing"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_days_must_come_once():
+    days = history(days=3)
+    with pytest.raises(SettingsError, match="4 days, 1 of them twice; expected each day once"):
+        drift_report([*days, days[0]])
+    with pytest.raises(SettingsError, match="0 days; expected"):
+        drift_report([])

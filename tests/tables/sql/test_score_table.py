@@ -1,0 +1,416 @@
+"""The answers to a query's texts: the same as to a file's, all at once, once for each id."""
+
+import csv
+from collections import Counter
+
+import pytest
+
+import bertcnn
+from bertcnn import score_csv, score_table
+from bertcnn.errors import ColumnError, DatabaseError
+from bertcnn.scoring.run import ScoringInterrupted
+from tests.tables.sql.conftest import CHUNK_ROWS, LITE, POSTGRES, ROWS, refused, ticket_rows
+
+QUERY = "select id, text from tickets order by id"
+
+
+class Told:
+    """Keeps what is told, and acts when a stage begins or after so many reports of it."""
+
+    def __init__(self, act=None, stage="scoring", after=0):
+        self.act, self.wanted, self.left = act, stage, after
+        self.name, self.notes = "", []
+
+    def stage(self, name, total, unit="rows"):  # noqa: ARG002
+        self.name = name
+        self._count()
+
+    def advance(self, done, **figures):  # noqa: ARG002
+        self._count()
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def _count(self):
+        if self.act is None or not self.name.startswith(self.wanted):
+            return
+        self.left -= 1
+        if self.left == -1:
+            self.act()
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def answers(desk, table="answers"):
+    """Its rows with the cells that a file would have, by their ids."""
+    rows = desk.execute(f"SELECT * FROM {table} ORDER BY id")
+    return [
+        tuple(
+            "" if cell is None else f"{cell:.6f}" if isinstance(cell, float) else str(cell)
+            for cell in row
+        )
+        for row in rows
+    ]
+
+
+def answers_of_a_file(folder, model, rows, **options):
+    """What `score_csv` writes for the same rows: header, and rows without the texts."""
+    with (folder / "in.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("id", "text"), *(row[:2] for row in rows)])
+    score_csv(model, folder / "in.csv", folder / "out.jsonl", raw=True, overwrite=True, **options)
+    score_csv(model, folder / "in.csv", folder / "out.csv", raw=True, overwrite=True, **options)
+    with (folder / "out.csv").open(newline="", encoding="utf-8") as stream:
+        header, *found = csv.reader(stream)
+    return header[:1] + header[2:], [(row[0], *row[2:]) for row in found]
+
+
+def test_the_answers_are_those_of_a_file_to_the_last_bit(tickets, predictor, tmp_path):
+    options = {"probabilities": True, "reasons": True}
+    report = score_table(predictor, tickets.address, query=QUERY, into="answers", **options)
+    header, rows = answers_of_a_file(tmp_path, predictor, ticket_rows(), **options)
+    assert answers(tickets) == rows
+    assert (report.rows, report.blank, report.rejected) == (ROWS, 2 * (ROWS // 97 + 1), 0)
+    assert report.decisions == dict(Counter(row[3] for row in rows))
+    columns = tickets.execute("SELECT * FROM answers LIMIT 0")
+    assert columns == []
+    with tickets.connect() as connection:
+        found = connection.execute("SELECT * FROM answers LIMIT 0").description
+    assert [name for name, *_ in found] == header
+
+
+def test_so_are_those_of_a_real_network_and_the_text_column_may_be_guessed(desk, model, tmp_path):
+    texts = [
+        f"refund my bill please {row}" if row % 2 else f"the router is off {row}"
+        for row in range(60)
+    ]
+    rows = [(row, text, "web") for row, text in enumerate(texts)]
+    desk.execute("CREATE TABLE tickets (id integer, body text, channel text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
+    told = Told()
+    query = "select * from tickets order by id;  "
+    score_table(model, desk.address, query=query, into="answers", progress=told)
+    assert told.notes[0].startswith("text: 'body' (")
+    _, expected = answers_of_a_file(tmp_path, model, rows, text="text")
+    assert answers(desk) == expected
+
+
+def test_ids_keep_their_type_and_are_the_key(desk, predictor):
+    types = {"integer": 7, "text": "x-7", "numeric": 7.5}
+    if desk.kind == POSTGRES:
+        types |= {
+            "char(3)": "abc",
+            "bigint": 7,
+            "uuid": "9f4c7a1e-0000-4000-8000-000000000007",
+            "date": "2026-11-27",
+        }
+    for kind, value in types.items():
+        desk.execute(f"CREATE TABLE tickets (number {kind}, text text)")
+        desk.execute("INSERT INTO tickets VALUES (?, ?)", [(value, "router")])
+        query = "select number, text from tickets"
+        score_table(predictor, desk.address, query=query, into="answers", id="Number")
+        (found,) = desk.execute(
+            "SELECT number, predicted_label FROM answers JOIN tickets USING (number)"
+        )
+        assert str(found[0]) == str(value)
+        assert found[1] in predictor.labels
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            desk.execute("INSERT INTO answers SELECT * FROM answers")
+        desk.execute("DROP TABLE answers")
+        desk.execute("DROP TABLE tickets")
+
+
+def test_the_same_call_replaces_the_rows_with_the_same_ids_and_leaves_others(tickets, predictor):
+    score_table(predictor, tickets.address, query=QUERY, into="answers")
+    before = answers(tickets)
+    score_table(predictor, tickets.address, query=QUERY, into="answers")
+    assert answers(tickets) == before
+    tickets.execute("UPDATE tickets SET text = '' WHERE id = 7")
+    tickets.execute("DELETE FROM tickets WHERE id = 8")
+    few = "select * from tickets where id between 7 and 9"
+    report = score_table(predictor, tickets.address, query=few, into="answers")
+    after = answers(tickets)
+    assert report.rows == 2
+    assert after[7] == ("7", "", "", "review:empty", "")
+    assert [row[0] for row in after] == [row[0] for row in before]
+    assert (after[:7], after[8], after[10:]) == (before[:7], before[8], before[10:])
+
+
+def test_a_query_without_rows_makes_an_empty_table(tickets, predictor):
+    report = score_table(
+        predictor, tickets.address, query="select * from tickets where id < 0", into="answers"
+    )
+    assert (report.rows, report.labels, answers(tickets)) == (0, {}, [])
+
+
+def test_nothing_is_seen_before_the_end(tickets, predictor):
+    seen = []
+    told = Told(lambda: seen.append(tickets.tables()), stage="writing", after=0)
+    score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    assert seen == [{"tickets"}]
+    assert len(answers(tickets)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("stage", "after", "kept"),
+    [("reading", 1, 0), ("scoring", 2, 2 * CHUNK_ROWS), ("writing", 0, ROWS)],
+)
+def test_an_interrupted_run_goes_on_with_its_answers(tickets, predictor, stage, after, kept):
+    stop = ScoringInterrupted if kept else KeyboardInterrupt
+    told = Told(interrupt, stage, after)
+    with pytest.raises(stop) as stopped:
+        score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    assert tickets.tables() == {"tickets"}
+    assert getattr(stopped.value, "rows", 0) == kept
+    told = Told()
+    score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    on_record = [note for note in told.notes if "already answered by an interrupted run" in note]
+    assert [int(note.split()[0].replace(",", "")) for note in on_record] == [kept] * bool(kept)
+    broken = answers(tickets)
+    score_table(predictor, tickets.address, query=QUERY, into="whole")
+    assert broken == answers(tickets, "whole")
+
+
+def test_answers_to_other_texts_are_not_taken(tickets, predictor, cache):
+    told = Told(interrupt, after=1)
+    with pytest.raises(ScoringInterrupted):
+        score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    tickets.execute("UPDATE tickets SET text = 'refund' WHERE id = 5")
+    told = Told()
+    score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    assert [note for note in told.notes if "the texts of the query have changed" in note]
+    broken = answers(tickets)
+    score_table(predictor, tickets.address, query=QUERY, into="whole")
+    assert broken == answers(tickets, "whole")
+    assert list((cache / "databases").iterdir()) == []
+
+
+# === What is refused ===
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select nullif(id, 5) as id, text from tickets", ["null 'id' in 1 of 434 rows"]),
+        ("select id / 2 as id, text from tickets", ["the 'id' '", "' in 2 rows", "--id"]),
+        ("select text from tickets", ["there is no column 'id'", "'text'"]),
+        ("select id, team from tickets", ["there is no column 'text'", "'id', 'team'"]),
+        ("select id, text from inbox", ["inbox"]),
+        ("select id, text form tickets", ["syntax error"]),
+        ("delete from tickets returning id, text", ["syntax error"]),
+        ("select id, text from tickets; drop table tickets", ["syntax error"]),
+        ("select 1) as query; drop table tickets; --", []),
+        (" ; ", ["one SELECT", "--query"]),
+    ],
+)
+def test_a_query_that_will_not_do_is_refused_in_one_line(tickets, predictor, query, words):
+    with pytest.raises((DatabaseError, ColumnError)) as caught:
+        score_table(predictor, tickets.address, query=query, into="answers")
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == [], message
+    assert "\n" not in message
+    assert not caught.value.passes
+    assert tickets.tables() == {"tickets"}
+    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
+
+
+def test_two_columns_of_the_same_name_are_refused_in_postgresql(tickets, predictor):
+    if tickets.kind == LITE:
+        pytest.skip("SQLite takes the first one")
+    query = "select a.id, b.id, a.text from tickets a join tickets b using (id)"
+    with refused(ColumnError, "has 2 columns 'id'", "AS"):
+        score_table(predictor, tickets.address, query=query, into="answers")
+
+
+def test_a_query_cannot_write(tickets, predictor, postgres):
+    if tickets.kind == LITE:
+        pytest.skip("SQLite has no such queries")
+    tickets.execute(
+        "CREATE FUNCTION sneaky(number integer) RETURNS text LANGUAGE sql VOLATILE AS"
+        " $$ DELETE FROM tickets WHERE id = number RETURNING text $$"
+    )
+    with refused(DatabaseError, "cannot execute DELETE in a read-only transaction"):
+        score_table(
+            predictor,
+            tickets.address,
+            query="select id, sneaky(id) as text from tickets",
+            into="answers",
+        )
+    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
+
+
+def test_a_failure_in_the_middle_of_the_rows_is_told_in_the_words_of_the_database(
+    tickets, predictor
+):
+    if tickets.kind == LITE:
+        pytest.skip("SQLite gives null for a division by zero")
+    query = "select id, (1 / (id - 400))::text as text from tickets"
+    with refused(DatabaseError, "the query cannot be run", "'division by zero'"):
+        score_table(predictor, tickets.address, query=query, into="answers")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("id integer PRIMARY KEY, predicted_label text", ["is there and lacks 'because', 'conf"]),
+        ("%, more integer, PRIMARY KEY (id)", ["is there and also has 'more'", "--into"]),
+        ("%", ["cannot be written", "ON CONFLICT"]),
+    ],
+)
+def test_a_table_that_will_not_do_is_refused_before_the_model_is_asked(
+    tickets, predictor, table, words
+):
+    ours = "id integer, predicted_label text, confidence real, decision text, because text"
+    tickets.execute(f"CREATE TABLE answers ({table.replace('%', ours)})")
+    told = Told()
+    with refused(DatabaseError, *words):
+        score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
+    assert told.name == ""
+    assert answers(tickets) == []
+
+
+def test_any_name_of_a_table_does_no_harm(tickets, predictor):
+    few = "select * from tickets where id < 5"
+    names = ['we"ird', "x; drop table tickets", "a'b", "Größe 1", "select"]
+    for name in names:
+        score_table(predictor, tickets.address, query=few, into=name)
+    assert tickets.tables() == {"tickets", *names}
+    for name in names[:2]:
+        score_table(predictor, tickets.address, query=few, into=name)
+        quoted = name.replace('"', '""')
+        assert tickets.execute(f'SELECT count(*) FROM "{quoted}"') == [(5,)]
+    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
+
+
+def test_names_of_columns_are_quoted_too(desk, predictor):
+    desk.execute('CREATE TABLE tickets ("a ""b"" id" integer, "the; text" text)')
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, "refund")])
+    options = {"id": 'a "b" id', "text": "the; text"}
+    score_table(predictor, desk.address, query="select * from tickets", into="answers", **options)
+    assert desk.execute('SELECT "a ""b"" id" FROM answers ORDER BY 1') == [(1,), (2,)]
+
+
+def test_an_id_with_the_name_of_a_column_of_ours_keeps_it(desk, predictor):
+    desk.execute("CREATE TABLE tickets (decision integer, text text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router")])
+    report = score_table(
+        predictor, desk.address, query="select * from tickets", into="answers", id="decision"
+    )
+    assert report.renamed == {"decision": "bertcnn_decision"}
+    (found,) = desk.execute("SELECT decision, bertcnn_decision FROM answers")
+    assert (found[0], found[1] in report.decisions) == (1, True)
+
+
+def test_a_schema_may_be_named_in_postgresql_only(tickets, predictor):
+    few = "select * from tickets where id < 5"
+    if tickets.kind == LITE:
+        with refused(DatabaseError, "desk.answers", "without a schema"):
+            score_table(predictor, tickets.address, query=few, into="desk.answers")
+        return
+    with refused(DatabaseError, "the table desk.answers cannot be written", "does not exist"):
+        score_table(predictor, tickets.address, query=few, into="desk.answers")
+    tickets.execute("CREATE SCHEMA desk")
+    score_table(predictor, tickets.address, query=few, into='Desk."Answers"')
+    assert len(answers(tickets, 'desk."Answers"')) == 5
+
+
+def test_a_name_that_postgresql_would_cut_off_is_refused(tickets, predictor):
+    if tickets.kind == LITE:
+        pytest.skip("SQLite takes longer ones")
+    with refused(DatabaseError, "has 64 bytes", "at most 63"):
+        score_table(predictor, tickets.address, query=QUERY, into="a" * 64)
+
+
+def test_the_types_of_sqlite_may_change_from_row_to_row(desk, predictor):
+    if desk.kind != LITE:
+        pytest.skip("PostgreSQL has one type for a column")
+    desk.execute("CREATE TABLE tickets (id, text)")
+    desk.execute(
+        "INSERT INTO tickets VALUES (?, ?)",
+        [*((row, None) for row in range(2000)), ("x", "router"), (b"\xff", "refund"), (2.5, 7)],
+    )
+    report = score_table(predictor, desk.address, query="select * from tickets", into="answers")
+    assert (report.rows, report.blank) == (2003, 2000)
+    assert desk.execute("SELECT id FROM answers WHERE typeof(id) <> 'integer' ORDER BY id") == [
+        (2.5,),
+        ("x",),
+        (b"\xff",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_type", "key", "ids", "words"),
+    [
+        (LITE, "", "INTEGER", [1, "1"], "the 'id' '1' in 2 rows"),
+        (LITE, "TEXT", "TEXT COLLATE NOCASE", ["A", "a"], "the 'id' 'A' in 2 rows"),
+        (POSTGRES, "numeric", None, ["1.0", "1.00"], "'1.0' and '1.00', which are equal"),
+        (POSTGRES, "numeric", "integer", ["1.2", "1.4"], "'1.2' and '1.4', which are equal"),
+        (POSTGRES, "text", "text COLLATE any_case", ["A", "a"], "'A' and 'a', which are equal"),
+    ],
+)
+def test_ids_that_are_equal_to_the_key_are_refused_before_a_text_is_scored(
+    desk, predictor, kind, id_type, key, ids, words
+):
+    if desk.kind != kind:
+        pytest.skip("a type of the other database")
+    if kind == POSTGRES:
+        desk.execute(
+            "CREATE COLLATION any_case"
+            " (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+    desk.execute(f"CREATE TABLE tickets (id {id_type}, text text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(one, "router") for one in ids])
+    if key is not None:
+        ours = "predicted_label text, confidence real, decision text, because text"
+        desk.execute(f"CREATE TABLE answers (id {key} PRIMARY KEY, {ours})")
+    told, query = Told(), "select id, text from tickets"
+    with refused(DatabaseError, words, "nothing was written", "--id"):
+        score_table(predictor, desk.address, query=query, into="answers", progress=told)
+    assert told.name == "reading the query"
+
+
+def test_different_ids_of_such_a_type_are_scored(desk, predictor):
+    desk.execute("CREATE TABLE tickets (id numeric, text text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(row / 2, "router") for row in range(300)])
+    query = "select id, text from tickets"
+    for _ in range(2):
+        assert score_table(predictor, desk.address, query=query, into="answers").rows == 300
+    assert desk.execute("SELECT count(*), sum(id) FROM answers") == [(300, 22425)]
+
+
+@pytest.mark.parametrize("column", ["'a'::bytea", "'{}'::json", "'{}'::jsonb", "'{a}'::text[]"])
+def test_a_column_that_holds_no_text_is_refused_with_its_type(desk, predictor, column):
+    if desk.kind == LITE:
+        pytest.skip("SQLite has no such types")
+    query = f"select 1 as id, {column} as text"
+    kind = column.partition("::")[2]
+    with refused(ColumnError, "the column 'text'", f"is of the type {kind}", "--text"):
+        score_table(predictor, desk.address, query=query, into="answers")
+    assert desk.tables() == set()
+
+
+def test_rows_and_bytes_are_no_candidates_for_the_text(desk, model):
+    if desk.kind == LITE:
+        pytest.skip("SQLite has no such types")
+    desk.execute("CREATE TABLE tickets (id integer, file bytea, body text)")
+    rows = [(row, b"a file of many words", f"router is off {row}") for row in range(20)]
+    desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
+    told = Told()
+    query = "select tickets.*, tickets as whole from tickets"
+    score_table(model, desk.address, query=query, into="answers", progress=told)
+    assert told.notes[0].startswith("text: 'body' (")
+
+
+def test_a_blob_in_a_column_of_texts_is_refused_in_sqlite(desk, predictor):
+    if desk.kind != LITE:
+        pytest.skip("PostgreSQL has one type for a column")
+    desk.execute("CREATE TABLE tickets (id, text)")
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, b"\xff\x00")])
+    query = "select * from tickets"
+    with refused(DatabaseError, "the column 'text' has a BLOB in the row of '2'", "CAST"):
+        score_table(predictor, desk.address, query=query, into="answers")
+
+
+def test_the_function_is_among_the_public_names():
+    assert bertcnn.score_table is score_table
