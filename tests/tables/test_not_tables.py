@@ -14,35 +14,11 @@ OTHERS = [
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
         "a pointer of Git LFS.*git lfs pull",
     ),
-    ("/annex/objects/SHA256E-s123--4d7a.csv\n", "a pointer of git-annex.*git annex get"),
-    ("../.git/annex/objects/x/y/SHA256E-s123--4d7a.csv", "a pointer of git-annex"),
-    ("outs:\n- md5: 4d7a\n  size: 12\n  path: in.csv\n", "a pointer of DVC"),
     (
         "\n<!-- proxy -->\n<!doctype HTML>\n<html><body>Sign in, please</body></html>\n",
         "a web page",
     ),
-    (
-        '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>',
-        "an error message of a file store",
-    ),
-    ("<rows>\n<row><text>a, b</text></row>\n</rows>", "XML or HTML"),
-    ("404 page not found\n", "an error message .'404 page not found'."),
-    ("403: Forbidden", "an error message"),
-    ("curl: (6) Could not resolve host: example.com", "an error message"),
-    (
-        'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nKeyError: 1\n',
-        "of a Python program",
-    ),
-    ("-- MySQL dump 10.13\n--\n\nDROP TABLE IF EXISTS `t`;\n", "a dump of a database"),
-    ("--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\n", "a dump of a database"),
-    (
-        (
-            "From: a@example.com\nTo: b@example.com\nSubject: Router\nDate: Mon, 1 Jan 2024\n\nIt"
-            " is dead, again\n"
-        ),
-        "a mail",
-    ),
-    ("<<<<<<< HEAD\ntext,label\n=======\n", "a merge conflict"),
+    ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "XML"),
 ]
 
 
