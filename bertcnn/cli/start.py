@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bertcnn.cli.console import guard_streams
 from bertcnn.cli.interrupts import handle_termination, tell_interrupted
-from bertcnn.cli.memory import supervise
 from bertcnn.cli.startup import skip_converter
 
 # between two searches for garbage; imports make many objects, of which little is garbage
@@ -26,22 +25,17 @@ def main() -> None:
     guard_streams()
     handle_termination()
     try:
-        _run()
+        if is_fast_classify(sys.argv[1:]):
+            _hurry()
+            skip_converter()
+            from bertcnn.inference.compiled import read_ahead
+
+            read_ahead(Path(sys.argv[2]) / "engine", streams=1)
+        from bertcnn.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:  # while Python was still importing
         sys.exit(tell_interrupted())
-
-
-def _run() -> None:
-    supervise()
-    if is_fast_classify(sys.argv[1:]):
-        _hurry()
-        skip_converter()
-        from bertcnn.inference.compiled import read_ahead
-
-        read_ahead(Path(sys.argv[2]) / "engine", streams=1)
-    from bertcnn.cli.main import main as run
-
-    run()
 
 
 def _hurry() -> None:

@@ -23,7 +23,7 @@ from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.no_information import against_constant
 from tests.tickets import as_csv, tickets
-from tests.tiny import saved, saved_with_scope
+from tests.tiny import saved_with_scope
 
 
 def data(tmp_path, content, name="data.csv"):
@@ -253,89 +253,6 @@ def test_used_up_memory_is_told_in_one_line():
         [sys.executable, "-c", grow, "grow"], capture_output=True, text=True, check=False
     )
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        "os._exit(127)",  # as glibc's loader does where it finds no room for a symbol
-        "raise type('NoRoom', (Exception,), {'__str__': lambda self: bytearray(2**62)})",
-    ],
-)
-def test_a_process_without_memory_for_a_last_line_is_told_by_its_parent(end):
-    done = supervised(f"import os; supervise(); {end}")
-    refused((done.returncode, done.stdout, done.stderr), "out of memory")
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="other systems do not show what threads wait for"
-)
-def test_a_deadlock_under_a_memory_limit_is_ended_and_waiting_for_input_is_not():
-    start = "import threading; supervise(patience=0.3); lock = threading.Lock(); lock.acquire();"
-    other = "threading.Thread(target=lock.acquire, daemon=True).start();"
-    done = supervised(f"{start} {other} lock.acquire()")
-    refused((done.returncode, done.stdout, done.stderr), "out of memory", "ended by SIGKILL")
-    code = f"{start} {other} print('ready', flush=True); input(); print('done')"
-    with supervised_process(code) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(1.2)  # four times the patience
-        assert process.communicate("a line\n")[0] == "done\n"
-
-
-def supervised(code):
-    with supervised_process(code) as process:
-        out, error = process.communicate()
-    return subprocess.CompletedProcess(code, process.returncode, out, error)
-
-
-def supervised_process(code):
-    """Python under a memory limit that is far away."""
-    resource = pytest.importorskip("resource")
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", f"from bertcnn.cli.memory import supervise; {code}"],
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
-    )
-
-
-@pytest.mark.parametrize("megabytes", [60, 150, 300, 450])  # Python itself needs up to 40
-@pytest.mark.parametrize("command", ["score", "evaluate", "classify", "check", "train"])
-def test_a_memory_limit_ends_in_one_line(encoder_folder, tmp_path, command, megabytes):
-    table = tmp_path / "in.csv"
-    table.write_text(
-        "text,label\n"
-        + "".join(f"{text},{label}\n" for text, label in zip(*tickets(), strict=True))
-    )
-    model = saved(encoder_folder)
-    arguments = {
-        "score": [model, table, tmp_path / "out.csv"],
-        "evaluate": [model, table],
-        "classify": [model, "no signal"],
-        "check": [table],
-        "train": [table, "--out", tmp_path / "model", "--encoder", encoder_folder],
-    }[command]
-
-    resource = pytest.importorskip("resource")
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6, megabytes * 10**6))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "bertcnn", command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        preexec_fn=limit,
-    )
-    *notes, last = done.stderr.splitlines() or [""]
-    if done.returncode != 0:
-        assert done.returncode == 2, done.stderr
-        assert last.startswith("bertcnn: out of memory"), done.stderr
-        assert not any("Traceback" in note for note in notes)
 
 
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):

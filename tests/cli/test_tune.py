@@ -125,7 +125,7 @@ def test_a_search_continues_in_a_new_process_after_so_many_trainings(folder, enc
         import pytest, sys
         from bertcnn.cli import tune
         from bertcnn.cli.start import main
-        from bertcnn.jobs.command import run_recorded
+        from bertcnn.review.jobs.command import run_recorded
         from tests.conftest import shorten_trials
         shorten_trials(pytest.MonkeyPatch())
         tune._MOST_TRAININGS = 1
