@@ -89,7 +89,7 @@ def score_database(
     """Score a query into a table, and say what was done."""
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.databases.addresses import database_at
+    from bertcnn.tables.sql.addresses import database_at
 
     if query is None or into is None:
         missing = "--query" if query is None else "--into"

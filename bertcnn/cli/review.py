@@ -355,9 +355,8 @@ def labels(
 @review_app.command("stats")
 def stats(store: Store) -> None:
     """What waits, what was decided and by whom, and where people disagree."""
-    from bertcnn.review.decisions import disagreements
+    from bertcnn.review.decisions import decided, disagreements
     from bertcnn.review.queue import waiting_tickets
-    from bertcnn.review.statistics import decided
     from bertcnn.review.tickets import name_of
 
     opened_store = opened(store)

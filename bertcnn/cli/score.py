@@ -97,9 +97,9 @@ def score(
     """
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.databases.addresses import is_address
     from bertcnn.errors import SettingsError, one_line
     from bertcnn.tables.formats import check_input
+    from bertcnn.tables.sql.addresses import is_address
     from bertcnn.tables.writing import check_output
 
     if is_address(given):

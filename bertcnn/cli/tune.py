@@ -62,7 +62,7 @@ def tune(
     After Ctrl-C or a kill, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.jobs.command import replace_process
+    from bertcnn.review.jobs.command import replace_process
     from bertcnn.storage.files import check_file_target, companion
     from bertcnn.tables.formats import check_input
 

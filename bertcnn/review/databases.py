@@ -20,9 +20,9 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import NullPool
 
-from bertcnn.databases.postgresql import will_pass
 from bertcnn.errors import BertCNNError, OutputError, StoreError, missing_package, one_line
 from bertcnn.storage.files import check_file_target, expanded
+from bertcnn.tables.sql.postgresql import will_pass
 
 PATIENCE = 10.0  # seconds that a transaction waits for another
 _POLL = 0.01  # seconds
@@ -36,10 +36,8 @@ _SQL_ERROR, _NOT_WRITABLE, _BUSY, _NO_STORE = {1}, {3, 8, 10, 13, 14}, {5, 6}, {
 _BUSY_SERVER, _OUR_TRIGGER = {"55P03", "57014", "25P03", "25P04"}, "P0001"
 
 
-def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str, Path | None]:
-    """An engine, its name without a password, and the file if there is one.
-
-    Nothing is opened yet.
+def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str]:
+    """An engine, and its name without a password; nothing is opened yet.
 
     Args:
         place: a file, or a URL such as `postgresql://user@host/database`.
@@ -51,13 +49,13 @@ def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str, P
         MissingPackageError: PostgreSQL is wanted and its driver not installed.
     """
     if isinstance(place, str) and "://" in place:
-        return *_postgresql(place), None
+        return _postgresql(place)
     file = expanded(place).absolute()  # also, "file:a" and ":memory:" mean something to SQLite
     if not os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises for some names
         if not create:
             raise no_store(f"no review store at {file}")
         check_file_target(file, overwrite=True)
-    return _sqlite(file), str(file), file
+    return _sqlite(file), str(file)
 
 
 def reading(engine: Engine) -> Engine:

@@ -6,19 +6,16 @@ import hashlib
 import hmac
 import os
 import secrets
-import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import Connection, insert, inspect, select
 from sqlalchemy.engine import Engine
 
 from bertcnn.errors import StoreError
 from bertcnn.review.databases import (
-    PATIENCE,
     clear_errors,
     connect,
     no_store,
@@ -26,12 +23,8 @@ from bertcnn.review.databases import (
     writing,
 )
 from bertcnn.review.schema import APPEND_ONLY, VERSION, setting, tables
-from bertcnn.storage.files import companion, output_error, sync_folder
 
 _HASH_BYTES = 16
-
-Migration = Callable[[Connection], None]
-_MIGRATIONS: Mapping[int, Migration] = {}  # from a version to the next one
 
 
 class ReviewStore:
@@ -44,8 +37,8 @@ class ReviewStore:
         secret: key of the store's hashes.
     """
 
-    def __init__(self, engine: Engine, name: str, secret: bytes, version: int) -> None:
-        self._engine, self.name, self.secret, self._version = engine, name, secret, version
+    def __init__(self, engine: Engine, name: str, secret: bytes) -> None:
+        self._engine, self.name, self.secret = engine, name, secret
         self._reading, self._writing = reading(engine), writing(engine)
         weakref.finalize(self, engine.dispose)
 
@@ -69,17 +62,10 @@ class ReviewStore:
         One at a time, so nothing slow belongs into it; nobody else changes what it has read.
 
         Raises:
-            StoreError: the store cannot be used, was busy for 10 seconds, or has another version
-                since it was opened.
+            StoreError: the store cannot be used, or was busy for 10 seconds.
             OutputError: it is on a disk that cannot be written.
         """
         with clear_errors(self.name), self._writing.begin() as connection:
-            if _version(connection) != self._version:
-                raise StoreError(
-                    f"{self.name} has been brought to another version by another program",
-                    expected=f"tables of version {self._version}, which this program has opened",
-                    fix="start this program again, with that version of bertcnn",
-                )
             yield connection
 
     def hashed(self, text: str) -> str:
@@ -92,57 +78,41 @@ class ReviewStore:
         self._engine.dispose()
 
 
-def open_review(
-    place: str | os.PathLike[str],
-    *,
-    create: bool = True,
-    migrations: Mapping[int, Migration] = _MIGRATIONS,
-    version: int = VERSION,
-) -> ReviewStore:
-    """Open a review store; it is made, or brought to this version, where needed.
-
-    Before each version a copy of an SQLite file is put beside it. It keeps what is erased later.
+def open_review(place: str | os.PathLike[str], *, create: bool = True) -> ReviewStore:
+    """Open a review store; make one where there is none.
 
     Args:
         place: a file, or a URL such as `postgresql://user@host/database`.
         create: make a store where there is none; else that is an error.
-        migrations: steps from each version to the next; for tests.
-        version: of the tables that is wanted; for tests.
 
     Raises:
-        StoreError: there is none, it is from another version of this program that this one cannot
-            read, or no such database.
+        StoreError: there is none, it is of another version of bertcnn, or no such database.
         OutputError: it is on a disk that cannot be written.
         MissingPackageError: PostgreSQL is wanted and its driver not installed.
     """
-    engine, name, file = connect(place, create)
+    engine, name = connect(place, create)
     try:
         with clear_errors(name, opening=True):
             settings = _settings(engine, name)
             if settings is None:
                 if not create:
                     raise no_store(f"{name} is not a review store")
-                _create(engine, name, version)
+                _create(engine, name)
                 settings = _settings(engine, name) or {}
-            found = int(settings["version"])
-            if found > version:
+            if (found := int(settings["version"])) != VERSION:
                 raise StoreError(
                     f"{name} has tables of version {found}",
-                    expected=f"at most version {version}, which this program knows",
-                    fix="install a newer bertcnn",
+                    expected=f"version {VERSION}, which this program knows",
+                    fix=(
+                        "install a newer bertcnn"
+                        if found > VERSION
+                        else "start a new store, and add the model and the tickets again"
+                    ),
                 )
-            if any(step not in migrations for step in range(found, version)):
-                raise StoreError(
-                    f"{name} has tables of version {found}, from an earlier bertcnn",
-                    expected=f"version {version}",
-                    fix="start a new store, and add the model and the tickets again",
-                )
-            for step in range(found, version):
-                _migrate(engine, file, step, migrations[step])
     except BaseException:
         engine.dispose()
         raise
-    return ReviewStore(engine, name, bytes.fromhex(settings["secret"]), version)
+    return ReviewStore(engine, name, bytes.fromhex(settings["secret"]))
 
 
 def now() -> float:
@@ -150,7 +120,7 @@ def now() -> float:
     return time.time()
 
 
-# === Versions ===
+# === Tables ===
 
 
 def _settings(engine: Engine, name: str) -> dict[str, str] | None:
@@ -171,12 +141,7 @@ def _settings(engine: Engine, name: str) -> dict[str, str] | None:
     )
 
 
-def _version(connection: Connection) -> int:
-    value = connection.scalar(select(setting.c.value).where(setting.c.name == "version"))
-    return int(value or 0)
-
-
-def _create(engine: Engine, name: str, version: int) -> None:
+def _create(engine: Engine, name: str) -> None:
     """All tables, in one transaction."""
     with writing(engine).begin() as connection:
         if inspect(connection).has_table(setting.name):
@@ -192,7 +157,7 @@ def _create(engine: Engine, name: str, version: int) -> None:
         tables.create_all(connection, checkfirst=False)
         for table in APPEND_ONLY:
             _forbid_changes(connection, table)
-        values = {"version": str(version), "secret": secrets.token_hex(32)}
+        values = {"version": str(VERSION), "secret": secrets.token_hex(32)}
         connection.execute(
             insert(setting), [{"name": key, "value": value} for key, value in values.items()]
         )
@@ -216,37 +181,3 @@ def _forbid_changes(connection: Connection, table: str) -> None:
         f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
         f" FOR EACH STATEMENT EXECUTE FUNCTION {table}_is_append_only()"
     )
-
-
-def _migrate(engine: Engine, file: Path | None, step: int, migration: Migration) -> None:
-    """One version further, in one transaction, with a copy of the file as it was beside it."""
-    with writing(engine).begin() as connection:
-        if _version(connection) != step:
-            return  # another process was faster
-        if file is not None:  # within the transaction, so that nobody else writes in between
-            _back_up(file, companion(file, f".version-{step}"))
-        migration(connection)
-        connection.execute(
-            update(setting).where(setting.c.name == "version").values(value=str(step + 1))
-        )
-
-
-def _back_up(file: Path, target: Path) -> None:
-    """A consistent copy, which appears whole or not at all, for the same readers."""
-    unfinished = companion(target, ".unfinished")
-    try:
-        unfinished.unlink(missing_ok=True)  # of a killed process
-        unfinished.touch(mode=0o600)
-        try:
-            with closing(sqlite3.connect(file, timeout=PATIENCE)) as connection:
-                connection.execute("VACUUM INTO ?", (str(unfinished),))
-            unfinished.chmod(file.stat().st_mode & 0o777)
-            with unfinished.open("rb+") as copy:
-                os.fsync(copy.fileno())
-            unfinished.replace(target)
-        finally:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise output_error(target, error) from None

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import insert, update
 
 from bertcnn.errors import StoreError
-from bertcnn.monitoring.audit import Stratum, audit_accuracy
 from bertcnn.review.audits import audit_report, is_right
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.models import add_model, model_history, note_alarm
 from bertcnn.review.schema import draw, prediction, ticket
+from bertcnn.review.statistics.audit import Stratum, audit_accuracy
 from bertcnn.review.tickets import erase_ticket
 from tests.review.desk import ADMIN, ANN, BOB, decide
 from tests.tiny import saved

@@ -5,7 +5,7 @@ from sqlalchemy import func, select
 
 from bertcnn.errors import RoleError, StoreError
 from bertcnn.review.corrected_rows import export_corrections
-from bertcnn.review.decisions import NewDecision, disagreements, history, record
+from bertcnn.review.decisions import NewDecision, decided, disagreements, history, record
 from bertcnn.review.labels import (
     LabelsInUse,
     add_labels,
@@ -19,7 +19,6 @@ from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, waiting_tickets
 from bertcnn.review.schema import decision, event
 from bertcnn.review.similarity import label_group, similar
-from bertcnn.review.statistics import decided
 from bertcnn.review.store import now
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
 

@@ -8,12 +8,12 @@ from sqlalchemy import select, update
 
 from bertcnn import load
 from bertcnn.errors import StoreError
-from bertcnn.monitoring.drift import daily_figures
 from bertcnn.review import daily_figures as counting
 from bertcnn.review.daily_figures import day_of, newest_day, read_days, sample_texts, start_of
 from bertcnn.review.health import drift_report
 from bertcnn.review.models import add_model, note_comparison, promote
 from bertcnn.review.schema import prediction, ticket
+from bertcnn.review.statistics.drift import daily_figures
 from bertcnn.review.store import now
 from bertcnn.review.tickets import (
     NewTicket,

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from bertcnn import load
-from bertcnn.monitoring.paired import paired_difference
+from bertcnn.evaluation.paired import paired_difference
 from bertcnn.progress import Silent
 from bertcnn.review import shadow
 from bertcnn.review.audits import audit_report

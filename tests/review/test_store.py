@@ -1,10 +1,7 @@
 """The store of reviews: transactions, one writer at a time, versions."""
 
-import os
 import sqlite3
-import stat
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -12,11 +9,10 @@ from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bertcnn.errors import OutputError, StoreError
-from bertcnn.review import store as store_module
 from bertcnn.review.databases import _WAL_FROM
 from bertcnn.review.schema import VERSION, event, model, model_event, prediction, test_row, ticket
 from bertcnn.review.store import open_review
-from tests.review.conftest import execute, lift, new_row, refused, rows
+from tests.review.conftest import make_version, new_row, refused, rows
 
 
 def add_ticket(connection, external_id="1"):
@@ -217,103 +213,8 @@ def test_more_readers_than_connections_wait_and_are_told_so(database):
 # === Versions ===
 
 
-def settle(connection):
-    connection.exec_driver_sql("UPDATE test_row SET lifted = 'settled'")
-
-
-def test_a_newer_version_is_refused(store, open_again):
-    with refused(
-        StoreError,
-        store.name,
-        f"version {VERSION};",
-        f"at most version {VERSION - 1}",
-        "newer bertcnn",
-    ):
-        open_again(version=VERSION - 1)
-
-
-def test_a_store_of_an_earlier_program_is_refused(store, open_again):
-    with refused(StoreError, store.name, f"version {VERSION}, from an earlier bertcnn"):
-        open_again(version=VERSION + 1)
-
-
-def test_steps_come_in_order_each_with_a_copy_of_what_was_before(open_again, place):
-    with open_again().writing() as connection:
-        connection.execute(new_row())
-    store = open_again(version=VERSION + 2, migrations={VERSION: lift, VERSION + 1: settle})
-    assert value_of(store, "SELECT lifted FROM test_row") == "settled"
-    assert value_of(store, "SELECT value FROM setting WHERE name = 'version'") == str(VERSION + 2)
-    if isinstance(place, Path):
-        assert execute(copy(place, VERSION), "SELECT * FROM test_row") == [("a", "billing", 1.0)]
-        assert execute(copy(place, VERSION + 1), "SELECT * FROM test_row") == [
-            ("a", "billing", 1.0, None)
-        ]
-        assert rows(open_review(copy(place, VERSION), create=False)) == 1
-    with refused(StoreError, f"version {VERSION + 2}"):
+@pytest.mark.parametrize(("version", "fix"), [(VERSION + 1, "newer"), (VERSION - 1, "new store")])
+def test_a_store_of_another_version_is_refused(store, place, open_again, version, fix):
+    make_version(place, version)
+    with refused(StoreError, store.name, f"version {version}", f"version {VERSION},", fix):
         open_again()
-    again = open_again(version=VERSION + 2, migrations={})
-    assert again.secret == store.secret
-
-
-def copy(place, version):
-    return place.with_name(f"{place.name}.version-{version}")
-
-
-def test_a_step_that_fails_changes_nothing(open_again, place):
-    def fail(connection):
-        settle(connection)
-        connection.execute(delete(test_row))
-        raise ZeroDivisionError
-
-    with open_again().writing() as connection:
-        connection.execute(new_row())
-    with pytest.raises(ZeroDivisionError):
-        open_again(version=VERSION + 2, migrations={VERSION: lift, VERSION + 1: fail})
-    store = open_again(version=VERSION + 1)
-    assert rows(store) == 1
-    assert value_of(store, "SELECT lifted FROM test_row") is None
-    store = open_again(version=VERSION + 2, migrations={VERSION + 1: settle})
-    assert value_of(store, "SELECT lifted FROM test_row") == "settled"
-
-
-def test_a_program_of_before_writes_no_more(store, open_again):
-    open_again(version=VERSION + 1, migrations={VERSION: lift})
-    with refused(StoreError, "brought to another version", f"version {VERSION}"), store.writing():
-        pass
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_a_copy_is_for_the_same_readers(tmp_path):
-    place = tmp_path / "review.db"
-    open_review(place)
-    place.chmod(0o640)
-    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
-    assert stat.S_IMODE(copy(place, VERSION).stat().st_mode) == 0o640
-
-
-def test_a_copy_that_finds_no_room_stops_the_step_before_it(tmp_path, largest_file):
-    place = tmp_path / "review.db"
-    open_review(place)
-    with refused(OutputError, "room on the disk"), largest_file(8192):
-        open_review(place, version=VERSION + 1, migrations={VERSION: lift})
-    assert execute(place, "SELECT value FROM setting WHERE name = 'version'") == [(str(VERSION),)]
-    assert not copy(place, VERSION).exists()
-    assert not [path for path in tmp_path.iterdir() if "unfinished" in path.name]
-    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
-
-
-@pytest.mark.usefixtures("impatient")
-def test_nobody_writes_between_a_copy_and_its_step(tmp_path, monkeypatch):
-    place = tmp_path / "review.db"
-    store = open_review(place)
-
-    def copy_and_write(file, target):
-        back_up(file, target)
-        with refused(StoreError, "busy"), store.writing() as connection:
-            connection.execute(new_row())
-
-    back_up = store_module._back_up
-    monkeypatch.setattr(store_module, "_back_up", copy_and_write)
-    open_review(place, version=VERSION + 1, migrations={VERSION: lift})
-    assert execute(copy(place, VERSION), "SELECT count(*) FROM test_row") == [(0,)]
-    assert execute(place, "SELECT count(*) FROM test_row") == [(0,)]

@@ -22,19 +22,15 @@ def outcomes(place, *scenarios):
 
 
 def test_a_program_may_be_killed_at_any_step(place):
-    found = outcomes(place, "make", "migrate")
-    assert [wrong for wrong in found["make"] + found["migrate"] if wrong] == []
-    assert len(found["make"]) > 3
-    assert len(found["migrate"]) > (20 if isinstance(place, Path) else 3)
+    made = outcomes(place, "make")["make"]
+    assert len(made) > 3
+    assert set(made) == {None}
 
 
 def test_programs_may_begin_at_the_same_moment(place):
-    assert outcomes(place, "make_together", "migrate_together") == {
-        "make_together": [None],
-        "migrate_together": [None],
-    }
+    assert outcomes(place, "make_together") == {"make_together": [None]}
 
 
-def test_a_file_of_many_tickets_and_one_with_a_newer_journal(tmp_path):
-    found = outcomes(tmp_path / "review.db", "commit", "make_together_with_wal")
-    assert found == {"commit": [None] * 5, "make_together_with_wal": [None]}
+def test_programs_with_a_newer_journal_may_begin_at_the_same_moment(tmp_path):
+    found = outcomes(tmp_path / "review.db", "make_together_with_wal")
+    assert found == {"make_together_with_wal": [None]}

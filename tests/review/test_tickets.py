@@ -5,11 +5,11 @@ import pytest
 from sqlalchemy import func, select
 
 from bertcnn.errors import RoleError, StoreError
-from bertcnn.monitoring.selection import review_order
 from bertcnn.review.decisions import history
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, waiting_tickets
 from bertcnn.review.schema import draw, prediction, queue, ticket
+from bertcnn.review.statistics.selection import review_order
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket, find_ticket, text_hash
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
 from tests.tickets import tickets
