@@ -223,7 +223,7 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
     target = _entry_folder(entry, cache)
     failures = []
     with work_folder(target) as work:
-        for title, source in _sources(cache).items():
+        for title, source in _sources().items():
             new = work / "new"
             new.mkdir()
             try:
@@ -269,7 +269,7 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
 Source = Callable[[CatalogueEntry, Path, Progress], tuple[str, str | None, str | None]]
 
 
-def _sources(cache: Path) -> dict[str, Source]:
+def _sources() -> dict[str, Source]:
     """The sources in their order.
 
     Each fills a folder and returns its name, the revision, and the sha256 that the weights must
@@ -295,7 +295,7 @@ def _sources(cache: Path) -> dict[str, Source]:
     def hub(
         entry: CatalogueEntry, folder: Path, progress: Progress
     ) -> tuple[str, str | None, str | None]:
-        files = fetch_from_hub(entry, folder, cache / "partial", progress)
+        files = fetch_from_hub(entry, folder, progress)
         return f"the hub ({entry.repository})", files.revision, files.announced
 
     def package(

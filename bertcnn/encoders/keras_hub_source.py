@@ -30,7 +30,7 @@ from bertcnn.encoders.keras_hub import (
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import SourceError
 from bertcnn.encoders.origin import Origin
-from bertcnn.encoders.process import Watched, run_watched, shortened
+from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.progress import Progress
 from bertcnn.storage.folders import work_folder
@@ -38,7 +38,6 @@ from bertcnn.storage.folders import work_folder
 PREFIX: Final = "keras_hub:"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # names a folder in the cache
 _KAGGLE = "kaggle://"
-_PATIENCE = 20.0  # seconds without a byte; KerasHub's own download has no time limit for an answer
 _FLOAT32 = 4  # bytes
 _READ_AS = "3"  # raised when the same preset would be read differently
 # What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it
@@ -188,7 +187,7 @@ def _download(preset: Preset, work: Path, progress: Progress) -> Path:
     """
     handle = preset.handle.removeprefix(_KAGGLE)
     root = Path(os.environ.get("KAGGLEHUB_CACHE") or Path.home() / ".cache" / "kagglehub")
-    watched = Watched(work, root / "models" / handle, _FLOAT32 * preset.parameters, _PATIENCE)
+    watched = Watched(work, root / "models" / handle, _FLOAT32 * preset.parameters, PATIENCE)
     progress.stage(f"fetching {PREFIX}{preset.name} from Kaggle", watched.total, "bytes")
     # -P: a kagglehub.py in the current folder is not the library
     command = [
@@ -202,12 +201,8 @@ def _download(preset: Preset, work: Path, progress: Progress) -> Path:
         VOCABULARY,
         WEIGHTS,
     ]
-    run_watched(command, watched, progress, explain=_complaint)
-    places = [
-        line.removeprefix("at ")
-        for line in (work / "output").read_text(encoding="utf-8").splitlines()
-        if line.startswith("at ")
-    ]
+    printed = run_watched(command, watched, progress, explain=_complaint)
+    places = [line.removeprefix("at ") for line in printed.splitlines() if line.startswith("at ")]
     return Path(places[0]).parent
 
 
@@ -222,10 +217,7 @@ def _complaint(output: str) -> str:
         return "Kaggle cannot be reached"
     if "404 Client Error" in output:
         return f"Kaggle has no such preset, or it lacks {TOKENIZER}, {VOCABULARY} or {WEIGHTS}"
-    lines = [line.strip() for line in output.splitlines() if line.startswith("error ")] or [
-        "Kaggle's client failed"
-    ]
-    return shortened(lines[-1].removeprefix("error "))
+    return reason(output, "Kaggle's client failed")
 
 
 def _unreachable(name: str, reason: str) -> EncoderError:

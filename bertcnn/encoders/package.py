@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bertcnn.encoders.catalogue import PackageSource
 from bertcnn.encoders.layout import LARGEST, OPTIONAL, REQUIRED, SourceError, copy_capped
-from bertcnn.encoders.process import Watched, run_watched, shortened
+from bertcnn.encoders.process import Watched, reason, run_watched
 from bertcnn.progress import Progress
 
 _STALLED_AFTER = 60.0  # seconds without a byte
@@ -97,13 +97,7 @@ def _complaint(output: str) -> str:
         or "not found in the package registry" in output
     ):
         return "it does not have the package, or cannot be reached"
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = (
-        [line for line in lines if line.lower().startswith("error")]
-        or lines
-        or ["the installer failed"]
-    )
-    return shortened(errors[-1])
+    return reason(output.replace("ERROR: ", "error "), "the installer failed")
 
 
 def _only_wheel(download: Path) -> Path:

@@ -447,7 +447,7 @@ def test_a_kaggle_that_cannot_be_reached_is_given_up_fast(listener, cache, tmp_p
 def test_a_kaggle_that_never_answers_is_given_up(listener, cache, tmp_path, monkeypatch):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
-    monkeypatch.setattr(keras_hub_source, "_PATIENCE", 3.0)
+    monkeypatch.setattr(keras_hub_source, "PATIENCE", 3.0)
     with pytest.raises(
         EncoderError, match=r"could not be fetched \(the download stalled for 3 s\)"
     ):
