@@ -37,7 +37,6 @@ from bertcnn.encoders.keras_hub_source import (
     preset_name,
     use_named_preset,
 )
-from bertcnn.encoders.keras_hub_weights import count_preset_weights
 from bertcnn.encoders.layout import (
     CONFIG,
     LARGEST,
@@ -450,7 +449,7 @@ def _preset_folder_info(folder: Path) -> EncoderInfo:
         name=folder.name,
         description="a folder in KerasHub layout",
         encoder=settings,
-        parameters=count_preset_weights(folder, settings),
+        parameters=settings.parameters,
         size=sum(path.stat().st_size for path in weights),
         licence=None,
         repository=None,

@@ -22,7 +22,7 @@ WEIGHTS: Final = "model.weights.h5"
 SHARDS: Final = "model.weights.json"  # instead of it, where the weights are in several files
 
 # KerasHub's `config.json` key -> ours (keras_hub/src/models/bert/bert_backbone.py)
-_SETTINGS = {
+SETTINGS: Final = {
     "vocabulary_size": "vocabulary_size",
     "hidden_dim": "width",
     "num_layers": "layers",
@@ -134,14 +134,14 @@ def read_preset_settings(folder: Path) -> EncoderSettings:
         _BACKBONES,
         fix="give a preset of KerasHub's BertBackbone, or choose from `bertcnn encoder list`",
     )
-    unknown = sorted(config.keys() - _SETTINGS.keys() - _WITHOUT_MEANING)
+    unknown = sorted(config.keys() - SETTINGS.keys() - _WITHOUT_MEANING)
     if unknown:
         raise EncoderError(
             f"{path} has the setting {one_line(unknown[0])}",
-            expected=f"those of BertBackbone: {', '.join(_SETTINGS)}",
+            expected=f"those of BertBackbone: {', '.join(SETTINGS)}",
             fix=FETCH_AGAIN,
         )
-    values = {ours: config[theirs] for theirs, ours in _SETTINGS.items() if theirs in config}
+    values = {ours: config[theirs] for theirs, ours in SETTINGS.items() if theirs in config}
     if "dropout" in values:
         values["attention_dropout"] = values["dropout"]
     return EncoderSettings(**values, activation="gelu_tanh")

@@ -230,10 +230,6 @@ def remove_tensor(file):
     del file[DENSE]
 
 
-def add_tensor(file):
-    file["layers/dense/vars/2"] = np.zeros(3, np.float32)
-
-
 def add_nan(file):
     file[DENSE][1, 1] = np.nan
 
@@ -251,11 +247,6 @@ def link_elsewhere(file):
     file[DENSE] = h5py.ExternalLink("/etc/passwd", "x")
 
 
-def never_written(file):
-    del file[DENSE]
-    file.create_dataset(DENSE, (32, WIDTH), np.float32)
-
-
 def change_vocabulary(text):
     return lambda folder: (folder / "assets/tokenizer/vocabulary.txt").write_text(text)
 
@@ -269,31 +260,18 @@ def name_shards(weight_map):
 
 
 BROKEN = {
-    "truncated": (truncate, r"model\.weights\.h5 could not be read .*truncated file"),
+    "truncated": (truncate, r"KerasHub cannot load .*model\.weights\.h5 .*truncated file"),
     "no HDF5": (
         lambda folder: (folder / "model.weights.h5").write_text("weights"),
-        r"model\.weights\.h5 could not be read",
+        r"KerasHub cannot load .*model\.weights\.h5",
     ),
-    "tensor missing": (edit_weights(remove_tensor), f"has no '{DENSE}'; expected every weight"),
-    "tensor unknown": (
-        edit_weights(add_tensor),
-        r"has 'layers/dense/vars/2'; expected only weights of the BERT",
-    ),
-    "NaN": (edit_weights(add_nan), f"has '{DENSE}' with NaN or infinity in it"),
+    "tensor missing": (edit_weights(remove_tensor), "KerasHub cannot load"),
+    "NaN": (edit_weights(add_nan), "with NaN or infinity in it"),
     "shape": (
         edit_weights(replace_by(np.zeros((WIDTH, 32), np.float32))),
-        r"as float32 \(16, 32\); expected floating-point numbers \(32, 16\)",
+        "KerasHub cannot load .*shape",
     ),
-    "kind": (
-        edit_weights(replace_by(np.zeros((32, WIDTH), np.int8))),
-        r"as int8 \(32, 16\); expected floating-point numbers",
-    ),
-    "compressed": (
-        edit_weights(replace_by(np.zeros((32, WIDTH), np.float32), compression="gzip")),
-        r"neither linked nor compressed",
-    ),
-    "link": (edit_weights(link_elsewhere), r"neither linked nor compressed"),
-    "empty": (edit_weights(never_written), r"neither linked nor compressed"),
+    "link": (edit_weights(link_elsewhere), "KerasHub cannot load"),
     "another backbone": (
         lambda folder: change_json(
             folder / "config.json", registered_name="keras_hub>RobertaBackbone"
@@ -313,7 +291,7 @@ BROKEN = {
     ),
     "config of another size": (
         lambda folder: change_json(folder / "config.json", config={"num_layers": 3}),
-        r"has no 'layers/transformer_encoder_2/",
+        "KerasHub cannot load",
     ),
     "another tokenizer": (
         lambda folder: change_json(
