@@ -94,8 +94,8 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
         or re.fullmatch("[45][0-9][0-9]|error|fail(ed)?", str(status), re.IGNORECASE)
     ):
         return None
-    nested = next((plain[key] for key in _ERRORS if isinstance(plain.get(key), dict)), {})
-    said = (part.get(key) for part in (plain, nested) for key in _MESSAGES)
+    nested: list[Any] = [plain[key] for key in _ERRORS if isinstance(plain.get(key), dict)]
+    said = (part.get(key) for part in (plain, *nested) for key in _MESSAGES)
     message = next((text for text in said if isinstance(text, str) and text), None)
     return (
         f"an error message (JSON: {one_line(message, 60)})"
