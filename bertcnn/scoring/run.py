@@ -119,7 +119,7 @@ class FileRun:
         target = kind_of(self.target.resolve())
         if target is not None and target.format == "xlsx" and kind.format != "xlsx":
             with open_table(self.source, known=()) as reader:
-                check_fits_excel(reader)
+                check_fits_excel((chunk.line_numbers, chunk.rows) for chunk in reader.chunks())
 
     @contextmanager
     def opened(

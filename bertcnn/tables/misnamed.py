@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import zipfile
 from pathlib import Path
 
-from bertcnn.tables.dialect import detect_encoding
+from bertcnn.tables.not_tables import recognized
 
 _LOOKED_AT = 64 * 1024  # bytes
 # the first record of Excel 2 to 95
@@ -30,32 +31,18 @@ def describe_text(path: Path) -> str | None:
         >>> page = Path(tempfile.mkdtemp()) / "export.xlsx"
         >>> _ = page.write_text("<html><table><tr><td>text</td></tr></table></html>")
         >>> describe_text(page)
-        'an HTML page'
+        'a web page (HTML)'
     """
     with path.open("rb") as file:
         head = file.read(_LOOKED_AT)
     if _OLD_EXCEL.match(head):
         return "a very old Excel file"
-    encoding = detect_encoding([head])
-    if encoding is None:
+    is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if b"\0" in head and not is_wide:
         return None
-    text = head.decode(encoding, "replace").lstrip("\ufeff \t\r\n").lower()
-    if text.startswith("version https://git-lfs"):
-        return "a Git LFS pointer, which stands for the file"
-    if text.startswith("mime-version:"):
-        return "a web archive, .mht"
-    if text.startswith("id;p"):
-        return "a SYLK file, .slk"
-    if "urn:schemas-microsoft-com:office:spreadsheet" in text and not text.startswith(
-        ("<html", "<!doctype html")
-    ):
-        return "an XML spreadsheet of Excel 2003"
-    if re.match(
-        r"<!doctype html|<(html|head|body|table|meta|style|script|div)\b", text
-    ) or re.search(r"<(html|table)\b", text[:2000]):
-        return "an HTML page"
-    if text.startswith(("<?xml", "<!--")):
-        return "an XML file"
+    text = head.decode("utf-16" if is_wide else "utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if found := recognized(text):
+        return found[0]
     if text.startswith(("{", "[")):
         return "JSON"
     return "text, such as CSV" if text else "a file of blanks"

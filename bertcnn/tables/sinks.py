@@ -11,14 +11,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, Any, Protocol
 
 from bertcnn.errors import OutputError, one_line
 from bertcnn.tables.cells import well_formed
 from bertcnn.tables.formats import Format
-
-if TYPE_CHECKING:
-    from bertcnn.tables.tables import TableReader
 
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384
@@ -208,16 +205,21 @@ def _check_cell(cell: str, place: str) -> None:
         )
 
 
-def check_fits_excel(reader: TableReader) -> None:
+def check_fits_excel(chunks: Iterable[tuple[Sequence[int], Sequence[Sequence[str]]]]) -> None:
     """Find out, before any work is done, whether an Excel sheet can hold the rows of a table.
+
+    Args:
+        chunks: numbers of lines, and the rows there.
 
     Raises:
         FormatLimitError: it has too many rows or too long a cell.
     """
-    for chunk in reader.chunks():
-        if reader.accepted > _EXCEL_ROWS:
+    count = 0
+    for lines, rows in chunks:
+        count += len(rows)
+        if count > _EXCEL_ROWS:
             raise _too_many_rows()
-        for line, row in zip(chunk.line_numbers, chunk.rows, strict=True):
+        for line, row in zip(lines, rows, strict=True):
             for cell in row:
                 if len(cell) > _EXCEL_CELL // 2:
                     _check_cell(cell, f"line {line} of the input")

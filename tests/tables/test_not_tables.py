@@ -54,7 +54,7 @@ def test_json_under_the_name_of_a_csv_file_is_named(tmp_path):
 def test_a_web_page_under_the_name_of_a_workbook_is_named(tmp_path):
     for name in ("in.xlsx", "in.parquet", "in.csv.gz"):
         with pytest.raises(
-            TableError, match=r"does not fit its extension: it seems to be an HTML page"
+            TableError, match=r"does not fit its extension: it seems to be a web page"
         ):
             open_table(save(tmp_path, b"<html><table><tr><td>text</td></tr></table></html>", name))
 

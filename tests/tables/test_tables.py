@@ -897,22 +897,22 @@ def test_text_under_a_binary_extension_is_told(tmp_path, name):
 @pytest.mark.parametrize(
     ("content", "seems"),
     [
-        ("<html><body><table><tr><td>text</td></tr></table></body></html>", "an HTML page"),
-        ("\ufeff\n<!DOCTYPE html>\n<p>", "an HTML page"),
+        ("<html><body><table><tr><td>text</td></tr></table></body></html>", "a web page"),
+        ("\ufeff\n<!DOCTYPE html>\n<p>", "a web page"),
         (
             '<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>',
-            "an HTML page",
+            "a web page",
         ),
-        ("<table><tr><td>text", "an HTML page"),
+        ("<table><tr><td>text", "a web page"),
         (
             (
                 '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook'
                 ' xmlns="urn:schemas-microsoft-com:office:spreadsheet">'
             ),
-            "an XML",
+            "XML",
         ),
         ('{"error": "not allowed"}', "JSON"),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
         ("text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
         ("text;label\nkein Anschluß;Leitung\n".encode("cp1252"), "text, such as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .xls"),
@@ -933,7 +933,7 @@ def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html><table><tr><td>text", "an HTML page; .* open it in Excel or LibreOffice"),
+        (b"<html><table><tr><td>text", "a web page .HTML.; .* open it in Excel or LibreOffice"),
         (b"text,label\na,b\n", "text, such as CSV; .* name the file .csv"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .* open it in Excel"),
         (b"", "an empty file; .* export the table again"),

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from bertcnn.errors import BundleError, SettingsError, TableError
+from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference.predictor import check_texts
-from bertcnn.inference.spans_engine import SpansEngine, SpansModel
+from bertcnn.inference.spans_engine import SpansEngine
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.tasks.model import TaskModel
@@ -20,9 +18,9 @@ from bertcnn.tasks.question_answering.engine import CompiledSpans, load_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.saving import FOLDER, AnswererConfig, SavedAnswerer
-from bertcnn.tasks.question_answering.spans import SpanScores, best_spans
+from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of
-from bertcnn.tasks.question_answering.windows import QuestionReader, Window
+from bertcnn.tasks.question_answering.windows import QuestionReader
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback
@@ -212,22 +210,6 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
             identity=saved.identity or None,
         )
         return _Running(reader, engine)
-
-
-def scored_windows(
-    model: SpansModel, windows: Sequence[Window], rows: int, longest: int
-) -> list[SpanScores]:
-    """The best spans of windows of so many questions."""
-    scores = model.run(
-        [window.token_ids for window in windows], [window.segment_ids for window in windows]
-    )
-    if not all(np.isfinite(one).all() for one in scores):
-        raise BundleError(
-            "a model whose scores are not finite",
-            expected="numbers",
-            fix="copy the model again from where it came, or train it again",
-        )
-    return best_spans(windows, scores, rows, longest=longest)
 
 
 def _answer(

@@ -15,13 +15,12 @@ from bertcnn.models.question_answering import BertQuestionAnswering
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.models.weights import extract
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
-from bertcnn.tasks.question_answering.answerer import scored_windows
 from bertcnn.tasks.question_answering.engine import compile_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, split_by_context
 from bertcnn.tasks.question_answering.reference import KerasSpans
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
-from bertcnn.tasks.question_answering.spans import SpanScores
+from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window

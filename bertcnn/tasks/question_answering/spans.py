@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from bertcnn.errors import BundleError
+from bertcnn.inference.spans_engine import SpansModel
 from bertcnn.tasks.question_answering.windows import Window
 
 
@@ -88,3 +90,19 @@ def best_spans(
         spans = tuple(Span(*place, score) for place, score in ranked)
         results.append(SpanScores(spans, float(none[row]) if spans else 0.0))
     return results
+
+
+def scored_windows(
+    model: SpansModel, windows: Sequence[Window], rows: int, longest: int
+) -> list[SpanScores]:
+    """The best spans of windows of so many questions."""
+    scores = model.run(
+        [window.token_ids for window in windows], [window.segment_ids for window in windows]
+    )
+    if not all(np.isfinite(one).all() for one in scores):
+        raise BundleError(
+            "a model whose scores are not finite",
+            expected="numbers",
+            fix="copy the model again from where it came, or train it again",
+        )
+    return best_spans(windows, scores, rows, longest=longest)
