@@ -6,6 +6,7 @@ Only what runs the network imports ONNX Runtime, an optional package.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from bertcnn.data.packing import packed_batches, plan_packed
 from bertcnn.errors import BundleError, explain_missing_packages
 from bertcnn.inference.cores import usable_cores
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
-from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.forks import never_destroy, survive_forks
 from bertcnn.inference.streams import put_texts
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class OnnxEngine:
     ) -> None:
         self._model, self._pad_id, self._longest = model, pad_id, longest
         self.streams = streams or usable_cores()
+        self._lock = threading.Lock()
         self._start()
+        survive_forks(self)
 
     def _start(self) -> None:
         """Load the model for this process."""
@@ -101,13 +104,17 @@ class OnnxEngine:
         """A stream for a thread that keeps it; in the process that has loaded the model only."""
         return OnnxStream(self._session)
 
+    def leave(self) -> None:
+        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        self._lock = threading.Lock()
+        never_destroy(self._session)
+        never_destroy(self._pool)
+
     def _start_if_forked(self) -> None:
         """Another thread of the parent may have held a lock of the session, or of the pool."""
         if os.getpid() != self._process:
-            with FORKS.compiling:
+            with self._lock:
                 if os.getpid() != self._process:
-                    never_destroy(self._session)
-                    never_destroy(self._pool)
                     self._start()
 
 

@@ -17,7 +17,8 @@ from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
-from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.forks import compiled as keep_compiled
+from bertcnn.inference.forks import never_destroy, survive_forks
 from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.runtime import ov
 from bertcnn.inference.streams import Stream, store_texts
@@ -50,19 +51,17 @@ class OpenVINOEngine:
         self.name, self._compiled = name, compiled
         self._pad_id, self._longest = pad_id, longest
         self._lock = threading.Lock()  # of the queue: a dashboard's sessions share one engine
-        self.gate = threading.Lock()  # held whenever OpenVINO is given work; see `Forkable`
         self._start()
-        FORKS.add(self)
+        survive_forks(self)
 
     def _start(self) -> None:
         """Compile the model for this process."""
-        with FORKS.compiling:
-            compiled = self._compiled()
-            self._queue = _queue(compiled)
-            self._queue.set_callback(lambda request, job: store_texts(request, *job))
-            self._first = Stream(compiled)
-            self._idle = [self._first]  # others are made when they are needed
-        FORKS.compiled(compiled)
+        compiled = self._compiled()
+        self._queue = _queue(compiled)
+        self._queue.set_callback(lambda request, job: store_texts(request, *job))
+        self._first = Stream(compiled)
+        self._idle = [self._first]  # others are made when they are needed
+        keep_compiled(compiled)
         self._classes, self._filters, self._width = (
             compiled.output(output).partial_shape[1].get_length()
             for output in ("logits", "windows", "means")
@@ -71,19 +70,9 @@ class OpenVINOEngine:
         self._free = threading.Semaphore(self.streams)
         self._process = os.getpid()
 
-    def __del__(self) -> None:
-        """Drop what OpenVINO has, but not in the middle of a fork."""
-        with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
-            del self._queue, self._idle, self._first
-
-    def finish(self) -> None:
-        """Wait for the batches under way; their errors are raised where they were started."""
-        with suppress(RuntimeError, AttributeError):  # or it has just been dropped
-            self._queue.wait_all()
-
     def leave(self) -> None:
         """In a forked process: leave alone what is the parent's, and hold none of its locks."""
-        self._lock, self.gate = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         with suppress(AttributeError):
             never_destroy(self._queue)
 
@@ -188,8 +177,7 @@ class OpenVINOEngine:
             return output
         with self._lock:
             for plan, batch in zip(plans, batches, strict=True):
-                with self.gate:
-                    self._queue.start_async(batch, (plan.slots, output))
+                self._queue.start_async(batch, (plan.slots, output))
             self._queue.wait_all()
         return output
 
@@ -218,7 +206,7 @@ class OpenVINOEngine:
     def _start_if_forked(self) -> None:
         """OpenVINO's threads have stayed behind, and would be waited for without end."""
         if os.getpid() != self._process:
-            with FORKS.compiling:
+            with self._lock:
                 if os.getpid() != self._process:
                     self._start()
 

@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from bertcnn.data.packing import PackedPlan, packed_batches, places, plan_packed
-from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.forks import compiled as keep_compiled
+from bertcnn.inference.forks import never_destroy, survive_forks
 from bertcnn.inference.openvino_graph import SPANS_INPUTS
 from bertcnn.inference.runtime import ov
 
@@ -39,32 +40,20 @@ class SpansEngine:
     def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str) -> None:
         self.name, self._pad_id, self._compiled = name, pad_id, compiled
         self._lock = threading.Lock()  # several threads may share an engine
-        self.gate = threading.Lock()  # held whenever OpenVINO is given work; see `Forkable`
         self._start()
-        FORKS.add(self)
+        survive_forks(self)
 
     def _start(self) -> None:
         """Compile the model for this process."""
-        with FORKS.compiling:
-            model = self._compiled()
-            streams = model.get_property("NUM_STREAMS")
-            self._queue = ov.AsyncInferQueue(model, _BATCHES_OF_A_STREAM * streams)
-        FORKS.compiled(model)
+        model = self._compiled()
+        streams = model.get_property("NUM_STREAMS")
+        self._queue = ov.AsyncInferQueue(model, _BATCHES_OF_A_STREAM * streams)
+        keep_compiled(model)
         self._process = os.getpid()
-
-    def __del__(self) -> None:
-        """Drop what OpenVINO has, but not in the middle of a fork."""
-        with suppress(AttributeError), FORKS.compiling:  # it could not be compiled
-            del self._queue
-
-    def finish(self) -> None:
-        """Wait for the batches under way; their errors are raised where they were started."""
-        with suppress(RuntimeError, AttributeError):  # or it has just been dropped
-            self._queue.wait_all()
 
     def leave(self) -> None:
         """In a forked process: leave alone what is the parent's, and hold none of its locks."""
-        self._lock, self.gate = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         with suppress(AttributeError):
             never_destroy(self._queue)
 
@@ -85,8 +74,7 @@ class SpansEngine:
                 self._start()
             self._queue.set_callback(taken_apart)
             for plan, batch in packed_windows(token_ids, segment_ids, self._pad_id):
-                with self.gate:
-                    self._queue.start_async(batch, plan)
+                self._queue.start_async(batch, plan)
             self._queue.wait_all()
         return found
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 
 from bertcnn.inference.engines import EngineOutput
-from bertcnn.inference.forks import FORKS, never_destroy
+from bertcnn.inference.forks import never_destroy, survive_forks
 from bertcnn.inference.runtime import ov
 
 
@@ -20,15 +18,8 @@ class Stream:
     """
 
     def __init__(self, model: ov.CompiledModel) -> None:
-        self.gate = threading.Lock()  # held while OpenVINO works; see `Forkable`
-        with FORKS.compiling:
-            self._request: ov.InferRequest = model.create_infer_request()
-        FORKS.add(self)
-
-    def __del__(self) -> None:
-        """Drop what OpenVINO has, but not in the middle of a fork."""
-        with suppress(AttributeError), FORKS.compiling:  # there was no memory for it
-            del self._request
+        self._request: ov.InferRequest = model.create_infer_request()
+        survive_forks(self)
 
     def another(self) -> Stream:
         """One more of the same engine."""
@@ -42,16 +33,11 @@ class Stream:
             slots: int [B, K], places of the batch's texts in `output`, -1 where there is none.
             output: is filled.
         """
-        with self.gate:
-            self._request.infer(batch)
-            store_texts(self._request, slots, output)
-
-    def finish(self) -> None:
-        """Nothing goes on once the gate is held."""
+        self._request.infer(batch)
+        store_texts(self._request, slots, output)
 
     def leave(self) -> None:
-        """In a forked process: leave alone what is the parent's, and do not hold its lock."""
-        self.gate = threading.Lock()
+        """In a forked process: leave alone what is the parent's."""
         never_destroy(self._request)
 
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
 
 import numpy as np
@@ -117,29 +116,6 @@ def test_several_threads_and_grandchildren_are_answered(encoder_folder):
 
     forked(twice)
     forked(lambda: forked(answers))
-
-
-def test_a_fork_in_the_middle_of_answers_is_no_matter(encoder_folder):
-    model, done = load(saved(encoder_folder)), threading.Event()
-    expected = model.predict_proba(TEXTS)
-
-    def ask(texts):
-        while not done.is_set():
-            model.predict_proba(texts)
-
-    threads = [threading.Thread(target=ask, args=(texts,)) for texts in (TEXTS, TEXTS[:1])]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(5):
-            time.sleep(0.01)
-            forked(
-                lambda: np.testing.assert_allclose(model.predict_proba(TEXTS), expected, atol=CLOSE)
-            )
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_a_pool_of_forked_processes_answers(encoder_folder):
