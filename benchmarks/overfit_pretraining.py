@@ -29,7 +29,7 @@ from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.pretraining.documents import split_sentences
 from bertcnn.pretraining.initialization import NewEncoder
-from bertcnn.pretraining.pretrain import RunOptions, pretrain
+from bertcnn.pretraining.run import RunOptions, pretrain
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.step import make_figures

@@ -217,7 +217,7 @@ def backend_peak(precision: str) -> float:
     """The best of a few compiled matrix products, FLOP/s."""
     import keras
 
-    from bertcnn.layers.device import on_gpu
+    from bertcnn.backend import on_gpu
 
     if keras.backend.backend() == "jax":
         import jax

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
+from bertcnn.backend import check_process
 from bertcnn.bundle.bundle import (
     check_bundle_target,
     check_room_for_labels,
@@ -43,12 +44,11 @@ from bertcnn.inference.evidence import Explanation
 from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.inference.keras_engine import classifier_of
 from bertcnn.inference.predictor import Predictor, check_texts, load, not_pickled, place_of_label
-from bertcnn.layers.forks import check_process
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress, Silent
-from bertcnn.reports.reporting import Provenance
+from bertcnn.reports import Provenance
 from bertcnn.settings import (
     FEW_SHOT_HEAD,
     FROZEN_HEAD,

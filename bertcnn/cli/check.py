@@ -16,7 +16,7 @@ from bertcnn.wording import count, visible
 
 if TYPE_CHECKING:
     from bertcnn.cli.screen import Screen
-    from bertcnn.doctor.report import CheckReport, Finding
+    from bertcnn.doctor import CheckReport, Finding
 
 _STYLES = {"problem": "bold red", "look": "yellow", "note": "dim"}
 _WORDS = {"problem": "PROBLEM", "look": "LOOK AT", "note": "NOTE"}
@@ -66,7 +66,7 @@ def check(
         else check_file_target(json_file, force, others=[data, fix], option="--json")
     )
     skip_converter()
-    from bertcnn.doctor.check import check_csv
+    from bertcnn.doctor import check_csv
 
     with show_progress() as progress:
         report = check_csv(

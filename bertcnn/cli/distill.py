@@ -87,7 +87,7 @@ def distill(
     folder = local_model(model)
     read_config(folder)
     place = start_training(out, devices, distributed)
-    from bertcnn.workflows.distill import distill_csv
+    from bertcnn.workflows import distill_csv
 
     with show_progress() as progress, resumes(place):
         report = distill_csv(

@@ -163,7 +163,7 @@ def fill_mask(
     from bertcnn.cli.startup import load_keras
 
     load_keras()
-    from bertcnn.pretraining.fill_mask import fill_mask as best_words
+    from bertcnn.pretraining import fill_mask as best_words
 
     with show_progress() as progress:
         gaps = best_words(encoder, text, best=best, progress=progress)

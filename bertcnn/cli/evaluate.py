@@ -55,7 +55,7 @@ def evaluate(
     prepare_engine(engine)
     page = None
     if report is not None:
-        from bertcnn.reports.reporting import report_path
+        from bertcnn.reports import report_path
 
         page = report_path(report, model=folder, data=data, overwrite=force)
         if json_target is not None and page.resolve() == json_target.resolve():
@@ -64,7 +64,7 @@ def evaluate(
                 expected="two different files",
                 fix="choose another name for one",
             )
-    from bertcnn.workflows.evaluate import evaluate_csv
+    from bertcnn.workflows import evaluate_csv
 
     with show_progress() as progress:
         figures = evaluate_csv(

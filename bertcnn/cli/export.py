@@ -50,7 +50,7 @@ def export(
 ) -> None:
     """Export a model to another format, and check that its answers stay the same."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.export.export import check_export, export_model
+    from bertcnn.export import check_export, export_model
 
     folder = local_model(model)
     check_export(folder, form, out, force, version)

@@ -135,10 +135,8 @@ def pretrain(
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
     place = start_training(out, devices, distributed)
-    from bertcnn.pretraining.initialization import NewEncoder
-    from bertcnn.pretraining.loop import PretrainingInterrupted
-    from bertcnn.pretraining.pretrain import RunOptions
-    from bertcnn.pretraining.pretrain import pretrain as run
+    from bertcnn.pretraining import NewEncoder, PretrainingInterrupted, RunOptions
+    from bertcnn.pretraining import pretrain as run
 
     data = given(
         batch_size=batch_size,
@@ -262,7 +260,7 @@ def tell_verdict(
     `columns` as for `compare_encoders`.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.workflows.compare_encoders import compare_encoders
+    from bertcnn.workflows import compare_encoders
 
     tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:

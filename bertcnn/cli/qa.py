@@ -80,13 +80,12 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tasks.question_answering.questions import read_questions
-    from bertcnn.tasks.question_answering.saving import FOLDER
+    from bertcnn.tasks.question_answering import FOLDER, read_questions
 
     FOLDER.check_target(out, force)
     found = read_questions(questions)
     place = start_training(out, devices, distributed)
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
     started = time.perf_counter()
     with show_progress() as progress:
@@ -130,13 +129,13 @@ def evaluate(
 ) -> None:
     """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
     from bertcnn.storage.files import as_json, check_file_target, write_whole
-    from bertcnn.tasks.question_answering.questions import read_questions
+    from bertcnn.tasks.question_answering import read_questions
 
     if json_file is not None:
         check_file_target(json_file, force, others=(questions,), option="--json")
     found, folder = read_questions(questions), local_model(model)
     skip_converter()
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
     figures = QuestionAnswerer.load(folder).evaluate(found)
     show(
@@ -176,7 +175,7 @@ def ask(
     Output, separated by tabs: answer (empty if there is none), confidence, text.
     """
     skip_converter()
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
     answerer = QuestionAnswerer.load(local_model(model))
     for line in given_texts(texts):
@@ -211,7 +210,7 @@ def extract(
     check_input(source)
     fields = _fields(field)
     skip_converter()
-    from bertcnn.tasks.question_answering.extract import extract_csv
+    from bertcnn.tasks.question_answering import extract_csv
 
     with answers_are_kept(restart), show_progress() as progress:
         report = extract_csv(

@@ -49,7 +49,7 @@ def recalibrate(
     read_config(folder)
     check_bundle_target(out, force)
     prepare_engine("auto")
-    from bertcnn.workflows.recalibrate import recalibrate_csv
+    from bertcnn.workflows import recalibrate_csv
 
     with show_progress() as progress:
         found = recalibrate_csv(

@@ -14,7 +14,7 @@ from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
     from bertcnn.scoring.score import ScoringReport
-    from bertcnn.tasks.question_answering.extract import ExtractionReport
+    from bertcnn.tasks.question_answering import ExtractionReport
 
 
 @contextmanager

@@ -60,9 +60,17 @@ def serve(
     GET /docs shows all routes, GET /metrics the counters.
     SIGHUP loads the models again; SIGTERM stops after --drain seconds.
     """
-    from bertcnn.serving.options import Limits, ServeOptions, folders_of, named_models
-    from bertcnn.serving.supervise import Supervisor, address_of, bound_socket, check_platform
-    from bertcnn.serving.token import check_access
+    from bertcnn.serving import (
+        Limits,
+        ServeOptions,
+        Supervisor,
+        address_of,
+        bound_socket,
+        check_access,
+        check_platform,
+        folders_of,
+        named_models,
+    )
 
     check_platform()
     check_access(host, token_file)

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from bertcnn.layers.backend import choose_backend, jax_has_gpu
+from bertcnn.backend import choose_backend, jax_has_gpu
 
 
 def load_keras(backend: str | None = None, *, distributed: bool = False) -> None:

@@ -16,7 +16,7 @@ from bertcnn.cli.resumable import resumes
 from bertcnn.wording import duration
 
 if TYPE_CHECKING:
-    from bertcnn.workflows.train import TrainingReport
+    from bertcnn.workflows import TrainingReport
 
 
 def train(
@@ -158,7 +158,7 @@ def train(
     from bertcnn.data.hierarchy import check_levels
     from bertcnn.settings import PrecisionTargets
     from bertcnn.tables.formats import check_input
-    from bertcnn.workflows.tuned import read_tuned
+    from bertcnn.workflows import read_tuned
 
     PrecisionTargets.of(auto_precision)
     check_levels(levels)
@@ -169,7 +169,7 @@ def train(
             check_input(path)
     place = start_training(out, devices, distributed)
     from bertcnn.classifier import BertCNNClassifier
-    from bertcnn.workflows.train import train_csv
+    from bertcnn.workflows import train_csv
 
     changes = {
         **(tuned.training if tuned else {}),

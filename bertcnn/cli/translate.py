@@ -68,13 +68,12 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tasks.translation.pairs import read_pairs
-    from bertcnn.tasks.translation.saving import FOLDER
+    from bertcnn.tasks.translation import FOLDER, read_pairs
 
     FOLDER.check_target(out, force)
     found = read_pairs(pairs)
     place = start_training(out, devices, distributed)
-    from bertcnn.tasks.translation.translator import Translator
+    from bertcnn.tasks.translation import Translator
 
     started = time.perf_counter()
     with show_progress() as progress:
@@ -125,15 +124,14 @@ def translate(
     Output, separated by tabs: translation, score, text. The score is the log-probability by length.
     """
     from bertcnn.storage.files import check_file_target, write_whole
-    from bertcnn.tasks.translation.saving import FOLDER
+    from bertcnn.tasks.translation import FOLDER
 
     if alignment is not None:
         check_file_target(alignment, overwrite=force)
     folder = local_model(model)
     FOLDER.read(folder)
     load_keras()
-    from bertcnn.tasks.translation.alignment import alignment_page
-    from bertcnn.tasks.translation.translator import Translator
+    from bertcnn.tasks.translation import Translator, alignment_page
 
     translator = Translator.load(folder)
     shown = []

@@ -72,7 +72,7 @@ def tune(
     study = companion(out, ".study")
     check_file_target(out, force or study.exists(), others=[data, valid])
     load_keras()
-    from bertcnn.workflows.tune import tune as search
+    from bertcnn.workflows import tune as search
 
     try:
         with show_progress() as progress:

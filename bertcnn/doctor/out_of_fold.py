@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.backend import keras_has_gpu
 from bertcnn.bundle.scope import unit
 from bertcnn.data.label_sets import numbered
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.download import FetchedEncoder
 from bertcnn.inference.embeddings import Embed, mean_embeddings
-from bertcnn.layers.backend import keras_has_gpu
 from bertcnn.progress import Progress
 from bertcnn.settings import FULL, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary

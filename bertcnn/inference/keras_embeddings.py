@@ -8,12 +8,12 @@ from functools import partial
 import keras
 import numpy as np
 
+from bertcnn.backend import on_gpu
 from bertcnn.data.batches import pad
 from bertcnn.errors import EncoderError
 from bertcnn.inference.embeddings import Embed, Store
 from bertcnn.inference.openvino_engine import token_embeddings
 from bertcnn.inference.openvino_graph import encoder_graph
-from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract

@@ -10,11 +10,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from bertcnn.backend import on_gpu
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import pad
 from bertcnn.errors import BundleError, TrainingError
 from bertcnn.inference.engines import Engine, EngineOutput, Evidence
-from bertcnn.layers.device import on_gpu
 from bertcnn.models.classifier import BertCnn, build_classifier
 from bertcnn.models.forward import Forward, padded_up_to
 from bertcnn.models.weights import assign, extract

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from bertcnn.backend import keras_has_gpu
 from bertcnn.bundle.bundle import Bundle, read_bundle
 from bertcnn.bundle.engine import read_engine
 from bertcnn.bundle.remote import local_folder
@@ -28,7 +29,6 @@ from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_en
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.inference.reasons import reason_in_words
-from bertcnn.layers.backend import keras_has_gpu
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.cells import is_missing
 from bertcnn.text.cleaning import is_blank

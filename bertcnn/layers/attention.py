@@ -16,7 +16,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.device import on_gpu
+from bertcnn.backend import on_gpu
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 

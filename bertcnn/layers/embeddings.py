@@ -29,7 +29,7 @@ class BertEmbeddings(keras.layers.Layer):
         vocabulary_size: V.
         width: D.
         max_positions: longest input, in tokens.
-        positions: "learned", or the name of a table in `SINUSOIDS`; that is a weight like the other
+        positions: "learned", or the name of one of `sinusoids`; that is a weight like the other
             tables, but is not trained.
         segment_types: number of segments.
         epsilon: added to the variance in the normalisation.
@@ -43,7 +43,12 @@ class BertEmbeddings(keras.layers.Layer):
 
     Returns:
         float [B, T, D].
+
+    Attributes:
+        sinusoids: functions of positions and width to tables float32 [positions, D], by name.
     """
+
+    sinusoids = SINUSOIDS
 
     def __init__(
         self,

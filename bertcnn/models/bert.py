@@ -6,10 +6,8 @@ from typing import Any
 
 import keras
 
-from bertcnn.layers.attention import DocumentMask, bert_initializer
-from bertcnn.layers.embeddings import BertEmbeddings
-from bertcnn.layers.encoder import TransformerBlock
-from bertcnn.layers.forks import check_process
+from bertcnn.backend import check_process
+from bertcnn.layers import BertEmbeddings, DocumentMask, TransformerBlock, bert_initializer
 from bertcnn.settings import EncoderSettings
 
 _SEEDS_PER_LAYER = 10

@@ -7,14 +7,14 @@ from typing import Any
 import keras
 
 from bertcnn.errors import TrainingError
-from bertcnn.layers.convolution import (
+from bertcnn.layers import (
     DocumentMax,
     DocumentMean,
+    HashDropout,
     MaskedMax,
     MaskedMean,
     WindowConvolution,
 )
-from bertcnn.layers.dropout import HashDropout
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign, extract
 from bertcnn.settings import EncoderSettings, HeadSettings

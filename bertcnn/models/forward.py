@@ -8,10 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from bertcnn.backend import check_process, on_gpu
 from bertcnn.data.batches import BatchPlan, plan_full, plan_scoring
 from bertcnn.data.packing import PackedPlan
-from bertcnn.layers.device import on_gpu
-from bertcnn.layers.forks import check_process
 
 Inputs = Mapping[str, np.ndarray]
 Plans = Sequence[BatchPlan | PackedPlan]

@@ -7,8 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.attention import bert_initializer
-from bertcnn.layers.heads import GatherTokens, MaskedLanguageHead
+from bertcnn.layers import GatherTokens, MaskedLanguageHead, bert_initializer
 from bertcnn.models.bert import Bert
 
 _HEAD_SEED = 200_000  # apart from the encoder's seeds and the classifier's

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from bertcnn.layers.attention import bert_initializer
+from bertcnn.layers import bert_initializer
 from bertcnn.models.bert import Bert
 
 _SPAN_SEED = 300_000  # apart from the seeds of the encoder and of other heads

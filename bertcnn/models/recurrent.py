@@ -7,9 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.additive_attention import AdditiveAttention
-from bertcnn.layers.dropout import HashDropout
-from bertcnn.layers.forks import check_process
+from bertcnn.backend import check_process
+from bertcnn.layers import AdditiveAttention, HashDropout
 from bertcnn.models.decoding import Arrays, Source
 from bertcnn.settings import TranslatorSettings
 

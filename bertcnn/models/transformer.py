@@ -7,11 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.decoder import DecoderBlock
-from bertcnn.layers.dropout import HashDropout
-from bertcnn.layers.encoder import TransformerBlock
-from bertcnn.layers.forks import check_process
-from bertcnn.layers.positions import SINUSOIDS
+from bertcnn.backend import check_process
+from bertcnn.layers import BertEmbeddings, DecoderBlock, HashDropout, TransformerBlock
 from bertcnn.models.decoding import Arrays, Source
 from bertcnn.settings import TranslatorSettings
 
@@ -54,7 +51,8 @@ class Transformer(keras.Model):
             dtype="float32",
         )
         longest = max(settings.source_tokens, settings.target_tokens + 1)
-        self.sinusoids = SINUSOIDS[settings.positions](longest, width)  # [longest, D]
+        table = BertEmbeddings.sinusoids[settings.positions]
+        self.sinusoids = table(longest, width)  # [longest, D]
         self.source_drop, self.target_drop = (
             HashDropout(settings.dropout, seed=seed + place, dtype=policy) for place in (1, 2)
         )

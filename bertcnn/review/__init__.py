@@ -1,145 +1,62 @@
-"""What people decide on tickets: the store, the queue, audits, promotion of models.
-
-The names load when they are first used.
-"""
+"""What people decide on tickets: the store, the queue, audits, promotion of models."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bertcnn.doors import door
 
 if TYPE_CHECKING:
-    from bertcnn.review.audits import audit_report
-    from bertcnn.review.comparing import compare_models
-    from bertcnn.review.corrected_rows import corrections, export_corrections, hold_out_rows
-    from bertcnn.review.decisions import NewDecision, decided, disagreements, history, record
-    from bertcnn.review.files import add_file, label_file, serving_predictor
-    from bertcnn.review.health import drift_report
-    from bertcnn.review.labels import (
-        add_labels,
-        guide,
-        labels_in_use,
-        remove_label,
-        write_guide,
-    )
-    from bertcnn.review.models import (
-        add_model,
-        earlier_model,
-        find_model,
-        last_comparison,
-        list_models,
-        model_history,
-        promote,
-        roll_back,
-        serving_model,
-    )
-    from bertcnn.review.new_topics import store_topics
-    from bertcnn.review.people import Person, find_person, read_people
-    from bertcnn.review.queue import claim, release, renew, waiting_tickets
-    from bertcnn.review.retraining import retrain
-    from bertcnn.review.shadow import answer_in_shadow, shadow_report
-    from bertcnn.review.similarity import label_group, similar
-    from bertcnn.review.starting import name_groups, start_review, ticket_groups
-    from bertcnn.review.store import ReviewStore, open_review
-    from bertcnn.review.tickets import (
-        NewTicket,
-        add_tickets,
-        answer_waiting,
-        erase_ticket,
-        find_ticket,
-    )
+    from bertcnn.review.audits import audit_report as audit_report
+    from bertcnn.review.comparing import compare_models as compare_models
+    from bertcnn.review.corrected_rows import corrections as corrections
+    from bertcnn.review.corrected_rows import export_corrections as export_corrections
+    from bertcnn.review.corrected_rows import hold_out_rows as hold_out_rows
+    from bertcnn.review.decisions import NewDecision as NewDecision
+    from bertcnn.review.decisions import decided as decided
+    from bertcnn.review.decisions import disagreements as disagreements
+    from bertcnn.review.decisions import history as history
+    from bertcnn.review.decisions import record as record
+    from bertcnn.review.files import add_file as add_file
+    from bertcnn.review.files import label_file as label_file
+    from bertcnn.review.files import serving_predictor as serving_predictor
+    from bertcnn.review.health import drift_report as drift_report
+    from bertcnn.review.labels import add_labels as add_labels
+    from bertcnn.review.labels import guide as guide
+    from bertcnn.review.labels import labels_in_use as labels_in_use
+    from bertcnn.review.labels import remove_label as remove_label
+    from bertcnn.review.labels import write_guide as write_guide
+    from bertcnn.review.models import add_model as add_model
+    from bertcnn.review.models import earlier_model as earlier_model
+    from bertcnn.review.models import find_model as find_model
+    from bertcnn.review.models import last_comparison as last_comparison
+    from bertcnn.review.models import list_models as list_models
+    from bertcnn.review.models import model_history as model_history
+    from bertcnn.review.models import promote as promote
+    from bertcnn.review.models import roll_back as roll_back
+    from bertcnn.review.models import serving_model as serving_model
+    from bertcnn.review.new_topics import store_topics as store_topics
+    from bertcnn.review.people import Person as Person
+    from bertcnn.review.people import find_person as find_person
+    from bertcnn.review.people import read_people as read_people
+    from bertcnn.review.queue import claim as claim
+    from bertcnn.review.queue import release as release
+    from bertcnn.review.queue import renew as renew
+    from bertcnn.review.queue import waiting_tickets as waiting_tickets
+    from bertcnn.review.retraining import retrain as retrain
+    from bertcnn.review.shadow import answer_in_shadow as answer_in_shadow
+    from bertcnn.review.shadow import shadow_report as shadow_report
+    from bertcnn.review.similarity import label_group as label_group
+    from bertcnn.review.similarity import similar as similar
+    from bertcnn.review.starting import name_groups as name_groups
+    from bertcnn.review.starting import start_review as start_review
+    from bertcnn.review.starting import ticket_groups as ticket_groups
+    from bertcnn.review.store import ReviewStore as ReviewStore
+    from bertcnn.review.store import open_review as open_review
+    from bertcnn.review.tickets import NewTicket as NewTicket
+    from bertcnn.review.tickets import add_tickets as add_tickets
+    from bertcnn.review.tickets import answer_waiting as answer_waiting
+    from bertcnn.review.tickets import erase_ticket as erase_ticket
+    from bertcnn.review.tickets import find_ticket as find_ticket
 
-_HOMES = {
-    "audits": ("audit_report",),
-    "comparing": ("compare_models",),
-    "corrected_rows": ("corrections", "export_corrections", "hold_out_rows"),
-    "decisions": ("NewDecision", "decided", "disagreements", "history", "record"),
-    "files": ("add_file", "label_file", "serving_predictor"),
-    "health": ("drift_report",),
-    "labels": ("add_labels", "guide", "labels_in_use", "remove_label", "write_guide"),
-    "models": (
-        "add_model",
-        "earlier_model",
-        "find_model",
-        "last_comparison",
-        "list_models",
-        "model_history",
-        "promote",
-        "roll_back",
-        "serving_model",
-    ),
-    "new_topics": ("store_topics",),
-    "people": ("Person", "find_person", "read_people"),
-    "queue": ("claim", "release", "renew", "waiting_tickets"),
-    "retraining": ("retrain",),
-    "shadow": ("answer_in_shadow", "shadow_report"),
-    "similarity": ("label_group", "similar"),
-    "starting": ("name_groups", "start_review", "ticket_groups"),
-    "store": ("ReviewStore", "open_review"),
-    "tickets": ("NewTicket", "add_tickets", "answer_waiting", "erase_ticket", "find_ticket"),
-}
-_MODULE_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "NewDecision",
-    "NewTicket",
-    "Person",
-    "ReviewStore",
-    "add_file",
-    "add_labels",
-    "add_model",
-    "add_tickets",
-    "answer_in_shadow",
-    "answer_waiting",
-    "audit_report",
-    "claim",
-    "compare_models",
-    "corrections",
-    "decided",
-    "disagreements",
-    "drift_report",
-    "earlier_model",
-    "erase_ticket",
-    "export_corrections",
-    "find_model",
-    "find_person",
-    "find_ticket",
-    "guide",
-    "history",
-    "hold_out_rows",
-    "label_file",
-    "label_group",
-    "labels_in_use",
-    "last_comparison",
-    "list_models",
-    "model_history",
-    "name_groups",
-    "open_review",
-    "promote",
-    "read_people",
-    "record",
-    "release",
-    "remove_label",
-    "renew",
-    "retrain",
-    "roll_back",
-    "serving_model",
-    "serving_predictor",
-    "shadow_report",
-    "similar",
-    "start_review",
-    "store_topics",
-    "ticket_groups",
-    "waiting_tickets",
-    "write_guide",
-]
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'bertcnn.review' has no attribute {name!r}")
-    return getattr(import_module(f"bertcnn.review.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = door(__name__)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertcnn.data.label_sets import AUTO, NO, join_labels
-from bertcnn.doctor.check import check_csv
+from bertcnn.doctor import check_csv
 from bertcnn.errors import LabelError
 from bertcnn.inference.predictor import load
 from bertcnn.progress import Progress, Silent
@@ -26,7 +26,7 @@ from bertcnn.tables.labelled import read_labelled
 from bertcnn.tables.writing import TableWriter
 from bertcnn.text.cleaning import is_blank
 from bertcnn.wording import count
-from bertcnn.workflows.train import train_csv
+from bertcnn.workflows import train_csv
 
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import func, select, update
 
-from bertcnn.doctor.out_of_fold import unit_embeddings
+from bertcnn.doctor import unit_embeddings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import StoreError, one_line
 from bertcnn.progress import Progress, Silent

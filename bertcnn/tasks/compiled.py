@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bertcnn.layers.forks import check_process
+from bertcnn.backend import check_process
 from bertcnn.models.decoding import SearchSettings, Written, search
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from bertcnn.data.packing import PackedPlan, lay_out, pack
-from bertcnn.layers.convolution import DocumentMean
+from bertcnn.layers import DocumentMean
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings

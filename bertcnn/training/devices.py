@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from bertcnn.backend import on_gpu
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.layers.device import on_gpu
 from bertcnn.settings import ComputePrecision
 
 _limit: int | None = None

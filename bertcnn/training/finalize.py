@@ -37,9 +37,7 @@ from bertcnn.inference.quantize import QuantizationData, build_engine
 from bertcnn.models.classifier import BertCnn
 from bertcnn.models.weights import extract
 from bertcnn.progress import Progress
-from bertcnn.reports.model_card import model_card
-from bertcnn.reports.report import Epoch
-from bertcnn.reports.reporting import Measured, Provenance, Rows, about, training_report
+from bertcnn.reports import Epoch, Measured, Provenance, Rows, about, model_card, training_report
 from bertcnn.settings import PrecisionTargets
 from bertcnn.training.cross_fitting import FoldAnswers
 from bertcnn.training.examples import KnownRows, TokenizedTexts

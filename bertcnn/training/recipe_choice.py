@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.layers.device import on_gpu
+from bertcnn.backend import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, Recipe, TrainingSettings
 from bertcnn.training.device_speed import device_speed, measured_cpu_speed

@@ -9,12 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
+from bertcnn.backend import has_nvidia_gpu, on_gpu
 from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.errors import SettingsError
-from bertcnn.layers.backend import has_nvidia_gpu
-from bertcnn.layers.device import on_gpu
 from bertcnn.models.bert import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import ComputePrecision, TokenizerSettings

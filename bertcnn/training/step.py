@@ -20,8 +20,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from bertcnn.backend import on_gpu
 from bertcnn.errors import SettingsError
-from bertcnn.layers.device import on_gpu
 from bertcnn.training.devices import everywhere, replicated, training_mesh
 
 Arrays = Mapping[str, np.ndarray]

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from bertcnn.backend import on_gpu
 from bertcnn.data.batches import BatchPlan, plan_training
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import TrainingError
-from bertcnn.layers.device import on_gpu
 from bertcnn.progress import Progress
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.step import Figures, Objective, Part, Step, make_step, placed

@@ -76,7 +76,7 @@ def evaluate_csv(
         model = local_folder(model, progress=progress)
     page = None
     if report is not None:
-        from bertcnn.reports.reporting import report_path  # Jinja, which is not needed without
+        from bertcnn.reports import report_path  # Jinja, which is not needed without
 
         folder = None if isinstance(model, Predictor) else model
         path = data.table.path if isinstance(data, LabelledTable) else Path(data)
@@ -102,7 +102,7 @@ def evaluate_csv(
     outside = _out_of_scope(predictor, [read.texts[row] for row in strange])
     if page is None:
         return replace(_figures(predictor, texts, actual, progress), out_of_scope=outside)
-    from bertcnn.reports.reporting import Provenance, evaluation_report, write_report
+    from bertcnn.reports import Provenance, evaluation_report, write_report
     from bertcnn.storage.files import sha256_of
 
     slices = {

@@ -167,7 +167,7 @@ _TITLE = "\n## Recalibrated\n"
 
 def _card(found: Recalibration, judged: ScoredPredictions, promise: str, data: Path) -> str:
     """The last section of the model card."""
-    from bertcnn.reports.model_card import literal
+    from bertcnn.reports import literal
 
     calibration = judged.calibration_figures().in_words()
     return (

@@ -107,7 +107,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
     from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
-    from bertcnn.reports.reporting import Provenance
+    from bertcnn.reports import Provenance
     from bertcnn.storage.files import sha256_of
     from bertcnn.training.savepoints import savepoint_folder
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from bertcnn.pretraining.initialization import NewEncoder
-from bertcnn.pretraining.pretrain import PretrainingReport, RunOptions, pretrain
+from bertcnn.pretraining.run import PretrainingReport, RunOptions, pretrain
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage import files
 

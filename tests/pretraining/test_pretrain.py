@@ -16,7 +16,7 @@ from bertcnn.errors import OutputError, SettingsError, TrainingError
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining
 from bertcnn.pretraining.loop import PretrainingInterrupted
-from bertcnn.pretraining.pretrain import checkpoint_folder, pretrain
+from bertcnn.pretraining.run import checkpoint_folder, pretrain
 from tests.pretraining.killing import SHAPE, STEPS, Listener, tiny_run
 
 

@@ -14,7 +14,7 @@ from bertcnn.evaluation.calibration import compare_calibration
 from bertcnn.evaluation.decisions import decide
 from bertcnn.evaluation.metrics import evaluate, evaluate_sets
 from bertcnn.evaluation.no_information import against_constant
-from bertcnn.reports.model_card import model_card
+from bertcnn.reports.card import model_card
 from bertcnn.settings import EncoderSettings, HeadSettings, PrecisionTargets, TokenizerSettings
 
 NAMES = ("a|b", "bills\nand invoices")

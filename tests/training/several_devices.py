@@ -63,7 +63,7 @@ def pretraining(folder):
     from safetensors.numpy import load_file
 
     from bertcnn.pretraining.initialization import NewEncoder
-    from bertcnn.pretraining.pretrain import pretrain
+    from bertcnn.pretraining.run import pretrain
 
     own = folder / f"process{os.environ.get('JAX_PROCESS_ID', '0')}"
     pretrain(

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from bertcnn.backend import on_gpu
 from bertcnn.errors import SettingsError
-from bertcnn.layers.device import on_gpu
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings

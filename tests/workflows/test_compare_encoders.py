@@ -6,7 +6,7 @@ from scipy.stats import ttest_rel
 
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import FROZEN
-from bertcnn.workflows.compare_encoders import compare_encoders, judge
+from bertcnn.workflows.encoder_comparison import compare_encoders, judge
 from tests.tickets import as_csv, tickets
 
 

@@ -13,7 +13,7 @@ import pytest
 from bertcnn.errors import LabelError, OutputError, SettingsError, TrainingError
 from bertcnn.settings import FROZEN
 from bertcnn.storage.folders import held_folder
-from bertcnn.workflows.tune import divide, tune
+from bertcnn.workflows.search import divide, tune
 from bertcnn.workflows.tuned import read_tuned
 from tests.tickets import as_csv, tickets
 
@@ -70,7 +70,7 @@ def encoder(shallow_encoder_folder):
 def early_pruning():
     """A trial is compared with one other, not with four."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertcnn.workflows.tune._COMPARED", 1)
+        patch.setattr("bertcnn.workflows.search._COMPARED", 1)
         yield
 
 
@@ -160,7 +160,7 @@ def test_the_time_limit_ends_a_trial_in_progress(folder, encoder, monkeypatch):
         hours[0] = 1
 
     monkeypatch.setattr(
-        "bertcnn.workflows.tune.time",
+        "bertcnn.workflows.search.time",
         SimpleNamespace(time=lambda: time.time() + 3600 * hours[0]),
     )
     late = Listener("trial 0:", wait)
@@ -186,7 +186,7 @@ def test_full_has_settings_of_its_own(folder, encoder):
 
 
 def test_few_rows_are_validated_in_folds(folder, encoder, monkeypatch):
-    monkeypatch.setattr("bertcnn.workflows.tune._ENOUGH", 20)
+    monkeypatch.setattr("bertcnn.workflows.search._ENOUGH", 20)
     tuned = search(folder, encoder, out="folds.json", valid=None, trials=1)
     assert (tuned.folds, tuned.validation_rows) == (2, 24)
     assert tuned.trials[0]["epochs"] == 2 * 8

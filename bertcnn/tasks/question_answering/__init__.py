@@ -1,1 +1,16 @@
 """Question answering: finds the answer to a question in a text, or that the text has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bertcnn.doors import door
+
+if TYPE_CHECKING:
+    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer as QuestionAnswerer
+    from bertcnn.tasks.question_answering.extract import ExtractionReport as ExtractionReport
+    from bertcnn.tasks.question_answering.extract import extract_csv as extract_csv
+    from bertcnn.tasks.question_answering.questions import read_questions as read_questions
+    from bertcnn.tasks.question_answering.saving import FOLDER as FOLDER
+
+__getattr__, __dir__, __all__ = door(__name__)

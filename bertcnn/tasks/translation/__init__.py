@@ -1,1 +1,15 @@
 """Translation: from pairs of texts to a model that writes one for the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bertcnn.doors import door
+
+if TYPE_CHECKING:
+    from bertcnn.tasks.translation.alignment import alignment_page as alignment_page
+    from bertcnn.tasks.translation.pairs import read_pairs as read_pairs
+    from bertcnn.tasks.translation.saving import FOLDER as FOLDER
+    from bertcnn.tasks.translation.translator import Translator as Translator
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 
+import keras
 import pytest
+
+from bertcnn.backend import on_gpu
 
 CODE = """
 import os, sys
 from pathlib import Path
-from bertcnn.layers import backend
+from bertcnn import backend
 backend._DEVICES = (Path(sys.argv[1]),)
 if "keras" in sys.argv:
     sys.modules["keras"] = object()
@@ -70,3 +73,12 @@ def test_nothing_is_chosen_without_a_gpu_or_without_the_extra(chosen, machine):
 def test_what_was_chosen_before_stays(chosen):
     assert chosen(KERAS_BACKEND="tensorflow") == ["tensorflow", "None"]
     assert chosen("keras") == ["None", "None"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [(["cpu:0"], False), (["gpu:0", "cpu:0"], True), (["cuda:0"], True), (["tpu:0"], False)],
+)
+def test_a_gpu_is_known_by_its_name(monkeypatch, devices, found):
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
+    assert on_gpu() == found

@@ -1,6 +1,6 @@
-"""Which backend Keras gets: JAX where it has an NVIDIA GPU, TensorFlow elsewhere.
+"""The backend of Keras, its device, and the processes in which it can compute.
 
-The choice comes before the import of Keras, JAX or TensorFlow.
+JAX is chosen where it has an NVIDIA GPU, TensorFlow elsewhere, before Keras is imported.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from bertcnn.errors import SettingsError
 from bertcnn.storage.cache import cache_folder
 
 _DEVICES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Linux within Windows
 _PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # by which JAX computes on these
+_computed_in: set[int] = set()  # processes: this one, and those it was forked from
 
 
 def has_nvidia_gpu() -> bool:
@@ -40,9 +42,17 @@ def keras_has_gpu() -> bool:
     if not has_nvidia_gpu() or not ("keras" in sys.modules or jax_has_gpu()):
         return False
     choose_backend()
-    from bertcnn.layers.device import on_gpu
-
     return on_gpu()
+
+
+def on_gpu() -> bool:
+    """Whether Keras, which this imports, computes on a GPU.
+
+    It names those of TensorFlow "gpu", and those of JAX by their platform, "gpu" or "cuda".
+    """
+    import keras
+
+    return any(device.startswith(("gpu", "cuda")) for device in keras.distribution.list_devices())
 
 
 def choose_backend() -> None:
@@ -56,3 +66,24 @@ def choose_backend() -> None:
     if jax_has_gpu():
         os.environ["KERAS_BACKEND"] = "jax"
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
+
+
+def check_process() -> None:
+    """Refuse to compute with Keras after a fork.
+
+    Its backend's threads stay behind in the parent, and would be waited for without end.
+
+    Raises:
+        SettingsError: the process was forked from one in which Keras has computed.
+    """
+    if _computed_in - {os.getpid()}:
+        raise SettingsError(
+            "a network to be trained or looked into in a process that was forked after Keras had"
+            " computed",
+            expected="a process in which Keras is started",
+            fix=(
+                "start processes by multiprocessing's method 'spawn'; predicting and scoring with a"
+                " loaded or fitted model work in any"
+            ),
+        )
+    _computed_in.add(os.getpid())

@@ -1,0 +1,85 @@
+"""Doors: a package's public names, by which other packages import it."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOORS = (
+    "bertcnn.doctor",
+    "bertcnn.export",
+    "bertcnn.layers",
+    "bertcnn.pretraining",
+    "bertcnn.reports",
+    "bertcnn.serving",
+    "bertcnn.tasks.question_answering",
+    "bertcnn.tasks.translation",
+    "bertcnn.workflows",
+)
+MOST = 15  # names
+
+
+def place(path):
+    """The name of a module."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path):
+    """The modules that a file imports from, and its lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_a_door_has_few_names_each_with_a_line_of_what_it_is(package):
+    door = import_module(package)
+    assert 1 <= len(door.__all__) <= MOST
+    named = [name for name in door.__all__ if not name.isupper()]
+    assert [name for name in named if not inspect.getdoc(getattr(door, name))] == []
+    assert set(door.__all__) <= set(dir(door))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        door.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_no_name_is_that_of_a_module_of_the_package(package):
+    folder = ROOT.joinpath(*package.split("."))
+    modules = {path.stem for path in folder.iterdir()}
+    assert modules.isdisjoint(import_module(package).__all__)  # it would be either, by chance
+
+
+def test_other_packages_come_by_the_door():
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for folder in ("bertcnn", "apps")
+        for path in (ROOT / folder).rglob("*.py")
+        for module, line in imports(path)
+        for package in DOORS
+        if module.startswith(f"{package}.") and not place(path).startswith(package)
+    ]
+    assert found == []
+
+
+def test_the_architecture_page_lists_the_doors():
+    page = (ROOT / "docs" / "how" / "architecture.md").read_text(encoding="utf-8")
+    for package in DOORS:
+        names = ", ".join(f"`{name}`" for name in import_module(package).__all__)
+        assert f"| `{package}` | {names} |" in page
+
+
+def test_a_door_loads_nothing_before_a_name_is_used():
+    program = f"""
+import sys
+from importlib import import_module
+for package in {DOORS}:
+    import_module(package)
+    inside = [name for name in sys.modules if name.startswith(package + ".")]
+    assert inside == [], inside
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
