@@ -21,13 +21,8 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0, le=MOST)]
 Window = Annotated[int, Field(ge=1, le=64)]
 
-DECISIONS = (
-    "auto",
-    "review:ambiguous",
-    "review:out_of_scope",
-    "review:empty",
-    "review:language",
-)  # possible decisions for a text; arrays hold an index into this tuple
+# possible decisions for a text; arrays hold an index into this tuple
+DECISIONS = ("auto", "review:ambiguous", "review:out_of_scope", "review:empty", "review:language")
 REASONS = (
     "",
     "empty",

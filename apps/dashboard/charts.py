@@ -20,11 +20,10 @@ _LEAF = (  # of a label with levels the end is shown, which names its lowest lev
 )
 _SMALLEST_TOP = 0.01  # of an axis of shares, which may all be 0
 _WITHOUT_PLACE = "replace(datum.label, /^[0-9]+ /, '')"
-_FIRST, _OTHERS, _FIGURES = (
-    "#3b82f6",
-    "#94a9c9",
-    "#7f8794",
-)  # each has enough contrast on white and on near-black
+# each has enough contrast on white and on near-black
+_FIRST = "#3b82f6"
+_OTHERS = "#94a9c9"
+_FIGURES = "#7f8794"
 
 
 def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:

@@ -12,24 +12,11 @@ from functools import cache
 import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
-_FULL = (
-    480,
-    512,
-    384,
-    448,
-    320,
-)  # tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
-_STEP_OF_ATTENTION, _SHORTER = (
-    16,
-    (
-        8,
-        10,
-        12,
-        20,
-        24,
-        40,
-    ),
-)  # multiples of the former, and of those below the ones that cost the least
+# tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
+_FULL = (480, 512, 384, 448, 320)
+# multiples of the former, and of those below the ones that cost the least
+_STEP_OF_ATTENTION = 16
+_SHORTER = (8, 10, 12, 20, 24, 40)
 MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
 _MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
 _LONG_STEP = 128  # between lengths over 512

@@ -16,10 +16,8 @@ from bertcnn.errors import LabelError, SettingsError, one_line
 
 LabelSet = tuple[str, ...]  # a row's labels, sorted, each once
 
-DETECTED = (
-    ";",
-    "|",
-)  # between labels; a comma is part of too many names to be taken for a separator unasked
+# between labels; a comma is part of too many names to be taken for a separator unasked
+DETECTED = (";", "|")
 AUTO, NO = "auto", "no"
 LISTS = "[]"  # cells that are lists
 _SHARE = 0.02  # of the labelled rows that have to hold several labels

@@ -9,13 +9,8 @@ from collections.abc import Iterable
 from bertcnn.tables.cells import plain_text
 
 _DEEPEST = 8
-_HOLDERS = (
-    "choices",
-    "labels",
-    "label",
-    "name",
-    "value",
-)  # keys of objects that stand for a label or several
+# keys of objects that stand for a label or several
+_HOLDERS = ("choices", "labels", "label", "name", "value")
 _ENDS = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
 _ITEM = re.compile(

@@ -14,24 +14,16 @@ from bertcnn.data.cutting_stock import best_patterns
 
 NUMBERS = "document_numbers"
 PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compiled engine is given
-_SHORT, _LONG = (
-    128,
-    256,
-    # where texts of over 256 tokens occur, those of up to 128 get rows of their own: attention
-    # costs
-    # less in them
-)
+# where texts of over 256 tokens occur, those of up to 128 get rows of their own, in which attention
+# costs less
+_SHORT = 128
+_LONG = 256
 # batches are multiples of the rows that have about so many tokens, which are computed at a time
 _PART_TOKENS = 1024
 _MOST_TEXTS = 32  # of a row
-_ROWS, _BATCH_TOKENS = (
-    (
-        32,
-        64,
-        128,
-    ),
-    512,
-)  # of a compiled engine: tokens of a row that several texts share, and of a batch
+# tokens of a compiled engine's rows, which texts share, and of its batches
+_ROWS = (32, 64, 128)
+_BATCH_TOKENS = 512
 # with so many batches, empty rows in the last one cost less than kernels for fewer rows; else it
 # has a multiple of so many tokens: last batches of all lengths then have kernels in common
 _VERY_MANY, _LEAST_TOKENS = 4 * MANY, 128
@@ -41,10 +33,9 @@ _VERY_SHORT = 11
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
 _MADE_TOGETHER = 16  # batches
 _ROUNDING = 1e-6  # of rows
-_WELL_FILLED, _TIGHTLY = (
-    0.98,
-    64,
-)  # of the tokens of rows, and tokens of a row: to fill others better takes as long as it saves
+# filling fuller or longer rows better takes as long as it saves
+_WELL_FILLED = 0.98  # of the tokens of rows
+_TIGHTLY = 64  # tokens of a row
 
 
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.ndarray:
@@ -103,15 +94,12 @@ def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
     whole = np.floor(times + _ROUNDING).astype(np.int64)  # rows of each pattern
     pattern, size = np.nonzero(patterns)
     copies = patterns[pattern, size]
-    pattern, size = (
-        np.repeat(pattern, copies),
-        np.repeat(size, copies),
-    )  # of each item of each pattern
+    # of each item of each pattern
+    pattern = np.repeat(pattern, copies)
+    size = np.repeat(size, copies)
     repeats = whole[pattern]
-    place_size, place_row = (
-        np.repeat(size, repeats),
-        np.repeat((np.cumsum(whole) - whole)[pattern], repeats),
-    )
+    place_size = np.repeat(size, repeats)
+    place_row = np.repeat((np.cumsum(whole) - whole)[pattern], repeats)
     place_row += np.arange(len(place_row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     by_size, items = np.argsort(place_size, kind="stable"), np.argsort(lengths, kind="stable")
     place_size, place_row = place_size[by_size], place_row[by_size]

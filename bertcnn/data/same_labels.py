@@ -78,10 +78,8 @@ def _moment(
 ) -> str:
     """A date, with its time unless that is midnight."""
     clock = f"{time or '00:00'}:{seconds or '00'}"
-    fraction, zone = (
-        (fraction or "").rstrip("0"),
-        ("" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"),
-    )
+    fraction = (fraction or "").rstrip("0")
+    zone = "" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"
     if clock == "00:00:00" and not fraction and not zone:
         return day
     return f"{day} {clock}{'.' if fraction else ''}{fraction}{zone}"

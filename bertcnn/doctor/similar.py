@@ -15,13 +15,10 @@ from bertcnn.data.hashing import splitmix64
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4
-_BANDS, _ROWS = (
-    16,
-    4,
-    # a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at
-    # 0.5, 0.12
-    # at 0.3
-)
+# a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5, and
+# 0.12 at 0.3
+_BANDS = 16
+_ROWS = 4
 _LONGEST = 2000  # characters that are compared
 _BLOCK_CHARACTERS = 2_000_000
 _BLOCK_PAIRS = 50_000

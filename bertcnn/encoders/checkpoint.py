@@ -56,10 +56,9 @@ _OLD_PARAMETERS = {
     "LayerNorm.gamma": "LayerNorm.weight",
     "LayerNorm.beta": "LayerNorm.bias",
 }  # checkpoints made before 2019
-_DECODER, _DECODER_BIAS = (
-    "cls.predictions.decoder.weight",
-    "cls.predictions.decoder.bias",
-)  # BERT's are the token embeddings and `mlm/bias`
+# BERT's are the token embeddings and `mlm/bias`
+_DECODER = "cls.predictions.decoder.weight"
+_DECODER_BIAS = "cls.predictions.decoder.bias"
 
 Head = Literal["pooler", "mlm", "nsp"]
 HEADS: tuple[Head, ...] = get_args(Head)

@@ -60,10 +60,8 @@ def settings_of(path: Path) -> EncoderSettings:
             expected="an encoder",
             fix="name the encoder that the classifier was trained from",
         )
-    kind, positions = (
-        config.get("model_type", "bert"),
-        config.get("position_embedding_type", "absolute"),
-    )
+    kind = config.get("model_type", "bert")
+    positions = config.get("position_embedding_type", "absolute")
     activation = str(config.get("hidden_act", "gelu"))
     if kind != "bert" or positions != "absolute" or activation not in _ACTIVATIONS:
         raise EncoderError(

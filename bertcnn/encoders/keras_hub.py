@@ -33,10 +33,8 @@ SETTINGS: Final = {
     "dropout": "dropout",
 }
 _WITHOUT_MEANING = {"name", "trainable", "dtype"}
-_BACKBONES = (
-    "keras_hub>BertBackbone",
-    "keras_nlp>BertBackbone",
-)  # keras_nlp is the library's former name
+# keras_nlp is the library's former name
+_BACKBONES = ("keras_hub>BertBackbone", "keras_nlp>BertBackbone")
 _TOKENIZERS = ("keras_hub>BertTokenizer", "keras_nlp>BertTokenizer")
 _TOKENIZER_OPTIONS = {
     "split": True,

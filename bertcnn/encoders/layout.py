@@ -84,10 +84,8 @@ def check_layout(folder: Path) -> None:
         EncoderError: the folder is missing or lacks a file; one that has only pickled weights gets
             advice of its own.
     """
-    expected, fix = (
-        f"a folder with {', '.join(REQUIRED)}",
-        "give such a folder, or a name from `bertcnn encoder list`",
-    )
+    expected = f"a folder with {', '.join(REQUIRED)}"
+    fix = "give such a folder, or a name from `bertcnn encoder list`"
     if not folder.exists():
         raise EncoderError(f"{folder} does not exist", expected=expected, fix=fix)
     if not folder.is_dir():

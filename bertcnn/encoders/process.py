@@ -71,10 +71,8 @@ def run_watched(
             process.wait()
     printed = (watched.work / "output").read_text(encoding="utf-8", errors="replace")
     if process.returncode:
-        missing, free = (
-            watched.total - min(_size_of(watched.grows), watched.total),
-            shutil.disk_usage(watched.work).free,
-        )
+        missing = watched.total - min(_size_of(watched.grows), watched.total)
+        free = shutil.disk_usage(watched.work).free
         if free < missing:  # on a full disk there is no room for the reason either
             raise SourceError(
                 f"{missing / 1e6:,.0f} MB more are needed on its disk, which has {free / 1e6:,.0f}"

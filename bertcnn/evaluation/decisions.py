@@ -192,11 +192,9 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         SettingsError: a target is for a label that the model does not know.
     """
     check_targets(targets, labels)
-    confidence, right, predicted = (
-        np.array(held_out.confidence),
-        np.array(held_out.right, bool),
-        np.array(held_out.predicted, int),
-    )
+    confidence = np.array(held_out.confidence)
+    right = np.array(held_out.right, bool)
+    predicted = np.array(held_out.predicted, int)
     shares_one = ~np.isin(predicted, [labels.index(label) for label in targets.labels])
     shared = find_threshold(confidence[shares_one], right[shares_one], targets.overall)
     thresholds, own = [shared] * len(labels), []

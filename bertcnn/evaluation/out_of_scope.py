@@ -26,11 +26,9 @@ from bertcnn.bundle.scope import BACKGROUND, PARTS, DetectorInputs, OutOfScopeDe
 _OUTSIDE, _DOUBTFUL = 0.02, 0.05  # of texts like the validation rows
 _STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if rows out of scope say where the limits are best
 FEWEST_ROWS = 24  # of validation, of which the strangest is the limit
-_CENTRES, _ROWS_A_CENTRE, _FEWEST_ROWS = (
-    12,
-    5,
-    3,
-)  # of a label at most; for each; without which a centre would give a row away
+_CENTRES = 12  # of a label, at most
+_ROWS_A_CENTRE = 5
+_FEWEST_ROWS = 3  # of a centre; with fewer it would give a row away
 _KNOWN_OF_A_LABEL, _KNOWN = 80, 900
 _NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
 _LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts

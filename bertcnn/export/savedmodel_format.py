@@ -51,14 +51,10 @@ class _Service(tf.Module):
         self.weights = [weight.value for weight in network.weights]
         self.labels_asset = tf.saved_model.Asset(str(labels_file))
         self._network, self._names = _Hidden(network), tf.constant(list(bundle.labels))
-        self._pad_id, self._temperature = (
-            bundle.vocabulary.index(PAD),
-            bundle.calibration.temperature,
-        )
-        self._thresholds, self._between = (
-            bundle.calibration.label_thresholds,
-            between(str(bundle.config.label_separator)),
-        )
+        self._pad_id = bundle.vocabulary.index(PAD)
+        self._temperature = bundle.calibration.temperature
+        self._thresholds = bundle.calibration.label_thresholds
+        self._between = between(str(bundle.config.label_separator))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
     def serve(self, texts: Any) -> dict[str, Any]:  # noqa: ANN401

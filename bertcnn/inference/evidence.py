@@ -85,10 +85,8 @@ class Explainer:
 
     def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
         filters = head.filters * len(head.window_sizes)
-        self._bias, self._kernel = (
-            layer.bias,
-            np.ascontiguousarray(layer.kernel[:filters].T),
-        )  # [C, W * N]
+        self._bias = layer.bias
+        self._kernel = np.ascontiguousarray(layer.kernel[:filters].T)  # [C, W * N]
         # [C, D]
         self._mean_kernel = np.ascontiguousarray(layer.kernel[filters:].T).astype(np.float64)
         self._widths = np.repeat(np.array(head.window_sizes, np.int32), head.filters)  # [W * N]
@@ -314,10 +312,8 @@ class _Tokens:
         tokens = range(max(first, 1), min(first + width, len(self.places) - 1))
         if not tokens:  # [SEP] and what is behind it
             return Part(len(self.text), len(self.text), "", share)
-        start, end = (
-            int(self.places[tokens[0], 0]),
-            _behind_marks(self.text, int(self.places[tokens[-1], 1])),
-        )
+        start = int(self.places[tokens[0], 0])
+        end = _behind_marks(self.text, int(self.places[tokens[-1], 1]))
         if not tokens[0] < self.before_cut <= tokens[-1]:
             return Part(start, end, self.text[start:end], share)
         left, right = int(self.places[self.before_cut - 1, 1]), int(self.places[self.before_cut, 0])

@@ -310,10 +310,9 @@ def _head(
 
     `numbers` of a row's texts are float32 [K].
     """
-    of_token, of_text = (
-        ops.unsqueeze(documents, _axes(1)),
-        ops.unsqueeze(numbers, _axes(0, 2)),
-    )  # [B, 1, T], [1, K, 1]
+    # [B, 1, T], [1, K, 1]
+    of_token = ops.unsqueeze(documents, _axes(1))
+    of_text = ops.unsqueeze(numbers, _axes(0, 2))
     own = _choice(ops.equal(of_token, of_text))  # [B, K, T]
     before = ops.logical_and(ops.greater(of_token, _scalar(0.0)), ops.less(of_token, of_text))
     # of each text, [B, K, 1]

@@ -63,11 +63,9 @@ class Predictor:
         decisions: Decisions | None = None,
     ) -> None:
         self.bundle, self.engine = bundle, engine
-        self.labels, self.hierarchy, self.multi_label = (
-            bundle.labels,
-            bundle.hierarchy,
-            bundle.multi_label,
-        )
+        self.labels = bundle.labels
+        self.hierarchy = bundle.hierarchy
+        self.multi_label = bundle.multi_label
         self.decisions = decisions or bundle.decisions
         self._limits = self.decisions.limits(len(self.labels))
         self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)

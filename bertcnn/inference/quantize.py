@@ -211,14 +211,10 @@ class _Comparison:
 
 def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray) -> _Comparison:
     """What an engine answers on the validation rows, beside float32; it is called `name` then."""
-    reference, answers = (
-        quantization_data.answers(quantization_data.valid_logits),
-        quantization_data.answers(logits),
-    )
-    agreement, loss = (
-        float(np.mean(reference == answers)),
-        quantization_data.macro_f1(reference) - quantization_data.macro_f1(answers),
-    )
+    reference = quantization_data.answers(quantization_data.valid_logits)
+    answers = quantization_data.answers(logits)
+    agreement = float(np.mean(reference == answers))
+    loss = quantization_data.macro_f1(reference) - quantization_data.macro_f1(answers)
     compared = (
         f"macro-F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
         if loss

@@ -87,10 +87,8 @@ def packed_windows(
     if not len(lengths):
         return
     plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)
-    tokens, segments = (
-        packed_batches(token_ids, plans, pad_id),
-        packed_batches(segment_ids, plans, 0),
-    )
+    tokens = packed_batches(token_ids, plans, pad_id)
+    segments = packed_batches(segment_ids, plans, 0)
     for plan, batch, kinds in zip(plans, tokens, segments, strict=True):
         batch["segment_ids"] = kinds["token_ids"]
         yield plan, {name: batch[name] for name in SPANS_INPUTS}

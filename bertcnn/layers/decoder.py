@@ -63,12 +63,10 @@ class DecoderBlock(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.heads, self.feed_forward_width, self.activation = heads, feed_forward_width, activation
-        self.epsilon, self.dropout_rate, self.attention_dropout, self.seed = (
-            epsilon,
-            dropout,
-            attention_dropout,
-            seed,
-        )
+        self.epsilon = epsilon
+        self.dropout_rate = dropout
+        self.attention_dropout = attention_dropout
+        self.seed = seed
         policy = self.dtype_policy
         self.self_attention, self.source_attention = (
             MultiHeadAttention(

@@ -65,11 +65,9 @@ class BertEmbeddings(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size, self.width = vocabulary_size, width
-        self.max_positions, self.position_kind, self.segment_types = (
-            max_positions,
-            positions,
-            segment_types,
-        )
+        self.max_positions = max_positions
+        self.position_kind = positions
+        self.segment_types = segment_types
         self.epsilon, self.dropout_rate, self.seed = epsilon, dropout, seed
         self.normalize = keras.layers.LayerNormalization(
             epsilon=epsilon, name="normalize", dtype=self.dtype_policy

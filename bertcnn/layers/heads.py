@@ -77,12 +77,10 @@ class MaskedLanguageHead(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.embeddings, self.activation, self.epsilon, self.seed = (
-            embeddings,
-            activation,
-            epsilon,
-            seed,
-        )
+        self.embeddings = embeddings
+        self.activation = activation
+        self.epsilon = epsilon
+        self.seed = seed
         width, policy = embeddings.width, self.dtype_policy
         self.transform = keras.layers.Dense(
             width, kernel_initializer=bert_initializer(seed), name="transform", dtype=policy

@@ -15,9 +15,7 @@ _SEEDS_PER_LAYER = 10
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class Bert(keras.Model):
-    """The encoder of Devlin et al.
-
-    2019: embeddings, a stack of Transformer blocks, a pooler on [CLS].
+    """BERT: embeddings, a stack of Transformer blocks, a pooler on [CLS] (Devlin et al. 2019).
 
     Args:
         settings: its shape.
@@ -107,10 +105,8 @@ class Bert(keras.Model):
 
         # === Config ===
         self.settings, self.packed, self.seed, self.compute_policy = settings, packed, seed, dtype
-        self.sequence_output, self.pooler = (
-            hidden,
-            pooler,
-        )  # the former is symbolic; for models that build on them
+        self.sequence_output = hidden  # symbolic, for models that build on it
+        self.pooler = pooler
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""

@@ -107,12 +107,10 @@ class CnnHead(keras.Model):
         super().__init__(inputs=inputs, outputs=linear(dropout(features)), **kwargs)
 
         # === Config ===
-        self.width, self.classes, self.settings, self.documents = (
-            width,
-            classes,
-            settings,
-            documents,
-        )
+        self.width = width
+        self.classes = classes
+        self.settings = settings
+        self.documents = documents
         self.seed, self.compute_policy = seed, dtype
 
     def rebuilt(self, documents: int | None, dtype: Any = None) -> CnnHead:

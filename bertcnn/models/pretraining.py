@@ -15,9 +15,9 @@ _HEAD_SEED = 200_000  # apart from the encoder's seeds and the classifier's
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class BertPretraining(keras.Model):
-    """The encoder under both tasks of Devlin et al.
+    """The encoder with the heads of both pretraining tasks: MLM and NSP.
 
-    2019, section 3.1: masked words (MLM) and the next sentence (NSP).
+    Devlin et al. 2019, section 3.1.
 
     Args:
         encoder: a `Bert`. Where it is packed, a row holds several documents (pairs), each with an
@@ -44,11 +44,9 @@ class BertPretraining(keras.Model):
 
     def __init__(self, encoder: Bert, *, seed: int = 0, **kwargs: Any) -> None:
         # === Layers ===
-        settings, embeddings, pooler = (
-            encoder.settings,
-            encoder.get_layer("embeddings"),
-            encoder.get_layer("pooler"),
-        )
+        settings = encoder.settings
+        embeddings = encoder.get_layer("embeddings")
+        pooler = encoder.get_layer("pooler")
         first = _HEAD_SEED + seed
         words = MaskedLanguageHead(
             embeddings,

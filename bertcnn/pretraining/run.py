@@ -136,12 +136,10 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         OutputError: `out` exists, or the disk is full; earlier checkpoints are kept.
         PretrainingInterrupted: Ctrl-C, after a checkpoint was saved.
     """
-    began, progress, options, start = (
-        time.monotonic(),
-        progress or Silent(),
-        options or RunOptions(),
-        start or NewEncoder(),
-    )
+    began = time.monotonic()
+    progress = progress or Silent()
+    options = options or RunOptions()
+    start = start or NewEncoder()
     data_settings = PretrainingDataSettings(**(data or {}))
     defaults = FROM_NOTHING if isinstance(start, NewEncoder) else CONTINUED
     settings = PretrainingSettings(**{**defaults.model_dump(), **(training or {})})

@@ -122,10 +122,8 @@ def _warning(figures: Evaluation) -> str:
 
 def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:
     """What becomes of texts that look like none of the labels'."""
-    held_out, unlabelled = (
-        decisions.held_out,
-        ("gets no label, or " if figures.several_labels else ""),
-    )
+    held_out = decisions.held_out
+    unlabelled = "gets no label, or " if figures.several_labels else ""
     if not scope:
         return f"{scope_in_words(held_out, scope)}."
     outside, rows = held_out.out_of_scope, held_out.rows - held_out.all_strange

@@ -136,10 +136,8 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) + (
         1 if step / 10 ** math.floor(math.log10(step) + 1e-9) % 1 else 0
     )
-    first, last = (
-        math.ceil(axis.low * scale / step - 1e-9),
-        math.floor(axis.high * scale / step + 1e-9),
-    )
+    first = math.ceil(axis.low * scale / step - 1e-9)
+    last = math.floor(axis.high * scale / step + 1e-9)
     return [
         (place * step / scale, _written(place * step, axis, decimals))
         for place in range(first, last + 1)

@@ -277,10 +277,8 @@ def _charts(report: Report) -> dict[str, Chart]:
     if report.epochs:
         last = max(2, report.epochs[-1].epoch)
         epoch = Axis("epoch", 1, last, whole=True)
-        loss, scores = (
-            [one.loss for one in report.epochs],
-            [score for one in report.epochs for score in (one.macro_f1, one.accuracy)],
-        )
+        loss = [one.loss for one in report.epochs]
+        scores = [score for one in report.epochs for score in (one.macro_f1, one.accuracy)]
         found["loss"] = draw(
             f"Training loss over {len(report.epochs)} epochs, from {loss[0]:.3f} to {loss[-1]:.3f}",
             epoch,
@@ -449,15 +447,13 @@ def _notable(report: Report) -> list[str]:
 
     Names in them are the user's own and are escaped like all others.
     """
-    profile, found = (
-        report.profile,
-        [
-            _of_labels(report.figures),
-            _of_pairs(report.figures),
-            _of_slices(report.slices),
-            _of_spurious_tokens(report.spurious_tokens or ()),
-        ],
-    )
+    profile = report.profile
+    found = [
+        _of_labels(report.figures),
+        _of_pairs(report.figures),
+        _of_slices(report.slices),
+        _of_spurious_tokens(report.spurious_tokens or ()),
+    ]
     if profile.truncated > _MUCH_TRUNCATED * profile.rows:
         share = _percent(profile.truncated / profile.rows)
         found.append(

@@ -511,11 +511,9 @@ def _examples(
     The most confident errors, the rows the model is least sure of, and some of the label pairs
     confused most often.
     """
-    wrong, confidence, names = (
-        np.flatnonzero(~judged.right),
-        judged.confidence,
-        [*judged.truth.names, *judged.truth.unknown],
-    )
+    wrong = np.flatnonzero(~judged.right)
+    confidence = judged.confidence
+    names = [*judged.truth.names, *judged.truth.unknown]
     truth, given = judged.indicators()
     predicted = [
         "; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)

@@ -41,14 +41,8 @@ DIGEST_BYTES: Final = 16
 _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
 _FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
-_DTYPES = (
-    "<i4",
-    "<f4",
-    "<i4",
-    "<i4",
-    "<f4",
-    "<i4",
-)  # of the columns of `Answers`, 4 bytes a number
+# of the columns of `Answers`, 4 bytes a number
+_DTYPES = ("<i4", "<f4", "<i4", "<i4", "<f4", "<i4")
 _EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
 # a power cut loses at most the answers of this long; a killed process loses none
 _SECONDS_BETWEEN_SYNCS = 10.0

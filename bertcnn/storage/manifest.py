@@ -342,10 +342,8 @@ def _read_members(
 
 def _names(target: Path, place: Path) -> set[str]:
     """The names in a folder that looks like a bundle."""
-    expected, fix = (
-        "a folder saved by bertcnn",
-        "give the folder that `bertcnn train --out` or `save` wrote",
-    )
+    expected = "a folder saved by bertcnn"
+    fix = "give the folder that `bertcnn train --out` or `save` wrote"
     try:
         if not place.exists():
             raise BundleError(f"{target} does not exist", expected=expected, fix=fix)

@@ -21,11 +21,10 @@ from bertcnn.tables.times import looks_like_time
 
 _SAMPLED_ROWS = 20_000
 _FILLED = 0.02  # share of a column that has to be filled to be read at all
-_ENOUGH, _FEW_VALUES, _SHORT = (
-    8,
-    20,
-    20,
-)  # cells, different ones and characters of a column of a few short values
+# cells, different ones and characters of a column of a few short values
+_ENOUGH = 8
+_FEW_VALUES = 20
+_SHORT = 20
 _LONGEST_CODE = 200
 _OF_LABELS = ("name", "id")  # as in label_name
 # columns of a scored file

@@ -121,11 +121,9 @@ class RowReader:
         A row with fewer cells, whose last ones an exporter left out, is not padded. Additional
         cells are dropped if they are blank.
         """
-        delimiter, quote, unescapes = (
-            self._dialect.delimiter,
-            self._dialect.quote,
-            not self._as_written,
-        )
+        delimiter = self._dialect.delimiter
+        quote = self._dialect.quote
+        unescapes = not self._as_written
         behind_delimiter, behind_quote = f"{delimiter}'", f"{quote}'"
         for line in self._take():
             number, text = self._number, line

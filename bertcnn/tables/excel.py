@@ -85,10 +85,8 @@ class ExcelSource:
             )
         self.remark = "; ".join(remarks)
         self.header = tuple(header[: self._width])
-        self._blank, self._count = (
-            [0] * self._width,
-            0,
-        )  # cells without a value in each column; rows
+        self._blank = [0] * self._width  # cells without a value in each column
+        self._count = 0  # rows
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every row that can be read, with its number; `reject` is called for the others."""

@@ -17,10 +17,9 @@ from bertcnn.wording import memory_size
 
 LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
 _BLOCK = 1024**2
-_UNPACKED, _UNPACKED_PER_BYTE = (
-    32 * 1024**2,
-    150,
-)  # bytes that a gzip file may hold, and so many for each of its own; text needs up to 20
+# bytes that a gzip file may hold, and so many more for each of its own; text needs up to 20
+_UNPACKED = 32 * 1024**2
+_UNPACKED_PER_BYTE = 150
 _PACKED_BLOCK, _GZIP = 8 * 1024, 31  # bytes, and zlib's number for gzip with a header
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
 _MARK = "\udcff"

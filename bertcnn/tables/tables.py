@@ -47,18 +47,15 @@ _PADDED_SHARE = 20
 _AROUND = 8
 _SAMPLED_CHARACTERS = 1000  # of a row in a sample, on average
 _MADE_UP = re.compile(r"column_\d+")
-_CHARACTERS, _CHARACTERS_PER_BYTE = (
-    96 * 1024**2,
-    200,
-)  # largest size of an unpacked file: this many characters, and more for each of its bytes
-_MEMORY, _MEMORY_PER_BYTE = (
-    300_000_000,
-    64,
-)  # bytes, and bytes per byte: largest size of a compressed file as a table in memory
-_ROW_MEMORY, _CELL_MEMORY = (
-    120,
-    50,
-)  # bytes of a row and of each of its cells in memory, without their characters
+# largest size of an unpacked file: this many characters, and more for each of its bytes
+_CHARACTERS = 96 * 1024**2
+_CHARACTERS_PER_BYTE = 200
+# bytes, and bytes per byte: largest size of a compressed file as a table in memory
+_MEMORY = 300_000_000
+_MEMORY_PER_BYTE = 64
+# bytes of a row and of each of its cells in memory, without their characters
+_ROW_MEMORY = 120
+_CELL_MEMORY = 50
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:

@@ -33,12 +33,10 @@ from bertcnn.storage.manifest import (
     write_manifest,
 )
 
-_CONFIG, _VOCABULARY, _METRICS, _WEIGHTS = (
-    "config.json",
-    "vocab.txt",
-    "metrics.json",
-    "model.safetensors",
-)
+_CONFIG = "config.json"
+_VOCABULARY = "vocab.txt"
+_METRICS = "metrics.json"
+_WEIGHTS = "model.safetensors"
 _MEMBERS: Final = (
     Member(_CONFIG, 1 << 20),
     Member(_VOCABULARY, 32 << 20),

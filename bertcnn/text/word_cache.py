@@ -9,11 +9,8 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
-_AS_SPACE = (
-    "\t",
-    "\n",
-    "\r",
-)  # white space that parts words here, besides " "; at other white space the tokenizer parts them
+# white space that parts words here, besides " "; at other white space the tokenizer parts them
+_AS_SPACE = ("\t", "\n", "\r")
 # words that the tokenizer is given at a time: alone, each would take it three times as long
 _OF_A_LINE = 64
 
@@ -40,10 +37,8 @@ class TokenizedWords:
 
     def without_middle(self, most: int, head: int) -> TokenizedWords:
         """The first `head` pieces of texts with more than `most`, and as many of the end as fit."""
-        place, length = (
-            ranges(np.zeros_like(self.lengths), self.lengths),
-            np.repeat(self.lengths, self.lengths),
-        )
+        place = ranges(np.zeros_like(self.lengths), self.lengths)
+        length = np.repeat(self.lengths, self.lengths)
         kept = (length <= most) | (place < head) | (place >= length - (most - head))
         return TokenizedWords(self.ids[kept], self.places[kept], np.minimum(self.lengths, most))
 

@@ -33,22 +33,11 @@ LONGEST_WORD = 100
 _JOINERS = frozenset(
     "'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#"
 )  # without a space on either side they hold a word together
-CONTINUES, JOINS, PUNCTUATION = (
-    1,
-    2,
-    4,
-)  # goes on with the word before; holds a word together, as in "12.50"; is a punctuation mark
-_PUNCTUATION = (
-    "Pc",
-    "Pd",
-    "Ps",
-    "Pe",
-    "Pi",
-    "Pf",
-    "Po",
-    "Sm",
-    "Sk",
-)  # Unicode's categories; with signs such as | and =
+CONTINUES = 1  # goes on with the word before
+JOINS = 2  # holds a word together, as in "12.50"
+PUNCTUATION = 4  # is a punctuation mark
+# Unicode's categories; with signs such as | and =
+_PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")
 
 
 @dataclass(frozen=True)

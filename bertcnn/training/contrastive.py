@@ -26,11 +26,9 @@ from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumb
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
 _TEXTS = 256  # of a step; two labels are in it even if they have more
-_TOKENS, _OF_NUMBERS, _FEWEST_TOKENS = (
-    4096,
-    6 * 384,
-    1024,
-)  # of a step, for so many layers times their width; fewer in larger encoders
+_TOKENS = 4096  # of a step
+_OF_NUMBERS = 6 * 384  # layers times width; larger encoders get fewer tokens
+_FEWEST_TOKENS = 1024
 _ROWS_OF_A_LABEL = 20  # in a step
 _LONGEST = 128  # tokens read of a text
 _MOST_DOCUMENTS = 32  # of a row

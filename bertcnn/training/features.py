@@ -174,8 +174,6 @@ class Features:
         hidden = np.zeros((len(plan.slots), plan.length, self._width), np.float32)
         document_ids = np.zeros(hidden.shape[:2], np.int32)
         for text, row, number, where in places(plan, self._ends - self._starts):
-            hidden[row, where], document_ids[row, where] = (
-                self._values[self._starts[text] : self._ends[text]],
-                number,
-            )
+            hidden[row, where] = self._values[self._starts[text] : self._ends[text]]
+            document_ids[row, where] = number
         return {"sequence_output": hidden, "document_ids": document_ids}

@@ -41,10 +41,8 @@ def start_from_probe(
         found = regression(directions, labels, row_weights)
         classes, coefficients, intercepts = found.classes_, found.coef_, found.intercept_
         if len(classes) == 2:  # scikit-learn keeps one logit then, the second label's lead
-            coefficients, intercepts = (
-                np.concatenate([-coefficients, coefficients]) / 2,
-                np.concatenate([-intercepts, intercepts]) / 2,
-            )
+            coefficients = np.concatenate([-coefficients, coefficients]) / 2
+            intercepts = np.concatenate([-intercepts, intercepts]) / 2
         kernel[-head.width :, classes], bias[classes] = coefficients.T / scale, intercepts
     else:
         for place in np.flatnonzero(labels.any(axis=0) & ~labels.all(axis=0)):

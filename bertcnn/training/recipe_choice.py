@@ -19,10 +19,9 @@ _PATIENCE_MINUTES = 15.0
 # of the time of an epoch in which all layers learn, which `frozen` takes for everything, measured
 _FROZEN = 0.25
 _BACKWARD = 2 / 3  # of a step's work: what a layer that stays as it is does not cost
-_FEW, _FEW_PER_LABEL = (
-    400,
-    40,
-)  # rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
+# rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
+_FEW = 400
+_FEW_PER_LABEL = 40
 _FEW_UNMEASURED = 20  # a label, where nothing has been measured
 _FOLDS, _FOLD_MINUTES = (5, 3, 2), 5.0
 _FEW_SHOT_FOLDS = 3  # a half of few rows a label would teach much less

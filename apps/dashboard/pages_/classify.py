@@ -63,10 +63,8 @@ def answer_one(predictor: Predictor, text: str) -> None:
             icon=":material/edit:",
         )
         return
-    title, sure = (
-        ("Labels" if predictor.multi_label else "Label"),
-        f"{in_percent(answer.confidence)} confidence",
-    )
+    title = "Labels" if predictor.multi_label else "Label"
+    sure = f"{in_percent(answer.confidence)} confidence"
     if len(answer.label) > LONG_LABEL:
         st.caption(title)
         st.header(plain(answer.label), anchor=False)
