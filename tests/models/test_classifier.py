@@ -159,3 +159,12 @@ sys.exit("tensorflow" in sys.modules)
 """
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_keras_itself_can_compile_and_fit_it():
+    model, labels = build_classifier(ENCODER, HEAD, CLASSES), np.array([0, 1, 2])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.AdamW(1e-2), loss, metrics=["accuracy"], jit_compile=True)
+    epochs = model.fit(INPUTS, labels, epochs=20, verbose=0).history
+    assert epochs["loss"][-1] < 0.1 < epochs["loss"][0]
+    assert epochs["accuracy"][-1] == 1.0
