@@ -134,8 +134,7 @@ def plan_training(
 ) -> list[BatchPlan]:
     """One epoch of random batches of similar length; at most one batch is not full.
 
-    Leftover rows of one padded length move to the next longer one. Shapes stay static with few
-    fillers.
+    Leftover rows move to the next longer padded length, so shapes stay static with few fillers.
 
     Args:
         lengths: int [rows], tokens of each row.
