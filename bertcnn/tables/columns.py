@@ -45,7 +45,7 @@ def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
 
 
 def latest_name(name: str, columns: Sequence[str]) -> str:
-    """The name that `free_names` has made of one, in a file with these columns.
+    """The last name that `free_names` derived from `name` in a file with these columns.
 
     Example:
         >>> latest_name("label", ["label", "bertcnn_label"]), latest_name("label", ["text"])
@@ -63,10 +63,9 @@ class ColumnChoice:
     Attributes:
         text: one or several columns, whose cells `join_texts` joins.
         label: the column to predict; None if only the text was needed.
-        id: an identifier of the row, if a column seems to be one.
-        time: the time of the row, if a column seems to hold it.
-        reasons: the chosen columns under "text", "label", "id" and "time", with the reason for
-            each.
+        id: an identifier of the row, if there is one.
+        time: the time of the row, if there is one.
+        reasons: descriptions of the choices for "text", "label", "id" and "time".
     """
 
     text: tuple[str, ...]
@@ -78,16 +77,16 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a saved model remembers of the table it was trained on.
+    """The training table's columns and label format, saved with the model.
 
     Attributes:
         text: the text columns.
         label: the label column.
-        separator: what stood between several labels of a row; with one, rows may have several
-            though all have one.
-        merged: rare labels, each with the label that it became part of.
-        levels: what stands between the levels of a label; by default as the classifier has it.
-        out_of_scope: the label of rows out of scope; by default as the classifier has it.
+        separator: between the labels of a row; if set, rows may have several labels even if all
+            have one.
+        merged: each rare label, with the label it became.
+        levels: the separator of levels; None for the classifier's.
+        out_of_scope: the label of rows out of scope; None for the classifier's.
     """
 
     text: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ class Columns:
 
 
 def join_texts(cells: Iterable[str]) -> str:
-    r"""Join the cells of several text columns with line breaks, without the blank ones.
+    r"""Joins the cells of several text columns with line breaks, without blank cells.
 
     Example:
         >>> join_texts(["No signal", " ", "since Monday"])
@@ -111,16 +110,14 @@ def join_texts(cells: Iterable[str]) -> str:
 def guess_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, label: str | None = None
 ) -> ColumnChoice:
-    """The columns to train on: given names are checked, the others guessed from names and cells.
+    """The columns to train on: checks given names, guesses the others from names and cells.
 
-    Among several possible label columns, these names come first, in several languages and in this
-    order: label, category, intent, class, target, topic, queue, team, department, type, reason,
-    product and so on. A name that is such a word comes before a name that contains one. Then come
-    columns with other names, the last one first, and then priority or severity. Channel, status,
+    Label columns are preferred in this order: names like label, category, intent, class, target,
+    topic, queue, team, department, type, reason and product in several languages, whole names
+    before parts; other names, the last column first; priority or severity. Channel, status,
     language, company, gender and the like are never guessed, nor columns that scoring or the doctor
-    added. Among several text columns, one with a typical name comes first, then the longest.
-    Columns that are filled in after the decision, such as Resolution, answer and rating, are text
-    or label only where there is no other column.
+    added. For the text, a typical name is preferred, then the longest column. Columns filled in
+    after the decision (resolution, answer, rating) are the last resort for both.
 
     Args:
         sample: a whole `Table`, or some of its rows.
@@ -187,8 +184,8 @@ def guess_text_columns(
         trained_on: the text columns of the training file, which are used unless others are named.
 
     Raises:
-        ColumnError: a named column or one of the training file's is missing, or no column looks
-            like text; the message lists the columns.
+        ColumnError: a column that was named or used in training is missing, or no column looks like
+            text; the message lists the columns.
     """
     profiles = profiles_of(sample)
     if text is None and trained_on:
@@ -203,10 +200,7 @@ def guess_text_columns(
 
 
 def id_columns(sample: Chunk, choice: ColumnChoice) -> tuple[str, ...]:
-    """The columns that may hold the rows' ids, by their names and some rows.
-
-    Whether each value is there and different only the whole file says.
-    """
+    """Candidates for the id column, by name and some rows; uniqueness needs the whole file."""
     taken = (*choice.text, choice.label, choice.time)
     return tuple(
         one.name for one in profiles_of(sample) if one.name not in taken and _may_be_id(one)
@@ -224,7 +218,7 @@ def as_in_training(
         option: the option that names another column.
 
     Raises:
-        ColumnError: a column is missing; a guessed one could hold something else.
+        ColumnError: a column is missing; a guess could be wrong.
 
     Example:
         >>> as_in_training(["subject"], ("id", "Subject"), "--text")
@@ -249,7 +243,7 @@ def as_in_training(
 def _only_or_named(
     profiles: list[Profile], columns: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text column of a table with one column, or of one without rows."""
+    """The text column of a table with one column, or without rows."""
     if len(columns) == 1:
         return columns, {"text": f"{one_line(columns[0], 40)} (the only column)"}
     named = [profile for profile in profiles if profile.is_text_name()]
@@ -276,7 +270,7 @@ def _choose_text(
     named: str | Sequence[str] | None,
     label: str | None,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text columns, and the reason for them."""
+    """The text columns and the reason."""
     if named is not None:
         names = _named(named, columns)
         return names, {
@@ -306,7 +300,7 @@ def _choose_text(
 
 
 def columns_after_decision(sample: Chunk) -> tuple[str, ...]:
-    """The columns that are filled in once the label is known, by their names."""
+    """The columns whose names suggest that they are filled in once the label is known."""
     return tuple(one.name for one in profiles_of(sample) if one.is_after_decision())
 
 
@@ -324,10 +318,7 @@ def _after_decision(profiles: list[Profile], chosen: Sequence[str]) -> str:
 
 
 def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
-    """Free text first, then typical names, then the longest.
-
-    Among columns that are not free text, the most typical name comes first.
-    """
+    """Free text first, then typical names, then the longest; without free text, the best name."""
     rank = profile.rank(TEXT_WORDS)
     return (
         profile.is_free_text(),
@@ -360,7 +351,6 @@ def _text_reason(best: Profile, candidates: list[Profile]) -> str:
 
 
 def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns named, each checked."""
     if isinstance(named, str):
         named = (
             (named,)
@@ -377,7 +367,7 @@ def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, .
 
 
 def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[str, str]:
-    """The label column, and the reason for it."""
+    """The label column and the reason."""
     candidates = sorted(
         (profile for profile in profiles if profile.may_be_label()), key=_label_order
     )
@@ -423,9 +413,9 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
 def _label_order(profile: Profile) -> tuple[int, float]:
     """The sort key of candidates, the best first: group, and order within it.
 
-    The groups: typical names in their order; other names, the last column first; priorities; yes
-    or no under a name that suggests many values, such as Issue; columns that are mostly blank;
-    columns filled in after the decision; columns with one value.
+    The groups: typical names in their order; other names, the last column first; priorities; yes or
+    no under a name that suggests many values, such as Issue; columns that are mostly blank; columns
+    filled in after the decision; columns with one value.
     """
     rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
     if profile.distinct >= 2 and profile.is_after_decision():
@@ -447,7 +437,7 @@ def _may_be_id(profile: Profile) -> bool:
 def _with_id_and_time(
     profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
 ) -> ColumnChoice:
-    """The choice, with the id and time columns, if there are any."""
+    """Adds the id and time columns, if any, to the choice."""
     rest = [
         profile
         for profile in profiles

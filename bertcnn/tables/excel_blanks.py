@@ -16,10 +16,9 @@ from bertcnn.wording import count
 _BLOCK = 1024**2
 _SMALL_FILE = (
     4 * 1024**2
-    # bytes; a smaller file is searched for formulas if any cell is blank, a larger one only if a
-    # whole column is blank
+    # bytes; a larger file is searched for formulas only if a whole column is blank
 )
-_NAMED = 3  # columns named in a remark
+_NAMED = 3  # columns in a remark
 _SHEET = re.compile(rb"<(?:\w+:)?sheet\s[^>]*?\w:id\s*=\s*[\"']([^\"']+)")
 _RELATIONSHIP = re.compile(rb"<(?:\w+:)?Relationship\s[^>]*>")
 _FORMULA_ONLY = re.compile(
@@ -34,9 +33,7 @@ Ranges = Iterable[tuple[tuple[int, int], tuple[int, int]]]
 def blanks_remark(
     path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges
 ) -> str:
-    """A remark about columns whose cells are blank for one of these reasons, and what to do.
-
-    It is empty if there are none.
+    """A remark about cells that are blank for one of these reasons, and the remedy, or "".
 
     Args:
         path: the workbook.
@@ -44,8 +41,7 @@ def blanks_remark(
         columns: the header.
         blank: number of blank cells of each column.
         rows: number of rows of the table.
-        merged: ranges of merged cells below the header: first and last cell, each as row and
-            column counted from 0.
+        merged: merged cells below the header: first and last cell, as row and column from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
@@ -86,7 +82,7 @@ def _named(found: dict[str, int]) -> str:
 
 
 def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
-    """Number of cells of each column with a formula and no value; empty if it cannot be read."""
+    """Counts the cells of each column with a formula and no value; empty if unreadable."""
     found = Counter[int]()
     try:
         with zipfile.ZipFile(path) as book:
@@ -105,7 +101,7 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
         RuntimeError,
         ValueError,
     ):
-        # only the reason is missing: the library that reads the cells accepts more files
+        # python_calamine accepts more files, so only the reason is missing
         return Counter()
     return found
 
