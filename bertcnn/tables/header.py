@@ -35,11 +35,11 @@ _BROKEN = "?"  # in place of a line whose quoting is broken
 _TEXTS = frozenset(TEXT_WORDS + TITLE_WORDS)
 _OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS) - {
     "no"
-}  # which is an answer, too
+}  # "no" is also a cell of yes and no
 _VALUE = re.compile(
     r"[\W\d_]*\d[\W\d_]*|.*\b\d{4}-\d\d-\d\d\b.*|.*\b\d{1,2}:\d\d\b.*|\S+@\S+\.\S+|https?://.*",
     re.DOTALL,
-)  # and no name
+)  # not a name
 _HAS_TEXT = re.compile(r"\w")
 _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
@@ -62,14 +62,14 @@ class TextStart:
 def find_start(
     text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()
 ) -> TextStart:
-    r"""Detect the dialect of a text file and the number of lines above its header.
+    r"""Detects the dialect of a text file and the number of lines above its header.
 
     Args:
         text: the start of the file, in whole lines.
         is_tsv: whether the extension means tabs.
-        delimiter: the delimiter, if it is given.
-        quote: the quote, if it is given.
-        known: columns that the table should have, if they are known.
+        delimiter: if known.
+        quote: if known.
+        known: the expected columns, if known.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"
@@ -141,11 +141,11 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """The index of the header among the first rows of a table, none of which is blank.
+    """The index of the header among the first rows of a table; no row is blank.
 
     Args:
         rows: cells as text; at most `ROWS_SEEN` rows are used.
-        known: columns that the table should have, if they are known.
+        known: the expected columns, if known.
     """
     if known and (place := _row_with(known, rows)) is not None:
         return place
@@ -207,7 +207,7 @@ def skipped_remark(rows: Sequence[str]) -> str:
 def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     """The first row with all these names.
 
-    For a single column, this holds only if the first row is not a typical name itself.
+    With a single column, None if the first row is a typical name itself.
     """
     place = next(
         (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
@@ -237,7 +237,7 @@ def _names_itself(row: Sequence[str]) -> bool:
 
 
 def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether a cell recurs in its column, as values do, in a row that is not the same."""
+    """Whether a cell recurs in its column, as values do; identical rows do not count."""
     return any(
         cell and cell == value
         for other in others
@@ -247,7 +247,7 @@ def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    """Whether the cells, one of which may be empty, could be column names."""
+    """Whether the cells could be column names; one may be empty."""
     names = [cell.strip() for cell in row[: extent(row)]]
     filled = [name for name in names if name]
     return (
@@ -314,7 +314,7 @@ def below_header(
 
     Args:
         rows: numbered rows of cells; as many as needed are read.
-        known: columns that the table should have, if they are known.
+        known: the expected columns, if known.
     """
     first: list[tuple[int, Sequence[object]]] = []
     texts: list[list[str]] = []
