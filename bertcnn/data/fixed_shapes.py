@@ -1,4 +1,4 @@
-"""Batches of few shapes, all of which a service can compile before it is ready.
+"""Batches of few shapes, so that a service can compile all shapes at startup.
 
 A compiled engine builds kernels for every new shape. `plan_packed` has few shapes for many texts,
 but one for each number of rows in a small batch.

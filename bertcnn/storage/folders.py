@@ -325,8 +325,8 @@ def exchange(first: Path, second: Path) -> bool:
     """Swaps two folders atomically; False if the system or the file system does not support it.
 
     With two renames instead, a program that knows only the path can find no folder in between (31
-    of 750,000 looks during 151 saves; none with the exchange). Reading a model failed in five tries
-    while two processes overwrote it.
+    of 750,000 looks during 151 saves; none with the exchange). Reading a model while two processes
+    overwrote it also failed in five tries.
     """
     renameat2 = _renameat2()
     if renameat2 is None:
@@ -382,7 +382,7 @@ def clean_leftovers(target: Path) -> None:
         with (
             suppress(OSError),
             _held(folder) as abandoned,
-        ):  # it may be gone by now, or be another user's
+        ):  # removed meanwhile, or another user's
             if abandoned:
                 _discard(folder, target)
 

@@ -51,7 +51,7 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
     """A sample of at most 2 MiB: the start of the file and, if it is large, parts from all over it.
 
-    Of a gzipped file, only the start is sampled. If the sample is ASCII and the file is larger, the
+    Only the start of a gzipped file is sampled. If the sample is ASCII and the file is larger, the
     first non-ASCII lines are added.
     """
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS

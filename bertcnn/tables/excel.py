@@ -15,7 +15,7 @@ from bertcnn.tables.formats import unreadable
 from bertcnn.tables.header import below_header, skipped_remark
 from bertcnn.tables.misnamed import describe_archive
 
-# With more unnamed columns right of the last named one, they only exist because of a stray cell.
+# unnamed columns right of the last named one that are read; more of them mean a stray cell
 _MOST_NAMELESS = 100
 _MOST_MERGED = 100_000  # merged ranges to examine
 _MOST_OTHERS = 10  # unread sheets in the remark

@@ -20,8 +20,8 @@ _DEEPEST = 8  # nesting levels with columns; deeper objects are cells of JSON
 # Distinct keys of the nested objects at one place, as many fields as an issue tracker has. With
 # more, keys are data.
 _WIDEST = 1000
-_MOST_CELLS = 4_000_000  # of the whole file ...
-# ... unless one cell in 20 has a value; in larger and sparser tables, rare keys are data
+_MOST_CELLS = 4_000_000  # of a file; in a larger and sparser one, rare keys are data
+# a file is sparse if fewer than one cell in this many has a value
 _SPARSE = 20
 _MOST_FREQUENT = 100  # keys that have a column if one line in a thousand has them
 _REST = "other_keys"

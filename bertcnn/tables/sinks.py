@@ -20,7 +20,7 @@ from bertcnn.tables.formats import Format
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384
 _EXCEL_CELL = 32_767  # UTF-16 units
-_NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # the earliest time in a ZIP archive
+_NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # as in the members of the ZIP archive
 _PARQUET_GROUP = 32_768  # rows of a row group
 _PARQUET_CHARACTERS = 32 * 1024**2  # or this much text
 

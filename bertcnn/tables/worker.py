@@ -32,7 +32,7 @@ from bertcnn.wording import memory_size
 _PROGRAM = "from bertcnn.tables.worker import serve; serve()"
 # bytes, and how many more for each byte of the file; large honest files need most of them
 _MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10
-# seconds of computing, plus one for each so-many bytes of the file; honest files need a tenth
+# seconds of computing, plus one for this many bytes of the file; honest files need a tenth
 _SECONDS, _BYTES_PER_SECOND = 6, 500_000
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000

@@ -1,4 +1,4 @@
-"""Addresses of databases: what they lead to, and how they are shown."""
+"""Parses the addresses of databases, and hides their passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE = "sqlite:///"
 
 
 def is_address(given: str) -> bool:
-    """Whether this is an address and no path.
+    """Whether this is an address, not a path.
 
     Example:
         >>> is_address("postgresql://host/tickets"), is_address("inbox.csv")
@@ -36,7 +36,7 @@ def database_at(address: str) -> Database:
             and ~/.pgpass; or `sqlite:///FILE`.
 
     Raises:
-        DatabaseError: the address is none of these, or there is no such file.
+        DatabaseError: the address is invalid, or the file does not exist.
         MissingPackageError: the driver is not installed.
     """
     if address.startswith(_FILE) and len(address) > len(_FILE):
@@ -51,7 +51,7 @@ def _shown(address: str) -> str:
     """An address of PostgreSQL without its password.
 
     Raises:
-        DatabaseError: a character in it makes it unclear where the password ends.
+        DatabaseError: the end of the password is ambiguous.
     """
     try:
         parts = urlsplit(address)
@@ -62,7 +62,7 @@ def _shown(address: str) -> str:
         "@" in f"{user}{parts.path}{parts.query}"
         or parts.fragment
         or _NO_CODE.search(address)
-        or not _HOSTS.fullmatch(hosts)  # as where the host is missing behind a password
+        or not _HOSTS.fullmatch(hosts)  # as when no host follows the password
     )
     if is_unclear:
         raise DatabaseError(

@@ -1,10 +1,8 @@
-"""PostgreSQL, by ADBC, which reads and writes with COPY.
+"""PostgreSQL by ADBC, which reads and writes with COPY.
 
-Only texts and numbers cross the wire: other types become text in the query, and ids get their type
-back in the statement that puts them into their table.
-
-A pooler may lend the connection to another program after each transaction, so nothing outlives one:
-no setting, no temporary table, no prepared statement.
+Only texts and numbers are transferred: the query casts other types to text, and the final statement
+casts ids back to their type. A pooler may lend the connection to another program after each
+transaction, so no setting, temporary table or prepared statement outlives one.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
     from bertcnn.tables.sql.adbc import Session
 
 _TYPES = {True: "double precision", False: "text"}
-# types that without a length hold one character or bit, and those that hold any number
+# types that hold one character or bit if no length is given, and types of any length
 _ANY_LENGTH = {"character": "bpchar", "bit": "bit varying"}
-_STAGING = "bertcnn staging"  # a temporary table, which goes with the transaction
+_STAGING = "bertcnn staging"  # a temporary table, dropped with the transaction
 _KEYS = "bertcnn keys"  # another one
 # types whose values are equal if, and only if, their texts are
 _EQUAL_AS_TEXT = {"smallint", "integer", "bigint", "uuid", "text", "character varying"}
 # bytes, JSON, bits, arrays, geometry, pseudo-types (rows), composites and ranges (typcategory)
 _NO_TEXT, _NO_TEXT_KINDS = {"bytea", "json", "jsonb"}, "AGPRCV"
-_LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer ones off
+_LONGEST_NAME = 63  # bytes; PostgreSQL truncates longer names
 _BATCH_ROWS = 4096
 _PATIENCE = 10  # seconds for connecting, and for a lock
 _SETTINGS = (
@@ -43,18 +41,18 @@ _SETTINGS = (
     f" SET LOCAL lock_timeout = '{_PATIENCE}s'"
 )
 _WRITING = f"BEGIN; {_SETTINGS}"
-_READING = (  # rows in the same order each time, so that a run can go on
+_READING = (  # a stable order of rows, so that a run can be resumed
     f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SETTINGS};"
     " SET LOCAL synchronize_seqscans = off"
 )
-# appendix A of PostgreSQL's manual: connections, limits of time, rollbacks, resources, locks,
-# stops, the system
+# appendix A of PostgreSQL's manual: connections, timeouts, rollbacks, resources, locks, shutdowns,
+# the system
 _PASSING = ("08", "25P03", "25P04", "40", "53", "55P03", "57", "58")
-# errors of a first message, which have no code
+# errors while connecting, which have no code
 _LASTING = re.compile(
     "password|does not exist|authentication|no pg_hba.conf entry|permission|no such|unsupported"
 )
-# errors of a broken connection, also without a code: the driver's, the server's and a pooler's
+# errors of a broken connection, also without a code, from the driver, the server or a pooler
 _LOST = re.compile(
     "server closed the connection|terminating connection|connection to (the )?server"
     "|canceling statement|query_wait_timeout|no more connections|too many|server_login_retry"
@@ -91,7 +89,7 @@ class PostgreSQL:
                 names = found.schema.names
             if not names:
                 return []
-            # by their places, since names may be there twice; of a row that is not there
+            # by position, since names may be repeated; the outer join gives one row of nulls
             places = [self._adbc.column_name(place) for place in range(len(names))]
             types = ", ".join(f"pg_typeof({place})::text" for place in places)
             kinds = self._first_column(
@@ -122,7 +120,7 @@ class PostgreSQL:
                 yield list(zip(keys, *texts, strict=True))
 
     def key_type(self, target: Target) -> str:  # noqa: ARG002 - as `Database` has it
-        """See `Database`: texts, which `write` compares again if their type does not."""
+        """See `Database`: ids are texts, which `write` also compares as keys."""
         return ""
 
     def write(
@@ -156,7 +154,7 @@ class PostgreSQL:
     def _stage(
         self, session: Session, numbers: Sequence[bool], spool: Spool, progress: Progress
     ) -> None:
-        """Load the answers into the temporary table."""
+        """Loads the predictions into the temporary table."""
         progress.stage("writing the answers", spool.rows)
         batches = (
             self._adbc.record_batch(list(zip(*rows, strict=True)), numbers)
@@ -167,7 +165,7 @@ class PostgreSQL:
             progress.advance(len(batch))
 
     def _check_keys(self, session: Session, target: Target, spool: Spool) -> None:
-        """Check that the ids in the spool, whose texts all differ, differ for the table's key too.
+        """Checks that the ids in the spool, whose texts all differ, also differ as keys.
 
         Raises:
             DatabaseError: two are equal.
@@ -208,16 +206,16 @@ class PostgreSQL:
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
-        """A session that can change nothing, and sees one state of the database."""
+        """A read-only session with one snapshot of the database."""
         with self._session("the query cannot be run", _READING) as session:
             yield session
 
     @contextmanager
     def _session(self, given: str, begin: str, end: str = "ROLLBACK") -> Iterator[Session]:
-        """A new session in a transaction, which an error undoes.
+        """A new session in a transaction, which an error rolls back.
 
         Raises:
-            DatabaseError: the database cannot be reached, or refuses.
+            DatabaseError: the database cannot be reached, or rejects a statement.
         """
         try:
             session = self._adbc.Session(self._address)
@@ -247,18 +245,18 @@ class PostgreSQL:
 
 
 def will_pass(state: str | None, words: str) -> bool:
-    """Whether the same call may succeed later, after what PostgreSQL or a pooler said.
+    """Whether the same call may succeed later, after an error of PostgreSQL or a pooler.
 
     Args:
-        state: its code, if there is one.
-        words: its message.
+        state: the SQLSTATE code, if any.
+        words: the message.
     """
     passes = (state or "").startswith(_PASSING) or _LOST.search(words) is not None
     return passes and _LASTING.search(words) is None
 
 
 def _columns_of(table: str) -> str:
-    """The query of a table's columns; it gives none if there is no such table."""
+    """The query of a table's columns; without such a table it returns no rows."""
     return (
         f"SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass({_literal(table)})"
         " AND attnum > 0 AND NOT attisdropped"
@@ -275,7 +273,7 @@ def _column(name: str, category: str, kind: str) -> Column:
 
 
 def _check_lengths(target: Target) -> None:
-    """Refuse names that PostgreSQL would cut off."""
+    """Rejects names that PostgreSQL would truncate."""
     for name in (target.table.table, *target.names):
         if len(name.encode()) > _LONGEST_NAME:
             raise DatabaseError(
@@ -286,7 +284,7 @@ def _check_lengths(target: Target) -> None:
 
 
 def _words(message: str) -> str:
-    r"""What the server said, without what the driver says around it.
+    r"""The server's message, without the parts that the driver adds.
 
     Example:
         >>> _words("NOT_FOUND: Failed to prepare query: ERROR:  no table\nLINE 1: select")

@@ -1,4 +1,4 @@
-"""The table that answers go into: its columns, and the statements that make and fill it."""
+"""The table for the predictions: its columns, and the statements to create and fill it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bertcnn.errors import DatabaseError, one_line
 from bertcnn.tables.sql.identifiers import TableName, quoted
 
-_MOST_COLUMNS = 1600  # of PostgreSQL; SQLite takes 2,000
+_MOST_COLUMNS = 1600  # limit of PostgreSQL; SQLite takes 2,000
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class Target:
 
     Attributes:
         table: its name.
-        id: the column that is its key.
-        id_type: SQL type of that column.
-        columns: the other columns; True for those of numbers, the others hold text.
+        id: the key column.
+        id_type: SQL type of the key column.
+        columns: the other columns; True for numbers, False for text.
 
     Raises:
-        DatabaseError: they are more than a table can have.
+        DatabaseError: there are more columns than a table can have.
     """
 
     table: TableName
@@ -44,10 +44,10 @@ class Target:
         return (self.id, *self.columns)
 
     def create(self, table: str, types: Mapping[bool, str]) -> str:
-        """The statement that makes the table where there is none.
+        """The statement that creates the table if it is missing.
 
         Args:
-            table: its name in quotes.
+            table: its quoted name.
             types: SQL types of numbers (True) and of texts.
         """
         columns = [
@@ -60,12 +60,12 @@ class Target:
         )
 
     def replace(self, table: str, rows: str) -> str:
-        """The statement that puts rows into the table, instead of those with the same ids.
+        """The statement that inserts rows, or replaces those with the same ids.
 
         Args:
-            table: its name in quotes.
-            rows: a SELECT of the columns in their order, with a WHERE, without which SQLite would
-                take ON for a part of a join.
+            table: its quoted name.
+            rows: a SELECT of the columns in order. It needs a WHERE, because SQLite would otherwise
+                parse ON as part of a join.
         """
         names = ", ".join(map(quoted, self.names))
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.columns)
@@ -75,13 +75,13 @@ class Target:
         )
 
     def check_columns(self, found: Sequence[str]) -> None:
-        """Compare the columns of a table that is there with those that answers have.
+        """Checks that an existing table has the columns of the predictions.
 
         Args:
-            found: names of its columns; none if there is no table.
+            found: the columns of the table; empty if there is no table.
 
         Raises:
-            DatabaseError: they are others.
+            DatabaseError: they differ.
         """
         if not found or set(found) == set(self.names):
             return
