@@ -1,4 +1,7 @@
-"""Padded batches of token ids: the only padding code of the package."""
+"""Padded batches of token ids: the only padding code of the package.
+
+`lengths` are the tokens of each row, int [rows].
+"""
 
 from __future__ import annotations
 
@@ -85,15 +88,8 @@ def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
     """The padded lengths, at most `most`, that minimise padding for rows of these `lengths`.
 
     XLA compiles a program for each length, so few are wanted. Dynamic programming over the lengths,
-    rounded up to a multiple of 4, finds the optimum. No length exceeds the longest row, because the
-    encoder may have no more positions.
-
-    Args:
-        lengths: int [rows], tokens of each row, at least one row.
-        most: the maximum number of padded lengths.
-
-    Returns:
-        Ascending lengths; the last one is the longest row.
+    rounded up to a multiple of 4, finds the optimum. The last length is the longest row, because
+    the encoder may have no more positions. There must be at least one row.
 
     Example:
         >>> choose_lengths(np.array([5, 6, 7, 30, 31, 120]), most=2)
@@ -135,12 +131,7 @@ def plan_training(
     """One epoch of random batches of similar length; at most one batch is not full.
 
     Leftover rows move to the next longer padded length, so shapes stay static with few fillers.
-
-    Args:
-        lengths: int [rows], tokens of each row.
-        padded_lengths: ascending; the last one is at least the longest row.
-        batch_size: B, rows of every batch.
-        generator: draws the order of this epoch.
+    `padded_lengths` are ascending, and the last one is at least the longest row.
     """
     order = generator.permutation(len(lengths))
     bucket = np.searchsorted(padded_lengths, lengths[order])
@@ -162,12 +153,8 @@ def plan_scoring(
 ) -> list[BatchPlan]:
     """Batches of rows sorted by length, at most `token_budget` padded tokens (or one row) each.
 
-    Args:
-        lengths: int [rows], tokens of each row.
-        token_budget: the maximum of B x T.
-        padded_lengths: the only lengths to use, with a fixed number of rows each, so that a
-            compiled engine sees few shapes. By default a batch is as long as its longest row,
-            without fillers.
+    By default a batch is as long as its longest row, without fillers. With `padded_lengths`, only
+    these lengths with a fixed number of rows each are used, so a compiled engine sees few shapes.
     """
     order = np.argsort(lengths, kind="stable")
     ordered = lengths[order]
@@ -195,13 +182,9 @@ def plan_full(
 ) -> list[BatchPlan]:
     """Few full batches, for a device that takes as long for a batch with fillers as for a full one.
 
-    The longest rows come first and shorter rows fill up their batches. Only the last batch can have
-    fillers.
-
-    Args:
-        lengths: int [rows], tokens of each row.
-        token_budget: the maximum of B x T, unless a batch is one row.
-        padded_lengths: ascending values for T; the last one is at least the longest row.
+    The longest rows come first and shorter rows fill up their batches, so only the last batch can
+    have fillers. A batch has at most `token_budget` padded tokens, or one row. `padded_lengths` are
+    ascending, and the last one is at least the longest row.
 
     Example:
         >>> plans = plan_full(np.array([3, 9, 2, 4]), token_budget=32, padded_lengths=(4, 16))
@@ -222,19 +205,15 @@ def plan_full(
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
     """Batches of about 500 tokens (mostly 480) for a compiled engine, one text a row.
 
-    This is for long texts; `bertcnn.data.packing` packs short ones. For every new number of tokens,
-    each stream of the engine builds kernels, which takes longer than computing two batches. So
-    padded lengths are divisors of a few numbers, and batches are full. The lengths are the
-    multiples of 16, where CPU attention is fastest, and a few between them, where these engines
-    compute attention for several rows together.
+    For every new number of tokens, each stream of the engine builds kernels, which takes longer
+    than computing two batches. So padded lengths are divisors of a few numbers, and batches are
+    full. The lengths are the multiples of 16, where CPU attention is fastest, and a few between
+    them, where these engines compute attention for several rows together. No row is padded beyond
+    `longest`, by default the longest row.
 
     Leftover rows of one length move up to the next unless it is much longer. Otherwise empty rows
     fill their batch if there are many batches. A single text is also padded to a multiple of 16: a
     change of the number of tokens, even to one seen before, costs half as much as the prediction.
-
-    Args:
-        lengths: int [rows], tokens of each row.
-        longest: the maximum padded length (the encoder's positions); by default the longest row.
     """
     if not len(lengths):
         return []

@@ -63,11 +63,7 @@ class _Knapsack:
         self._fits, self._room_left = room_left >= 0, np.maximum(room_left, 0)
 
     def fill(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
-        """The value of the best pattern, and its items of each size, int64 [sizes].
-
-        Args:
-            prices: of each size, float64 [sizes].
-        """
+        """The best value and pattern, int64 [sizes], for the prices, float64 [sizes]."""
         prices, worth, choices = np.append(0, prices), np.zeros(self._capacity + 1), []
         for _ in range(self._most):
             by_choice = np.where(self._fits, prices + worth[self._room_left], -np.inf)

@@ -42,12 +42,7 @@ def fixed_shapes(longest: int) -> list[Shape]:
 
 
 def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
-    """The batches of `plan_packed`, padded to the `fixed_shapes`.
-
-    Args:
-        lengths: int [texts], tokens of each text.
-        longest: the maximum tokens of a text.
-    """
+    """The batches of `plan_packed`, padded to `fixed_shapes(longest)`."""
     plans: list[PackedPlan] = []
     long: dict[int, list[int]] = {}  # texts with a row of their own, by the tokens of the row
     for plan in plan_packed(lengths, longest, _PLACES):

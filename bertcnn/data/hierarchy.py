@@ -55,10 +55,8 @@ class Hierarchy:
     def of(cls, labels: Sequence[str], levels: str = LEVELS) -> Hierarchy:
         """Derives the hierarchy from the labels' names; plain names have no parents.
 
-        Args:
-            labels: the labels of the model.
-            levels: the separator of levels. "no" means no levels. "auto" means " > " if at least
-                half of the labels have a parent, without comparisons such as "Delay > 30 days".
+        `levels` is the separator of levels or "no". "auto" means " > " if at least half of the
+        labels have a parent, without comparisons such as "Delay > 30 days".
 
         Example:
             >>> names = ["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]
@@ -124,14 +122,7 @@ class Hierarchy:
         return found
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
-        """Adds the parents' probabilities, the sums of their children's.
-
-        Args:
-            probabilities: float32 [rows, C].
-
-        Returns:
-            float32 [rows, C + P].
-        """
+        """Adds the parents' sums to float32 probabilities, [rows, C] to [rows, C + P]."""
         return (
             np.concatenate(
                 [probabilities, np.minimum(probabilities @ self.members, np.float32(1))], axis=1
@@ -141,14 +132,10 @@ class Hierarchy:
         )
 
     def best_parents(self, probabilities: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        """The most probable parent of one level, for each row.
+        """The index in `answers` and the probability of each row's best parent in one of `levels`.
 
-        Args:
-            probabilities: float32 [rows, C + P], of `with_parents`.
-            level: index into `levels`.
-
-        Returns:
-            Indices into `answers`, int64 [rows], and their probabilities [rows].
+        Takes `probabilities` of `with_parents`, float32 [rows, C + P]; returns int64 and float32
+        [rows].
         """
         places = self.levels[level]
         best = places[probabilities[:, places].argmax(axis=1)]
@@ -165,8 +152,7 @@ class Hierarchy:
             thresholds: one for each level, or fewer; None if no probability is enough.
 
         Returns:
-            Indices into `answers`, int64 [rows], -1 where no parent is certain enough, and the
-            parents' probabilities, float32 [rows].
+            Indices into `answers`, int64 [rows], or -1, and the probabilities, float32 [rows].
         """
         places, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
         for level, threshold in enumerate(thresholds):
@@ -198,11 +184,7 @@ def ancestors(label: str, separator: str = LEVELS) -> list[str]:
 
 
 def check_levels(levels: object) -> None:
-    """Validates a separator of levels.
-
-    Raises:
-        SettingsError: it is not a string, is blank, or is very long.
-    """
+    """Raises SettingsError if a separator of levels is not a string, blank, or very long."""
     if not isinstance(levels, str) or not levels.strip() or len(levels) > LONGEST_SEPARATOR:
         raise SettingsError(
             f"levels {one_line(levels)}",
@@ -212,11 +194,7 @@ def check_levels(levels: object) -> None:
 
 
 def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
-    """Sentences about the parents that labels have, or could have.
-
-    Args:
-        labels: the labels of the training rows.
-        levels: "auto", "no", or the requested separator.
+    """Sentences about the parents that labels have, or could have; see `Hierarchy.of`.
 
     Raises:
         SettingsError: no label contains the separator.

@@ -40,11 +40,7 @@ class LabelColumn:
 
 
 def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
-    """Parses the label column of a training file.
-
-    Args:
-        cells: the label column, blank where there is no label.
-        asked: the separator of several labels: "auto", "no" or the separator itself.
+    """Parses the label column of a training file; `asked` is as in `choose_separator`.
 
     Raises:
         SettingsError: the separator is blank, or occurs in no cell.
@@ -73,12 +69,9 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
 
 
 def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) -> list[LabelSet]:
-    """Parses a label column for an existing model, in the model's spelling.
+    """Parses a label column for a model with the labels `known`, in the model's spelling.
 
-    Args:
-        cells: the label column, blank where there is no label.
-        separator: the model's.
-        known: the model's labels. From unknown labels only invisible characters are removed.
+    From unknown labels only invisible characters are removed.
     """
     sets = []
     for cell in cells:
@@ -108,7 +101,6 @@ def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _describe_sets(cells: Sequence[str], separator: str, asked: str) -> str:
-    """The remark that rows may have several labels."""
     sets = [split_cell(cell, separator) for cell in cells]
     several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
     between = "lists" if separator == LISTS else f"{separator!r} between labels"

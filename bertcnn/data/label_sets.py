@@ -23,14 +23,10 @@ _SHARE = 0.02  # of the labelled rows, which must have several labels
 def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     """The separator of a row's labels, or None if each row has one label.
 
-    "auto" detects a separator if it occurs in at least 2 % of the cells and the cells are
-    combinations of labels: the number of parts varies, there are fewer distinct parts than distinct
-    cells, and most joined cells only have parts that also occur in other cells. Lists count as
-    several labels if any has more than one element.
-
-    Args:
-        cells: the label column, blank where there is no label.
-        asked: "auto", "no", or the separator.
+    `asked` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at least 2
+    % of the cells and the cells are combinations of labels: the number of parts varies, there are
+    fewer distinct parts than distinct cells, and most joined cells only have parts that also occur
+    in other cells. Lists count as several labels if any has more than one element.
 
     Raises:
         SettingsError: `asked` is blank, or occurs in no cell.
@@ -197,8 +193,7 @@ def separator_for(labels: Iterable[str]) -> str:
 def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The distinct labels in alphabetical order, and each row's index among them, int64 [rows].
 
-    It replaces `np.unique` with the inverse, which needs as much memory for each row as for the
-    longest label.
+    `np.unique` would need as much memory for each row as for the longest label.
 
     Example:
         >>> names, places = numbered(["network", "billing", "network"])

@@ -16,12 +16,8 @@ from bertcnn.errors import LabelError, one_line
 def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]:
     """Labels as a list of strings, integers, booleans, or collections of strings.
 
-    As in scikit-learn, a column vector, a one-column table and lists of one are single labels. A
-    wider table is an indicator matrix of 1 and 0.
-
-    Args:
-        labels: as passed to `fit`.
-        several: whether rows may have several labels, even if all are lists of one.
+    As in scikit-learn, a column vector, a one-column table and lists of one are single labels,
+    unless `several` is set. A wider table is an indicator matrix of 1 and 0.
 
     Raises:
         LabelError: a value is not a label; the message names the first.
@@ -44,7 +40,6 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
 
 
 def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns, tables
-    """Labels as a list; `check_label_types` rejects other types."""
     columns = getattr(labels, "columns", None)
     if columns is not None and hasattr(labels, "to_numpy"):
         values = labels.to_numpy()
@@ -138,11 +133,7 @@ def _is_whole(label: object) -> bool:
 
 
 def check_one_type(labels: list[Any]) -> None:
-    """Rejects a mix of strings and numbers: 1 and "1" would become one label.
-
-    Raises:
-        LabelError: the labels have several types.
-    """
+    """Raises LabelError for a mix of strings and numbers: 1 and "1" would become one label."""
     kinds = {
         (
             "string"
@@ -162,11 +153,7 @@ def check_one_type(labels: list[Any]) -> None:
 
 
 def check_labels(labels: Sequence[Any]) -> None:
-    """Checks that labels can be used for training.
-
-    Raises:
-        LabelError: fewer than two different labels, or a label with a single row.
-    """
+    """Raises LabelError for fewer than two different labels, or a label with a single row."""
     counts = Counter(str(label) for label in labels)
     if len(counts) < 2:
         found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"

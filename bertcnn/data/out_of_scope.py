@@ -33,10 +33,8 @@ _FEWEST_OTHERS = 2  # number of other labels
 def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
     """The labels of out-of-scope rows, rarely more than one.
 
-    Args:
-        labels: the labels of all rows.
-        asked: a label, "no" for none, or "auto". "auto" finds names such as "out of scope", "oos",
-            "spam" and "none of these" in any spelling, if at least two other labels remain.
+    `asked` is a label, "no" for none, or "auto", which finds names such as "out of scope", "oos",
+    "spam" and "none of these" in any spelling, if at least two other labels remain.
 
     Raises:
         LabelError: the requested label does not occur, or fewer than two others do.
@@ -67,5 +65,4 @@ def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
 
 
 def _key(name: str) -> str:
-    """A name in lower case, with single spaces between runs of letters and digits."""
     return " ".join(re.findall(r"[^\W_]+", name.casefold()))

@@ -1,4 +1,7 @@
-"""Packs several texts into one row, so that few tokens are padding."""
+"""Packs several texts into one row, so that few tokens are padding.
+
+`lengths` are the tokens of each text, int [texts].
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ _TIGHTLY = 64  # tokens of a row
 
 
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.ndarray:
-    """Assigns each item a row by best-fit decreasing.
+    """The row of each item, int64 [n], by best-fit decreasing; rows are numbered without gaps.
 
     Items go longest first, each into the fullest row with room for it. The result has at most 11/9
     of the fewest rows, plus one (Johnson 1974; for BERT: Krell et al. 2021, "Efficient Sequence
@@ -52,9 +55,6 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
         lengths: int [n], tokens of each item, at most `capacity`.
         capacity: T, tokens of a row.
         most: K, the maximum number of items in a row.
-
-    Returns:
-        int64 [n], the row of each item; rows are numbered without gaps.
 
     Example:
         >>> pack([5, 3, 4, 3, 1], capacity=8, most=4)
@@ -174,12 +174,8 @@ def plan_packed(
     A compiled engine builds kernels for every new shape, and changing shapes also costs time. So
     rows have 32, 64 or 128 tokens, as few as the longest text needs, and shorter texts fill them
     up. Longer texts have their own rows (see `plan_compiled`), since attention would cost more than
-    padding. With few batches, the last batch of each length is smaller.
-
-    Args:
-        lengths: int [texts], tokens of each text.
-        longest: the encoder's positions; by default the longest text.
-        most: the maximum number of texts in a row; by default the best for these lengths.
+    padding. With few batches, the last batch of each length is smaller. By default `longest` is the
+    longest text, and `most`, the maximum texts of a row, is the best for these lengths.
     """
     lengths = np.asarray(lengths, np.int64)
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
@@ -224,11 +220,7 @@ def plan_packed(
 
 
 def _row_lengths(lengths: np.ndarray, most: int) -> tuple[int, ...]:
-    """The lengths in tokens of rows that up to `most` texts share.
-
-    With few tokens in texts for the shortest rows, these rows hardly fill a batch. Such texts then
-    go into longer rows.
-    """
+    """The lengths of shared rows; without the shortest if these rows would hardly fill a batch."""
     total, shortest = lengths.sum(), lengths[lengths <= _ROWS[0]]
     few = total >= _SOME * _BATCH_TOKENS and shortest.sum() < _FEW_TOKENS * total
     return _ROWS[1:] if few and most * shortest.sum() >= _ROWS[1] * len(shortest) else _ROWS
@@ -350,10 +342,7 @@ class Packing:
 
 
 def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int:
-    """The rows that hold `batch_size` texts on average.
-
-    It is a multiple of the rows computed at a time, or fewer than those.
-    """
+    """The rows that hold `batch_size` texts: few, or a multiple of those computed at a time."""
     if not rows:
         return 1
     wanted, part = rows * batch_size / texts, max(1, _PART_TOKENS // length)
@@ -361,7 +350,6 @@ def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int
 
 
 def _batches(rows: np.ndarray, size: int, length: int) -> list[PackedPlan]:
-    """Rows in batches of `size`; empty rows fill up the last one."""
     missing = -len(rows) % size
     filled = np.concatenate([rows, np.full((missing, rows.shape[1]), -1, np.int64)])
     return [

@@ -49,14 +49,8 @@ def merge_rare(
     """Merges labels with fewer than `fewest` rows; no row is dropped.
 
     "A > B > C" becomes "A > B", or "A" if that is still rare. A label without a parent, or with
-    rare parents only, becomes `into`.
-
-    Args:
-        labels: one for each row; blank labels are ignored.
-        fewest: rows a label needs.
-        into: the label for rare ones without a parent.
-        levels: the separator of levels, "no" for none, or "auto" for " > " outside comparisons such
-            as "Delay > 30 days".
+    rare parents only, becomes `into`. Blank labels are ignored. `levels` is the separator of
+    levels, "no", or "auto" for " > " outside comparisons such as "Delay > 30 days".
 
     Raises:
         LabelError: the label `into` is too rare itself.
@@ -101,7 +95,6 @@ def merge_rare(
 
 
 def _end(name: str, becomes: Mapping[str, str]) -> str:
-    """The label after all merges."""
     while name in becomes:
         name = becomes[name]
     return name

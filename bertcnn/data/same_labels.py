@@ -87,14 +87,9 @@ def _moment(
 def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]:
     """Maps each label to its new spelling; omits labels that stay.
 
-    The commonest spelling of a label wins. Values have a canonical spelling: dates always, true and
-    false where both occur, whole numbers where no number has decimals (2.0 next to 2.5 may be a
-    version).
-
-    Args:
-        names: labels, as often as they occur.
-        values: whether to use canonical spellings. False for labels in a program, which compares
-            them with its own.
+    The commonest spelling of a label wins. With `values`, dates always have a canonical spelling,
+    true and false if both occur, and whole numbers if no number has decimals (2.0 next to 2.5 may
+    be a version). Labels in a program need `values=False`, since it compares them with its own.
 
     Example:
         >>> one_spelling(["7.0", "8", "8", "network ", "network"])
@@ -142,11 +137,7 @@ def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
 
 
 class KnownLabels:
-    """Finds the spelling that a model has for a label.
-
-    Args:
-        labels: the model's.
-        merged: each label that was merged, with the label it became.
+    """Finds the model's spelling of a label; `merged` maps merged labels to the label they became.
 
     Example:
         >>> known = KnownLabels(["7", "Lost card"], {"Found card": "Lost card"})

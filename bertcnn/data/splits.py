@@ -34,7 +34,7 @@ def duplicate_key(text: str) -> str:
 def split_validation(
     texts: Sequence[str], labels: Sequence[str], fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits rows into training and validation.
+    """Row numbers for training and validation, both int64 and ascending.
 
     Texts that only differ in case, spaces, punctuation and digits form a group, which is never
     split. Each label's groups are ordered by a hash of their text, and the first ones are for
@@ -42,14 +42,6 @@ def split_validation(
     new rows move few old ones. A label with at least two groups has one on each side; a label with
     one group is only in training. A group with several labels counts for the commonest. It stays in
     training if no other training group has one of its labels.
-
-    Args:
-        texts: one text a row.
-        labels: one label a row.
-        fraction: share of rows for validation, at least 0 and less than 1.
-
-    Returns:
-        int64 [training rows] and int64 [validation rows], both ascending.
 
     Raises:
         SettingsError: the fraction is out of range, or there are not as many labels as texts.
@@ -91,13 +83,8 @@ def assign_folds(
     """The fold of each row, int64 [rows]: groups stay together, and labels are spread evenly.
 
     Each label's groups are distributed in the order of a hash of their first text, so folds do not
-    depend on chance or on the order of labels.
-
-    Args:
-        groups: rows of equal groups share a fold.
-        labels: one a row; a group with several counts for the commonest.
-        texts: one a row.
-        folds: the number of folds.
+    depend on chance or on the order of labels. A group with several labels counts for the
+    commonest.
 
     Example:
         >>> assign_folds([0, 1, 2, 2], ["a", "a", "b", "b"], ["w", "x", "y", "z"], folds=2).tolist()
@@ -114,15 +101,9 @@ def assign_folds(
 
 
 def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
-    """About `most` rows, the same share of each label's rows, at least one.
+    """About `most` rows, int64 and ascending: the same share of each label's, at least one.
 
-    Args:
-        labels: int [rows], 0 to C - 1.
-        most: the number of rows wanted; all rows if there are no more.
-        generator: draws the rows.
-
-    Returns:
-        int64 [part], ascending.
+    `labels` are integers from 0 to C - 1.
 
     Example:
         >>> labels = np.array([0] * 90 + [1] * 9 + [2])
@@ -160,7 +141,6 @@ def _hash(key: str) -> bytes:
 
 
 def _main_label(labels: list[str]) -> str:
-    """The commonest label of a group; ties go to the alphabet."""
     return min(Counter(labels).items(), key=lambda item: (-item[1], item[0]))[0]
 
 

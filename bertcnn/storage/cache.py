@@ -48,13 +48,8 @@ def read_kept(path: Path) -> bytes | None:
 def keep(path: Path, content: bytes, most: int) -> None:
     """Writes a cache file, which starts with its digest, and removes the oldest of its kind.
 
-    Args:
-        path: in a folder for files of this kind, which share an extension.
-        content: reproducible bytes.
-        most: the number of files to keep.
-
-    Raises:
-        OSError: the cache cannot be written.
+    At most `most` files with the same extension stay in the folder. Raises OSError if the cache
+    cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(temporary_name(path))

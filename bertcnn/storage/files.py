@@ -137,16 +137,13 @@ def check_file_target(
     others: Iterable[str | os.PathLike[str] | None] = (),
     option: str = "--out",
 ) -> Path:
-    """Checks, before any work, that a file can be written to `path`.
+    """Checks, before any work, that a file can be written to `path`; returns its absolute path.
 
     Args:
         path: the output file, in an existing folder.
         overwrite: whether an existing file may be replaced.
         others: other files of the same command, which must differ from `path`; None is ignored.
         option: the name of the option, for the error.
-
-    Returns:
-        The absolute path.
 
     Raises:
         OutputError: the path is one of `others`, a folder, not in a folder, a pipe or a device, in
@@ -204,13 +201,8 @@ def _is_same_file(one: Path, other: Path) -> bool:
 def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
     """Writes a file atomically and syncs it.
 
-    An existing file keeps its permissions; a link stays a link.
-
-    Args:
-        path: in an existing folder.
-        data: the whole content.
-        overwrite: whether to replace an existing file. Otherwise a file that has appeared since
-            `check_file_target` is also kept.
+    An existing file keeps its permissions; a link stays a link. Without `overwrite`, a file that
+    has appeared since `check_file_target` is also kept.
 
     Raises:
         OutputError: the path is taken or cannot be written.
@@ -264,14 +256,9 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def reserve(path: Path, size: int, *, what: str) -> None:
-    """Writes a file of zeros with its disk space allocated.
+    """Writes a file of zeros with its disk space allocated; `what` names it in the error.
 
     Without allocation, writing to a memory map of the file could kill the process.
-
-    Args:
-        path: in a folder for temporary files.
-        size: bytes, at least 1.
-        what: the future content, in the plural, for the error.
 
     Raises:
         OutputError: there is not enough disk space.

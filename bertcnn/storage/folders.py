@@ -72,9 +72,7 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
 def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
     """Checks, before any work, that a new folder can be written.
 
-    Args:
-        folder: the output folder.
-        check_replaceable: raises an OutputError for a folder that must not be replaced.
+    `check_replaceable` raises an OutputError for a folder that must not be replaced.
 
     Raises:
         OutputError: it is taken, is in a saved model, or cannot be written.
@@ -113,8 +111,7 @@ def check_replaceable(
         overwrite: whether an older folder of the same kind may be replaced.
         holds: the content of such a folder, as "a saved model".
         expected: a replaceable folder, as "a model saved by bertcnn".
-        stranger: returns why a folder that is not empty is not of this kind, as "is not a saved
-            model", or None.
+        stranger: returns why a folder is not of this kind, as "is not a saved model", or None.
 
     Raises:
         OutputError: it must not be replaced.
@@ -146,10 +143,7 @@ def check_replaceable(
 
 
 def is_debris(path: str) -> bool:
-    """Whether a file manager or file server creates such a file in any folder.
-
-    Args:
-        path: relative to the folder.
+    """Whether a file manager or file server creates such a file (a relative path) in any folder.
 
     Example:
         >>> [is_debris(path) for path in (".DS_Store", "engine/._model.xml", "THUMBS.DB")]
@@ -166,11 +160,7 @@ def is_debris(path: str) -> bool:
 def work_folder(target: Path) -> Iterator[Path]:
     """A temporary private folder next to `target`; also removes those of killed processes.
 
-    Args:
-        target: the final path; missing parents are created.
-
-    Yields:
-        The work folder, mode 0700, on the same file system as `target`.
+    Its mode is 0700. Missing parents are created.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     clean_leftovers(target)
@@ -189,14 +179,8 @@ def new_folder(
 ) -> Iterator[Path]:
     """An empty folder that moves to `target` after the block, unless the block fails.
 
-    Args:
-        target: missing parents are created.
-        overwrite: whether a non-empty folder may be replaced.
-        check: called with both just before the move; raises an OutputError if a folder that has
-            appeared meanwhile must not be replaced.
-
-    Yields:
-        The folder, on the same file system as `target`.
+    Missing parents are created. `check(target, overwrite)` is called just before the move; it
+    raises an OutputError if a folder that has appeared meanwhile must not be replaced.
 
     Raises:
         OutputError: it cannot be written.
@@ -214,11 +198,9 @@ def new_folder(
 
 @contextmanager
 def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
-    """The locked working folder of a long run.
+    """The locked working folder of a long run; created if missing, removed afterwards if empty.
 
-    Args:
-        folder: created if missing, with its parents; those left empty are removed afterwards.
-        does: the other run's use of it, for the error, as "keeps its checkpoints in".
+    `does` describes the other run's use of it in the error, as "keeps its checkpoints in".
 
     Raises:
         BusyError: another run has the lock.
@@ -284,15 +266,10 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
-    """Moves the folder `new` to `target`.
+    """Moves the finished, synced folder `new` from its `work_folder` to `target`.
 
-    At any moment, `resting_place` finds the complete old or the complete new folder.
-
-    Args:
-        new: a finished folder inside `work`, its files already synced.
-        target: the destination, which may be an empty folder.
-        work: the `work_folder` of this target; it receives the old folder.
-        replace: whether a non-empty folder may be replaced.
+    At any moment, `resting_place` finds the complete old or the complete new folder. The old folder
+    ends up in `work`.
 
     Raises:
         FileExistsError: the target is not empty, and `replace` is off.
@@ -366,7 +343,6 @@ def resting_place(target: Path) -> Path:
 
 
 def _is_vacant(target: Path) -> bool:
-    """Whether the path is missing or an empty folder."""
     try:
         with os.scandir(target) as entries:
             return next(entries, None) is None
@@ -400,10 +376,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 
 def _discard(work: Path, target: Path) -> None:
-    """Removes a work folder after moving the old folder back to `target`.
-
-    If that fails, the old folder stays where `resting_place` finds it.
-    """
+    """Moves the old folder back to `target`, or leaves it for `resting_place`; removes the rest."""
     old = work / _OLD
     if old.is_dir() and _is_vacant(target):
         with suppress(OSError):

@@ -63,14 +63,7 @@ class Member:
 
 @dataclass(frozen=True)
 class FolderFormat:
-    """A kind of folder with a manifest.
-
-    Attributes:
-        name: the format in the manifest.
-        schema_version: the version that this code reads and writes.
-        members: the files it holds.
-        bulk: the name of the largest member, which is read last.
-    """
+    """A kind of folder with a manifest; `bulk` is the largest member, which is read last."""
 
     name: str
     schema_version: int
@@ -105,8 +98,7 @@ class Manifest(Settings):
 def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     """Canonical JSON: sorted keys, an indent of two spaces, UTF-8, a final newline.
 
-    Raises:
-        ValueError: a number is not finite or a string is not valid Unicode.
+    Raises ValueError for a number that is not finite or a string that is not valid Unicode.
     """
     return (
         json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -138,11 +130,7 @@ def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _check_extent(data: bytes) -> None:
-    """Estimates the memory and depth of a JSON text before parsing; does not detect invalid JSON.
-
-    Raises:
-        ValueError: too many values, or nested too deeply.
-    """
+    """Raises ValueError if parsing would take too much memory or depth; ignores invalid JSON."""
     if data.count(b'"') * _STRING_BYTES > _MOST_VALUE_BYTES:
         raise ValueError("more strings than a model has")
     # text outside strings
@@ -230,12 +218,8 @@ def check_saved_target(
 ) -> None:
     """Rejects a folder that a model of this format must not replace; see `check_replaceable`.
 
-    Args:
-        form: the format of the model.
-        kind: the name of such a model, as "translator".
-        target: the output folder.
-        overwrite: whether an older model, damaged or not, may be replaced.
-        more: names in such a folder that are not members.
+    `kind` is the name of such a model, as "translator". With `overwrite`, older models may be
+    replaced, damaged or not. `more` are names in such a folder that are not members.
 
     Raises:
         OutputError: it must not be replaced.
@@ -263,14 +247,10 @@ def read_members(
     wanted: Collection[str] | None = None,
     check: CheckBulk | None = None,
 ) -> tuple[str, dict[str, bytes]]:
-    """The id of the folder and the verified bytes of its `wanted` members.
+    """The id of the folder and the verified bytes of its `wanted` members, by default all.
 
-    Args:
-        target: the folder.
-        form: the required format.
-        wanted: members to read, by default all; for others only the length is checked.
-        check: called with the other members and the length of the bulk before the bulk is read; may
-            raise.
+    For other members only the length is checked. `check` is called with the members read so far and
+    the length of the bulk before the bulk is read; it may raise.
 
     Raises:
         BundleError: not such a folder, of another schema version, or changed since it was saved.
@@ -301,10 +281,7 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
 
 
 def _identity(place: Path) -> tuple[int, int, int] | None:
-    """Distinguishes a folder from its successor.
-
-    It includes the time, because file systems reuse the inode numbers of removed folders.
-    """
+    """Distinguishes a folder from its successor by time too: inode numbers are reused."""
     try:
         status = place.stat()
     except OSError:

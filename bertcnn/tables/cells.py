@@ -32,11 +32,7 @@ def name_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
-    """Numbers repeated names.
-
-    Args:
-        names: column names, in order.
-        unnamed: name for an empty one, with {} for its position; by default it stays empty.
+    """Numbers repeated names; `unnamed` replaces empty ones, with {} for the position.
 
     Example:
         >>> unique_names(["text", "label", "text", "text_2"])
@@ -105,7 +101,6 @@ def plain_text(value: object) -> str:
 
 
 def _text_of_scalar(value: Any) -> str:  # noqa: ANN401 - of any library
-    """The text of booleans, whole numbers, values of NumPy or PyArrow, and anything else."""
     kind = type(value).__name__
     if kind in ("bool", "bool_"):
         return "true" if value else "false"

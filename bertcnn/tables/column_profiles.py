@@ -127,10 +127,7 @@ class Profile:
         return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
 
     def _is_about_something_else(self) -> bool:
-        """Whether the name means a channel, a language, a person and so on.
-
-        False for "label_name" and "label_id" if their values repeat.
-        """
+        """Whether the name means a channel, a person and so on; not "label_name", "label_id"."""
         never = [word for word in self.words if word in NEVER_LABEL_WORDS]
         of_labels = (
             self.rank(LABEL_WORDS) is not None

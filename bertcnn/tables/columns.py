@@ -117,16 +117,12 @@ def guess_columns(
     before parts; other names, the last column first; priority or severity. Channel, status,
     language, company, gender and the like are never guessed, nor columns that scoring or the doctor
     added. For the text, a typical name is preferred, then the longest column. Columns filled in
-    after the decision (resolution, answer, rating) are the last resort for both.
-
-    Args:
-        sample: a whole `Table`, or some of its rows.
-        text: the text column, several of them, or several names separated by commas.
-        label: the label column.
+    after the decision (resolution, answer, rating) are the last resort for both. `text` may be
+    several names, also separated by commas.
 
     Raises:
-        ColumnError: a named column is missing, or no column looks like text or like labels; the
-            message lists the columns.
+        ColumnError: a named column is missing, or none looks like text or labels; lists the
+            columns.
         LabelColumnError: each label has a column of 0 and 1, or `text` is the label column.
 
     Example:
@@ -176,16 +172,12 @@ def guess_columns(
 def guess_text_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, trained_on: Sequence[str] = ()
 ) -> ColumnChoice:
-    """The text columns of a file to score; a file's only column is always its text.
+    """The text columns of a file to score: `text`, else those `trained_on`, else a guess.
 
-    Args:
-        sample: some rows of the file.
-        text: the text column, several of them, or several names separated by commas.
-        trained_on: the text columns of the training file, which are used unless others are named.
+    A file's only column is always its text. `text` may be several names, also separated by commas.
 
     Raises:
-        ColumnError: a column that was named or used in training is missing, or no column looks like
-            text; the message lists the columns.
+        ColumnError: a column is missing, or none looks like text; lists the columns.
     """
     profiles = profiles_of(sample)
     if text is None and trained_on:
@@ -212,10 +204,7 @@ def as_in_training(
 ) -> tuple[tuple[str, ...], str]:
     """The columns that a model was trained on, by their names in this table, and the reason.
 
-    Args:
-        trained_on: their names in the training file.
-        columns: columns of the table.
-        option: the option that names another column.
+    `option` is the option that names another column, for the error.
 
     Raises:
         ColumnError: a column is missing; a guess could be wrong.
@@ -270,7 +259,6 @@ def _choose_text(
     named: str | Sequence[str] | None,
     label: str | None,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text columns and the reason."""
     if named is not None:
         names = _named(named, columns)
         return names, {
@@ -367,7 +355,6 @@ def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, .
 
 
 def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[str, str]:
-    """The label column and the reason."""
     candidates = sorted(
         (profile for profile in profiles if profile.may_be_label()), key=_label_order
     )
@@ -437,7 +424,6 @@ def _may_be_id(profile: Profile) -> bool:
 def _with_id_and_time(
     profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
 ) -> ColumnChoice:
-    """Adds the id and time columns, if any, to the choice."""
     rest = [
         profile
         for profile in profiles

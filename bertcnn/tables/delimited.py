@@ -106,8 +106,7 @@ class RowReader:
     def header(self) -> tuple[str, ...] | None:
         """The cells of the first line that is not blank, or None at the end of the file.
 
-        Raises:
-            BrokenRowError: its quoting is broken.
+        Raises BrokenRowError if its quoting is broken.
         """
         for line in self._take():
             if line.strip() and not (self._number == 1 and spreadsheet_delimiter(line)):
@@ -177,14 +176,9 @@ class RowReader:
             yield line
 
     def _cells(self, first: str, width: int | None) -> tuple[list[str], str]:
-        """The cells and the text of the row that starts with line `first`.
+        """The cells and the text of the row that starts with line `first`; no `width` for a header.
 
-        Args:
-            first: the first line.
-            width: the number of columns; None for the header.
-
-        Raises:
-            BrokenRowError: its quoting is broken; the lines after the first are then read again.
+        With broken quoting it raises BrokenRowError, and the lines after the first are read again.
         """
         cells: list[str] = []
         open_cell: list[str] = []
@@ -251,8 +245,7 @@ class RowReader:
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
         """Appends the cells of `line`, which may start `inside` the quoted cell `open_cell`.
 
-        Returns:
-            Whether the line ends inside a quoted cell.
+        Returns whether the line ends inside a quoted cell.
         """
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
@@ -288,14 +281,12 @@ class RowReader:
         return _SPACES.match(text, position).end() if self._dialect.spaced else position  # type: ignore[union-attr]
 
     def _plain(self, quoted: str) -> str:
-        """The unescaped text of a quoted cell."""
         quote = self._dialect.quote
         text = quoted.replace(quote + quote, quote)
         return self._escaped.sub(r"\1", text) if self._escaped else text
 
 
 def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
-    """The reason to reject a row, if any."""
     if not text.strip("\0 \t\r"):
         return "nothing but NUL characters"
     if undecodable(text):

@@ -35,13 +35,8 @@ def blanks_remark(
 ) -> str:
     """A remark about cells that are blank for one of these reasons, and the remedy, or "".
 
-    Args:
-        path: the workbook.
-        sheet: position of the sheet.
-        columns: the header.
-        blank: number of blank cells of each column.
-        rows: number of rows of the table.
-        merged: merged cells below the header: first and last cell, as row and column from 0.
+    `blank` counts the blank cells of each column. `merged` are the merged cells below the header:
+    first and last cell, as row and column from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
@@ -107,7 +102,6 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
 
 
 def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
-    """The archive member with a sheet's cells."""
     with book.open("xl/workbook.xml") as stream:
         ids = _SHEET.findall(stream.read(_BLOCK))
     with book.open("xl/_rels/workbook.xml.rels") as stream:

@@ -14,12 +14,8 @@ def tables_in(
 ) -> Iterator[Path]:
     """The tables in a folder, sorted by name, then the tables in its subfolders.
 
-    Hidden files and folders, links to folders, and unreadable folders are skipped.
-
-    Args:
-        folder: where to look.
-        levels: how many levels of subfolders to search; all by default.
-        without: a folder to skip, with all links resolved.
+    Hidden files and folders, links to folders, unreadable folders, and the resolved path `without`
+    are skipped. By default all `levels` of subfolders are searched.
     """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

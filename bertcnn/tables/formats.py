@@ -182,7 +182,6 @@ def _closed(path: Path, error: OSError) -> TableError:
 
 
 def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
-    """Rejects a file whose first bytes do not fit its extension."""
     seems = seems_to_be(head)
     promised = {
         "parquet": "a Parquet file",
@@ -219,7 +218,6 @@ def _content(path: Path, head: bytes) -> tuple[str | None, str]:
 
 
 def _similar(path: Path) -> str:
-    """A hint at the file that was probably meant."""
     try:
         names = (
             [other.name for other in path.parent.iterdir() if other.is_file()]

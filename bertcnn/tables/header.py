@@ -46,13 +46,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
 @dataclass(frozen=True)
 class TextStart:
-    """The start of the table in a text file.
-
-    Attributes:
-        dialect: how it separates and quotes cells.
-        above: number of lines above the header.
-        remark: a remark about these lines; empty if there are none.
-    """
+    """The start of the table in a text file; `above` is the number of lines above the header."""
 
     dialect: Dialect
     above: int = 0
@@ -64,12 +58,8 @@ def find_start(
 ) -> TextStart:
     r"""Detects the dialect of a text file and the number of lines above its header.
 
-    Args:
-        text: the start of the file, in whole lines.
-        is_tsv: whether the extension means tabs.
-        delimiter: if known.
-        quote: if known.
-        known: the expected columns, if known.
+    `text` is the start of the file in whole lines. `is_tsv` means that the extension promises tabs,
+    and `known` are the expected columns.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"
@@ -141,11 +131,9 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """The index of the header among the first rows of a table; no row is blank.
+    """The index of the header among the first rows, none of them blank.
 
-    Args:
-        rows: cells as text; at most `ROWS_SEEN` rows are used.
-        known: the expected columns, if known.
+    `known` are the expected columns.
     """
     if known and (place := _row_with(known, rows)) is not None:
         return place
@@ -179,7 +167,6 @@ def _is_none(row: Sequence[str]) -> bool:
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    """Whether a row has a typical column name, and no values."""
     return any(map(_is_telling, row)) and all(map(_could_be_name, row))
 
 
@@ -222,7 +209,6 @@ def _has_all(known: Sequence[str], row: Sequence[str]) -> bool:
 
 
 def _is_telling(cell: str) -> bool:
-    """Whether a cell is a typical column name."""
     return "".join(words_of(cell)) in _TEXTS | _OTHERS
 
 
@@ -303,7 +289,6 @@ def _differs(name: str, cells: Sequence[str]) -> bool:
 
 
 def _share(rows: Sequence[Sequence[str]], fits: Callable[[Sequence[str]], bool]) -> float:
-    """Share of rows that fit; 1 if there are no rows."""
     return sum(map(fits, rows)) / len(rows) if rows else 1.0
 
 
@@ -312,9 +297,7 @@ def below_header(
 ) -> tuple[list[tuple[int, Sequence[object]]], list[str]]:
     """The first rows of a sheet from its header on, and the text of each row above it.
 
-    Args:
-        rows: numbered rows of cells; as many as needed are read.
-        known: the expected columns, if known.
+    It reads as many of the numbered `rows` as needed. `known` are the expected columns.
     """
     first: list[tuple[int, Sequence[object]]] = []
     texts: list[list[str]] = []

@@ -59,12 +59,9 @@ class ElementsPlace:
 
 
 def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> ElementsPlace | None:
-    """The position of the objects of a JSON file; None for JSON Lines.
+    """The position of the objects of a freshly opened JSON file; None for JSON Lines.
 
-    Args:
-        path: for messages.
-        file: freshly opened.
-        known: the expected columns, if known.
+    `path` is for messages, and `known` are the expected columns.
 
     Raises:
         TableError: the file is not a table, such as an error message.
@@ -111,13 +108,9 @@ def _place_of_objects(
 
 
 def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
-    """Yields the text and the first line number of each element or object.
+    """Yields the text and first line number of each element or object of a freshly opened file.
 
     Very long elements are cut, like long lines.
-
-    Args:
-        file: freshly opened.
-        place: where they are.
     """
     scanner = _Scanner()
     skip = place.start
@@ -147,7 +140,6 @@ class _Scanner:
         self._rest = ""
 
     def found_in(self, block: str, is_inside: bool) -> Iterator[tuple[int, str]]:
-        """The elements that end in the next block."""
         block, self._rest = self._rest + block, ""
         begin = position = 0
         while position < len(block):
@@ -220,7 +212,6 @@ class _Scanner:
 
 
 def _beginning(file: TextFile) -> tuple[str, bool]:
-    """The start of a file, and whether it is the whole file."""
     text = ""
     for block in file.blocks():
         text += block
@@ -247,11 +238,7 @@ def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
 def _list_inside(
     path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]
 ) -> ElementsPlace | None:
-    """The position of the list of rows in an object, if it has one.
-
-    Raises:
-        TableError: it has several.
-    """
+    """The position of the list of rows in an object, if any; raises TableError for several."""
     filled, empty = _lists_of_objects(text, begin)
     lists = [(key, start) for key, start in filled if key.casefold() not in _NO_ROWS]
     named = [(key, start) for key, start in lists or empty if key.casefold() in _ROWS]
@@ -305,11 +292,7 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
 
 
 def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Rejects the only object of a file if it is an error message, or a table column by column.
-
-    Raises:
-        TableError: it is one of them.
-    """
+    """Rejects the only object of a file if it is an error message, or a table column by column."""
     if error := json_error(only, known):
         raise refusal(
             path, error, "export or download the table again, and look into the file first"

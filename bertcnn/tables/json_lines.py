@@ -96,7 +96,6 @@ class JsonLinesSource:
         self._file = self._open()
 
     def _records(self, file: TextFile) -> Iterator[tuple[int, str]]:
-        """The text and line number of each presumed object."""
         return enumerate(file, 1) if self._place is None else elements(file, self._place)
 
     def rows(self, reject: Reject) -> Iterator[Row]:
@@ -172,9 +171,7 @@ class _Keys:
     def learn(self, found: Mapping[str, Any], widest: int) -> int:
         """Adds the keys of one more object; returns how many cells each row gains (or loses).
 
-        Args:
-            found: a line, or a nested object.
-            widest: maximum distinct keys of nested objects.
+        `widest` is the maximum of distinct keys of nested objects.
         """
         more = 0
         for key, value in found.items():
@@ -201,15 +198,10 @@ class _Keys:
         return sum(-self.below.popitem()[1].count() for _ in range(count))
 
     def filled(self) -> int:
-        """The approximate number of cells in the file with a value."""
         return self.lines * self.is_cell + sum(child.filled() for child in self.below.values())
 
     def keep_frequent(self, lines: int) -> None:
-        """Merges rare keys into one cell: the nested object, or the rest at the root.
-
-        Args:
-            lines: number of lines of the file.
-        """
+        """Merges the rare keys of `lines` lines into one cell: the nested object, or the rest."""
         for child in self.below.values():
             child.keep_frequent(lines)
         if self.depth:
@@ -228,11 +220,9 @@ class _Keys:
         self.has_rest = self.has_rest or bool(rare)
 
     def count(self) -> int:
-        """Number of cells of a row at this place."""
         return self.is_cell + sum(child.count() for child in self.below.values())
 
     def has_columns(self, value: object) -> bool:
-        """Whether the keys of `value` have columns."""
         return isinstance(value, dict) and bool(value) and not self.is_whole
 
     def paths(self) -> Iterator[tuple[str, ...]]:

@@ -53,12 +53,7 @@ class LabelledTable:
         return labels_of_sets(self.sets, self.separator)
 
     def with_labels(self, multi_label: str, progress: Progress) -> LabelledTable:
-        """Splits the labels and unifies their spelling.
-
-        Args:
-            multi_label: the separator of a row's labels; "auto" detects ; and | and lists, "no"
-                takes each cell as one label.
-            progress: receives notes on changes to the labels.
+        """Splits the labels and unifies their spelling; see `read_labelled`.
 
         Raises:
             SettingsError: the separator is blank, or occurs in no cell.
@@ -85,12 +80,9 @@ class LabelledTable:
         )
 
     def split(self, share: float) -> tuple[LabelledTable, LabelledTable]:
-        """Splits off about a share of the rows for evaluation; see `split_validation`.
+        """Splits off about `share` of the rows for evaluation; see `split_validation`.
 
         Rows without a label are in the first part, rows without a text in neither.
-
-        Args:
-            share: of the rows with a text and a label, between 0 and 1.
 
         Raises:
             LabelError: fewer than two labels, or a label with a single row.
@@ -165,11 +157,10 @@ def read_columns(
 
     Args:
         data: the file.
-        choose: chooses the columns of a table; reports those with a reason.
+        choose: chooses the columns of a table; columns with a reason are reported.
         rejects: as in `read_labelled`; a missing folder is created.
         known: the expected columns; see `open_table`.
-        as_written: whether the table keeps the quotes of `escape_formula`; texts and labels lose
-            them.
+        as_written: whether the table keeps the quotes of `escape_formula`; texts and labels do not.
         most: rows to keep in memory; see `TableReader.whole`.
         reading: reports how much of the file is read; none by default.
         progress: receives notes on the chosen columns and on unread parts of the file.

@@ -29,13 +29,8 @@ class TextFile:
     r"""A text file, gzipped or not, as an iterator of lines without their "\n".
 
     Bytes that are not valid in `encoding` become lone surrogates, which `undecodable` finds.
-
-    Args:
-        path: the file.
-        gzipped: whether it is compressed.
-        encoding: a text encoding of Python.
-        newline: the line end, "\n" (a "\r" before it stays) or "\r".
-        is_mixed: whether lines that are valid UTF-8 are decoded as UTF-8.
+    `newline` is "\n" (a "\r" before it stays) or "\r". With `is_mixed`, lines of valid UTF-8 are
+    decoded as UTF-8.
     """
 
     def __init__(

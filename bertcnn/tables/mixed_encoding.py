@@ -15,10 +15,7 @@ _LONGEST = 16_000_000  # bytes of a line that are kept until its end
 def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
     """The remark that some lines are read as UTF-8 and the others as `encoding`; "" if none are.
 
-    Args:
-        path: of the file.
-        blocks: parts of it.
-        encoding: the likely encoding of most lines with non-ASCII bytes.
+    `encoding` is the likely encoding of most lines with non-ASCII bytes.
     """
     if not _ONE_BYTE.fullmatch(encoding):
         return ""
@@ -48,7 +45,6 @@ class LineDecoder(codecs.IncrementalDecoder):
 
 
 def _decoded(line: bytes, encoding: str, errors: str = "strict") -> str | None:
-    """A line decoded as UTF-8, else in the other encoding, if any."""
     try:
         return line.decode()
     except UnicodeDecodeError:

@@ -39,15 +39,7 @@ _AROUND_ERRORS = frozenset(
 
 
 def check_is_table(path: Path, text: str) -> None:
-    """Rejects a file whose text starts unlike any table.
-
-    Args:
-        path: the file.
-        text: its start.
-
-    Raises:
-        TableError: it is something else; the message says what, and what to do.
-    """
+    """Raises TableError if the start of a file, `text`, shows that it is not a table."""
     if found := recognized(text) or _json_under_another_name(text):
         raise refusal(path, *found)
 
@@ -72,11 +64,9 @@ def recognized(text: str) -> tuple[str, str] | None:
 
 
 def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | None:
-    """A description of an object that is an error message instead of a row, or None.
+    """A description of a file's only object if it is an error message, not a row; else None.
 
-    Args:
-        found: the only object of a file.
-        known: the expected columns, if known.
+    `known` are the expected columns.
 
     Example:
         >>> refused = json_error({"message": "Not Found", "status": "404"})

@@ -20,14 +20,9 @@ _BATCH_ROWS = 1024
 
 
 class ParquetSource:
-    """Rows of a Parquet file, read in record batches.
+    """Rows of a Parquet file, read in record batches; see `worker.BinarySource`.
 
     The fields of a structure become columns, named "ticket.body".
-
-    Attributes:
-        header: the original column names.
-        remark: always empty.
-        total: number of rows according to the file.
     """
 
     remark: str = ""
@@ -106,7 +101,6 @@ def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
 
 
 def _bytes_in(row: tuple[str, ...]) -> str:
-    """The reason to reject a row with bytes that are not text, or ""."""
     return "bytes that are not text in UTF-8" if any(map(undecodable, row)) else ""
 
 
@@ -129,9 +123,9 @@ def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow arra
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
-    """The Python value of a cell, or its text if Python has none.
+    """The Python value of a cell, or its text if Python has none; unknown time zones become UTC.
 
-    Such values are bytes in a string and dates beyond the year 9999; unknown time zones become UTC.
+    Python has no bytes in a string and no dates beyond the year 9999.
     """
     import pyarrow
 

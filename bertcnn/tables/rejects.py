@@ -17,11 +17,7 @@ _HELD_CHARACTERS = 16 * 1024**2
 
 
 class RejectsFile:
-    """The list of rejected rows, created only if there are any, and complete when it is closed.
-
-    Args:
-        path: the .csv file; None to discard the rows.
-    """
+    """The list of rejected rows, created only if there are any; discarded if `path` is None."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -78,8 +74,7 @@ class RejectsFile:
 def check_rejects(path: Path) -> None:
     """Checks that the list of rejected rows can be written and replaces no other file.
 
-    Raises:
-        OutputError: another file is there, or the path cannot be written.
+    Raises OutputError otherwise.
     """
     check_output(path, overwrite=True)
     clean_leftovers(path)

@@ -43,8 +43,6 @@ class Sink(Protocol):
 
 
 class _TextSink:
-    """CSV, TSV and JSONL, in UTF-8, with or without gzip."""
-
     def __init__(
         self, format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str]
     ) -> None:
@@ -205,10 +203,7 @@ def _check_cell(cell: str, place: str) -> None:
 
 
 def check_fits_excel(chunks: Iterable[tuple[Sequence[int], Sequence[Sequence[str]]]]) -> None:
-    """Checks, before any work, that the rows of a table fit in an Excel sheet.
-
-    Args:
-        chunks: line numbers, and the rows there.
+    """Checks, before any work, that chunks of line numbers and rows fit in an Excel sheet.
 
     Raises:
         FormatLimitError: it has too many rows or too long a cell.

@@ -22,12 +22,7 @@ _MOST_VALUES = 50  # a column with more of them identifies single rows
 def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
     """The values of each row in the columns for breakdowns, with the month instead of the time.
 
-    Args:
-        table: the rows.
-        choice: columns to skip; `time` gives the month.
-
-    Returns:
-        By the displayed name, one value for each row, "" for none.
+    The columns of `choice` are skipped. The keys are the displayed names; "" means no value.
     """
     found = {}
     taken = {

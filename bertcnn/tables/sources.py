@@ -83,8 +83,6 @@ def open_source(
 
 
 class _DelimitedSource:
-    """CSV and TSV."""
-
     def __init__(
         self,
         path: Path,

@@ -73,8 +73,7 @@ def column_position(name: str, columns: tuple[str, ...]) -> int:
     If no column has exactly this name, case, spaces around it, "_" and "-" are ignored.
 
     Raises:
-        ColumnError: there is no such column; the message lists the columns and suggests the
-            closest.
+        ColumnError: there is no such column; lists the columns and suggests the closest.
     """
     column = find_name(name, columns)
     if column is not None:
@@ -255,10 +254,8 @@ class TableReader:
     def whole(self, progress: Progress | None = None, most: int | None = None) -> Table:
         """The rest of the table in memory, at least one row; this closes the reader.
 
-        Args:
-            progress: callback for the bytes read.
-            most: a table of more rows, or of 1,000 times as many characters, is sampled: at least
-                half as many rows stay, chosen by a hash of their line numbers.
+        A table of more than `most` rows, or 1,000 times as many characters, is sampled: at least
+        half as many rows stay, chosen by a hash of their line numbers.
 
         Raises:
             TableError: the file has only a header, or every row was rejected.
@@ -313,7 +310,6 @@ class TableReader:
         )
 
     def _remark_of_all(self) -> str:
-        """The remark about a table that was read to its end."""
         repeated = (
             f"{count(self.repeated_headers, 'row')} repeating the header left out"
             if self.repeated_headers
@@ -322,11 +318,7 @@ class TableReader:
         return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
-        """The next rows, for guessing columns; `chunks` returns them again.
-
-        Args:
-            rows: maximum rows (fewer if cells are long).
-        """
+        """At most `rows` next rows, for guessing columns; `chunks` returns them again."""
         characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
         self._peeking = True
         while (
@@ -376,7 +368,6 @@ class TableReader:
         return None
 
     def _below_headers(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows that do not repeat the header."""
         place, name = self._named, self.columns[self._named] if self.columns else ""
         longest = len(name) + _AROUND if name else -1
         for row in rows:
@@ -395,8 +386,7 @@ class TableReader:
     def _is_header(self, cells: Sequence[str]) -> bool:
         """Whether a row repeats the header, apart from quotes and byte order marks.
 
-        In a table of one column this needs a name that is usual for texts: otherwise the header may
-        really be the file's first message.
+        A single column needs a typical name of texts: its header may really be the first message.
         """
         if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
             return False
@@ -430,11 +420,7 @@ class TableReader:
 
 
 class _Sample:
-    """The rows of a table that stay in memory: all, or an even sample of many.
-
-    Args:
-        most: number of rows, of `_SAMPLED_CHARACTERS` each; None for all.
-    """
+    """The rows that stay in memory: all, or an even sample of `most` rows of usual length."""
 
     def __init__(self, most: int | None) -> None:
         self.rows: list[tuple[str, ...]] = []
@@ -472,7 +458,6 @@ class _Sample:
 
 
 def _size(row: Sequence[str]) -> int:
-    """The approximate size of a row in memory, in characters."""
     return sum(map(len, row)) + _CELL_CHARACTERS * len(row)
 
 
@@ -549,11 +534,7 @@ def check_outcome(
 ) -> None:
     """Checks, before any work, that the result of processing `source` can be written to `target`.
 
-    Args:
-        source: the input.
-        target: the table to write; unreadable rows go to a file next to it.
-        overwrite: overwrite an existing file.
-        option: the option that sets the target, for the message.
+    Unreadable rows go to a file next to `target`. `option` sets the target, for the message.
 
     Raises:
         OutputError: the target or the file of rejected rows is the input, exists, or cannot be

@@ -98,11 +98,8 @@ class TimeSurvey:
 
     Times before 1990 and later than tomorrow are not plausible: they are mistakes or placeholders.
     If no day in dates such as 01/02/2025 is above 12, the order of day and month is unknown, unless
-    dots separate them: then the day is first.
-
-    Args:
-        dates: the order of day, month and year in dates such as 01/02/2025; guessed by default.
-        now: the time of the import, in seconds since 1970.
+    dots separate them: then the day is first. `dates` sets that order, and `now` the time of the
+    import, in seconds since 1970.
 
     Raises:
         SettingsError: the order is unknown.
@@ -181,9 +178,7 @@ class TimeSurvey:
 def looks_like_time(cell: str, *, numbers: bool = False) -> bool:
     """Whether a cell has the form of a date, plausible or not.
 
-    Args:
-        cell: any cell.
-        numbers: whether digits alone, such as seconds since 1970, may be a time.
+    With `numbers`, digits alone, such as seconds since 1970, may be a time.
     """
     text = cell.strip()
     if text.isdecimal():

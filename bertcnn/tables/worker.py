@@ -58,12 +58,7 @@ class BinarySource(Protocol):
 
 
 class WorkerSource:
-    """Rows of an Excel or Parquet file, from a worker process.
-
-    Args:
-        path: the file.
-        format_name: "xlsx" or "parquet".
-        known: the expected columns, if known.
+    """Rows of an Excel or Parquet file, from a worker process; `known`: expected columns.
 
     Raises:
         TableError: the file cannot be read within the limits.
@@ -143,11 +138,7 @@ class WorkerSource:
         return self._process.stdout
 
     def _receive(self) -> Any:  # noqa: ANN401 - a tuple, by its first element
-        """The worker's next message.
-
-        Raises:
-            TableError: it has rejected the file, or has ended.
-        """
+        """The worker's next message; raises TableError if it has rejected the file or ended."""
         self._waiting.set()
         length = self._stream.read(_LENGTH)
         content = self._stream.read(int.from_bytes(length)) if len(length) == _LENGTH else b""
@@ -174,7 +165,6 @@ class WorkerSource:
                 return
 
     def _explain(self, code: int) -> NoReturn:
-        """Raises the error for a worker that has ended."""
         name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
         found = (
             "delete what lies far from the table"
@@ -280,8 +270,6 @@ def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[
 
 
 class _Batch:
-    """Rows that are sent together."""
-
     def __init__(self, output: IO[bytes]) -> None:
         self._output = output
         self._clear()

@@ -72,7 +72,6 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
 
 
 def _check_place(path: Path, overwrite: bool) -> None:
-    """Rejects a path that is taken, or in no folder."""
     if path.is_dir():
         raise OutputError(
             f"the output {str(path)!r} is a folder",
@@ -257,11 +256,8 @@ def explained(path: Path) -> Iterator[None]:
 class _AtomicFile:
     """A temporary file next to `path` that replaces it when committed.
 
-    Its lock tells `clean_leftovers` that its process is alive.
-
-    Attributes:
-        stream: the file, open for writing.
-        scratch: the path of a folder for temporary data, removed afterwards.
+    Its lock tells `clean_leftovers` that its process is alive. `scratch` is the path of a folder
+    for temporary data, removed afterwards.
     """
 
     def __init__(self, path: Path) -> None:
@@ -282,7 +278,6 @@ class _AtomicFile:
         self.scratch = self._temporary.with_name(self._temporary.name + _SCRATCH)
 
     def flush(self) -> None:
-        """Flushes and syncs the file."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
 
@@ -298,7 +293,6 @@ class _AtomicFile:
         sync_folder(self._path.parent)
 
     def discard(self) -> None:
-        """Removes the temporary file, if it still exists."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         if os.name == "nt":
             self._close()

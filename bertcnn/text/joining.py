@@ -57,7 +57,6 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def _are_apart(words: list[str], place: int) -> bool:
-    """Whether a space precedes the word at `place`."""
     before, after = words[place - 1], words[place]
     if after in _ENDS or before in _BEGINS or _links(words, place) or _links(words, place - 1):
         return False

@@ -192,9 +192,7 @@ def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[
 class _Merges:
     """Words as pieces, with counts of all neighbouring pairs, updated by each merge.
 
-    Args:
-        pieces: the characters; merges append to it.
-        words: words with a character outside `pieces` are ignored: they are [UNK].
+    Merges append to `pieces`. Words with a character outside `pieces` are ignored: they are [UNK].
     """
 
     def __init__(self, pieces: list[str], words: _Words) -> None:
@@ -217,7 +215,6 @@ class _Merges:
                 self._add(len(self._words) - 1)
 
     def seen_enough(self, pair: _Pair) -> bool:
-        """Whether enough documents contain the pair."""
         places: set[int] = set()
         for word in self._found_in[pair]:
             places.update(self._places[word])
@@ -226,11 +223,7 @@ class _Merges:
         return False
 
     def merge(self, pair: _Pair) -> set[_Pair]:
-        """Replaces a pair by one piece, which is added if it is new.
-
-        Returns:
-            New pairs of some word.
-        """
+        """Replaces a pair by one piece, added if new; returns the new pairs of all words."""
         left, right = pair
         piece = self.pieces[left] + self.pieces[right].removeprefix(CONTINUES)
         if piece not in self._ids:

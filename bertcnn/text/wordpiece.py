@@ -153,9 +153,7 @@ class WordPieceTokenizer:
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, cased as in the settings and spaced by `join_words`.
 
-        Args:
-            ids: integers, [tokens].
-            special_tokens: whether to include [CLS], [SEP], [PAD], [MASK] and [UNK].
+        Without `special_tokens`, [CLS], [SEP], [PAD], [MASK] and [UNK] are left out.
 
         Raises:
             EncoderError: an id is not in this vocabulary.
@@ -190,11 +188,7 @@ class WordPieceTokenizer:
         return join_words("".join(pieces) for pieces in words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
-        """The role of each piece, int8: the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`.
-
-        Args:
-            ids: int32 [tokens].
-        """
+        """The role of each piece, int8: the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`."""
         kinds = self._kinds[ids]
         # np.unique would import masked arrays, which takes 0.05 s
         for piece in set(ids[kinds < 0].tolist()):
@@ -202,13 +196,9 @@ class WordPieceTokenizer:
         return self._kinds[ids]
 
     def whole_words(self, token_ids: Sequence[np.ndarray]) -> np.ndarray:
-        """The words of one piece, without punctuation; pieces of longer words are less informative.
+        """Unique pairs of row and id of the words of one piece, int64 [N, 2], sorted.
 
-        Args:
-            token_ids: per text, int32 [T].
-
-        Returns:
-            int64 [N, 2], unique pairs of row and id, sorted.
+        It omits punctuation and the pieces of longer words, which are less informative.
         """
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         ids = np.concatenate([np.empty(0, np.int64), *token_ids]).astype(np.int64)

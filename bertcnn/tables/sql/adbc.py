@@ -24,13 +24,10 @@ _TO_TEMPORARY_TABLE = {
 
 
 class Session:
-    """A connection; the caller begins and ends each transaction.
+    """A connection to an `address` of libpq; the caller begins and ends each transaction.
 
     Prepared statements of the driver have no name and end with the transaction, so that a pooler
     cannot mix them up with others.
-
-    Args:
-        address: as libpq takes it.
 
     Raises:
         adbc_driver_manager.Error: there is no connection; or later, a statement failed.
@@ -83,7 +80,7 @@ class Session:
 
 
 def record_batch(columns: Sequence[Sequence[Any]], numbers: Sequence[bool]) -> pyarrow.RecordBatch:
-    """Builds a batch from columns of texts or numbers, with None for nulls; see `column_name`.
+    """Builds a batch of texts or numbers, with None for nulls, named by `column_name`.
 
     It uses buffers, since `pyarrow.array` imports pandas too.
     """
@@ -125,6 +122,5 @@ def _numbers(cells: Sequence[float | None]) -> pyarrow.Array:
 
 
 def _not_null(cells: Sequence[object]) -> pyarrow.Buffer:
-    """The validity bitmap of a column."""
     there = np.array([cell is not None for cell in cells], bool)
     return pyarrow.py_buffer(np.packbits(there, bitorder="little"))

@@ -31,9 +31,8 @@ def is_address(given: str) -> bool:
 def database_at(address: str) -> Database:
     """The database at an address; nothing is opened yet.
 
-    Args:
-        address: `postgresql://USER@HOST/DATABASE` as libpq takes it, which also reads PGPASSWORD
-            and ~/.pgpass; or `sqlite:///FILE`.
+    An address is `sqlite:///FILE`, or `postgresql://USER@HOST/DATABASE` as libpq takes it, which
+    also reads PGPASSWORD and ~/.pgpass.
 
     Raises:
         DatabaseError: the address is invalid, or the file does not exist.
@@ -48,11 +47,7 @@ def database_at(address: str) -> Database:
 
 
 def _shown(address: str) -> str:
-    """An address of PostgreSQL without its password.
-
-    Raises:
-        DatabaseError: the end of the password is ambiguous.
-    """
+    """An address of PostgreSQL without its password; its end must not be ambiguous."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -32,10 +32,7 @@ class Column(NamedTuple):
 class Database(Protocol):
     """A database with texts, and tables for the predictions.
 
-    Every method opens and closes its own connections.
-
-    Attributes:
-        name: its address, without a password.
+    Every method opens and closes its own connections. `name` is the address without a password.
     """
 
     name: str
@@ -50,13 +47,9 @@ class Database(Protocol):
     def rows(
         self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
     ) -> Generator[Rows, None, None]:
-        """The rows of a query in batches: the key unchanged, then the columns as text.
+        """The rows of one SELECT in batches: the unchanged key, if any, then the columns as text.
 
-        Args:
-            query: one SELECT; it cannot change anything.
-            key: the column with the ids; None for no ids.
-            columns: names of other columns.
-            most: the maximum number of rows; all by default.
+        `most` limits the number of rows. The query cannot change anything.
 
         Raises:
             DatabaseError: the database cannot run it.
@@ -68,14 +61,9 @@ class Database(Protocol):
     def write(
         self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
     ) -> None:
-        """Writes the predictions to their table in one transaction.
+        """Writes the predictions in `spool` to their table, created if missing, in one transaction.
 
-        Args:
-            target: the table, which is created if missing.
-            spool: rows with their predictions.
-            progress: callback.
-            rehearse: do the same without predictions, and roll it back; compares the ids in the
-                spool.
+        `rehearse` does the same without predictions, compares the ids, and rolls back.
 
         Raises:
             DatabaseError: the table has other columns or no such key, or cannot be written; or two
@@ -84,12 +72,9 @@ class Database(Protocol):
 
 
 def refused(given: str, words: str, *, passes: bool = False) -> DatabaseError:
-    """The error for a statement that a database rejects, with its message.
+    """The error for an action `given` that a database rejects with the message `words`.
 
-    Args:
-        given: the failed action.
-        words: the message of the database.
-        passes: whether the same call may succeed later.
+    `passes` tells whether the same call may succeed later.
     """
     expected, fix = (
         ("a database that answers and is not busy", "run the same command again")

@@ -66,9 +66,7 @@ _TAIL = re.compile(r"\n+(?:LINE \d+:|Query was:|CONTEXT:).*|\s*\. SQLSTATE: \w+\
 class PostgreSQL:
     """A database on a server; see `bertcnn.tables.sql.database.Database`.
 
-    Args:
-        address: `postgresql://...`, as libpq takes it.
-        name: the same without a password.
+    `address` is `postgresql://...`, as libpq takes it, and `name` the same without a password.
 
     Raises:
         MissingPackageError: the driver is not installed.
@@ -154,7 +152,6 @@ class PostgreSQL:
     def _stage(
         self, session: Session, numbers: Sequence[bool], spool: Spool, progress: Progress
     ) -> None:
-        """Loads the predictions into the temporary table."""
         progress.stage("writing the answers", spool.rows)
         batches = (
             self._adbc.record_batch(list(zip(*rows, strict=True)), numbers)
@@ -165,11 +162,7 @@ class PostgreSQL:
             progress.advance(len(batch))
 
     def _check_keys(self, session: Session, target: Target, spool: Spool) -> None:
-        """Checks that the ids in the spool, whose texts all differ, also differ as keys.
-
-        Raises:
-            DatabaseError: two are equal.
-        """
+        """Checks that the ids in the spool, whose texts all differ, also differ as keys."""
         table, kind = target.table.sql, target.id_type
         staging, keys = quoted(_STAGING), quoted(_KEYS)
         equal_as_text = self._first_column(
@@ -200,7 +193,6 @@ class PostgreSQL:
             raise wrong_ids(f"the {name} {' and '.join(values)}, which are equal in the table")
 
     def _first_column(self, session: Session, query: str) -> list[str]:
-        """The first cell of each row."""
         with session.rows(query) as found:
             return [str(cell) for batch in found for cell in self._adbc.cells_of(batch.column(0))]
 
@@ -212,11 +204,7 @@ class PostgreSQL:
 
     @contextmanager
     def _session(self, given: str, begin: str, end: str = "ROLLBACK") -> Iterator[Session]:
-        """A new session in a transaction, which an error rolls back.
-
-        Raises:
-            DatabaseError: the database cannot be reached, or rejects a statement.
-        """
+        """A new session in a transaction; converts errors to DatabaseError and rolls back."""
         try:
             session = self._adbc.Session(self._address)
         except self._adbc.ERRORS as error:
@@ -245,12 +233,7 @@ class PostgreSQL:
 
 
 def will_pass(state: str | None, words: str) -> bool:
-    """Whether the same call may succeed later, after an error of PostgreSQL or a pooler.
-
-    Args:
-        state: the SQLSTATE code, if any.
-        words: the message.
-    """
+    """Whether the same call may succeed later, after an SQLSTATE code, if any, and a message."""
     passes = (state or "").startswith(_PASSING) or _LOST.search(words) is not None
     return passes and _LASTING.search(words) is None
 

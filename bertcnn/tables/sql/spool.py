@@ -30,8 +30,7 @@ class Spool:
         key_type: type and collation of the ids in SQLite.
 
     Attributes:
-        connection: to the database, in a transaction; its tables `rows` and `answers` both have a
-            `number`.
+        connection: in a transaction; its tables `rows` and `answers` both have a `number`.
         columns: the only column of the chunks.
         rows: number of rows added.
         total_bytes: characters of their texts, for the progress.
@@ -78,14 +77,7 @@ class Spool:
         self.total_bytes += sum(len(text) for _, text in rows)
 
     def check_ids(self, column: str) -> None:
-        """Checks that each row has a unique id.
-
-        Args:
-            column: the name of the ids, for the error.
-
-        Raises:
-            DatabaseError: one is null, or two are equal.
-        """
+        """Raises DatabaseError if an id is null or repeated; `column` names it in the error."""
         with _on_disk():
             nulls = self._first("SELECT count(*) FROM rows WHERE id IS NULL")
             repeated = self._first(

@@ -29,9 +29,6 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL}
 class SQLite:
     """A database in an existing file; see `bertcnn.tables.sql.database.Database`.
 
-    Args:
-        path: of the file.
-
     Raises:
         DatabaseError: there is no such file.
     """
@@ -129,7 +126,6 @@ class SQLite:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A read-only connection."""
         with (
             self._explained("the query cannot be run"),
             closing(
@@ -147,11 +143,7 @@ class SQLite:
 
     @contextmanager
     def _explained(self, given: str) -> Iterator[None]:
-        """Converts errors of SQLite during the block.
-
-        Raises:
-            DatabaseError: SQLite reports an error.
-        """
+        """Converts errors of SQLite during the block to a DatabaseError."""
         try:
             yield
         except sqlite3.Error as error:

@@ -44,11 +44,9 @@ class Target:
         return (self.id, *self.columns)
 
     def create(self, table: str, types: Mapping[bool, str]) -> str:
-        """The statement that creates the table if it is missing.
+        """The statement that creates the table, by its quoted name, if it is missing.
 
-        Args:
-            table: its quoted name.
-            types: SQL types of numbers (True) and of texts.
+        `types` are the SQL types of numbers (True) and of texts.
         """
         columns = [
             f"{quoted(self.id)} {self.id_type} NOT NULL",
@@ -62,10 +60,8 @@ class Target:
     def replace(self, table: str, rows: str) -> str:
         """The statement that inserts rows, or replaces those with the same ids.
 
-        Args:
-            table: its quoted name.
-            rows: a SELECT of the columns in order. It needs a WHERE, because SQLite would otherwise
-                parse ON as part of a join.
+        `table` is a quoted name, and `rows` a SELECT of the columns in order. The SELECT needs a
+        WHERE, because SQLite would otherwise parse ON as part of a join.
         """
         names = ", ".join(map(quoted, self.names))
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.columns)
@@ -75,13 +71,9 @@ class Target:
         )
 
     def check_columns(self, found: Sequence[str]) -> None:
-        """Checks that an existing table has the columns of the predictions.
+        """Raises DatabaseError unless an existing table has the columns of the predictions.
 
-        Args:
-            found: the columns of the table; empty if there is no table.
-
-        Raises:
-            DatabaseError: they differ.
+        `found` are the columns of the table; empty if there is no table.
         """
         if not found or set(found) == set(self.names):
             return
