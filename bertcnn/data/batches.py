@@ -18,7 +18,7 @@ _FULL = (480, 512, 384, 448, 320)
 # Lengths are multiples of 16, plus the shorter ones that cost the least.
 _STEP_OF_ATTENTION = 16
 _SHORTER = (8, 10, 12, 20, 24, 40)
-MANY = 8  # from this many batches on, a filled-up batch is cheaper than a new shape
+MANY = 8  # with this many batches, filling up the last ones is cheaper than new shapes
 _MOST_PADDED = 4 / 3  # a row is padded to at most this multiple of its length to fill a batch
 _LONG_STEP = 128  # between lengths over 512
 
@@ -45,7 +45,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded input of the network, with the caller's positions of its rows.
+    """Padded input of the network.
 
     Attributes:
         rows: int64 [b], positions in the caller's list; the last B - b rows are fillers.
@@ -71,8 +71,7 @@ class Batch:
 def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Batch:
     """Pads the rows of `plan` into one batch.
 
-    Each filler row has one unmasked padding token, so that its attention is well defined. Callers
-    discard its output.
+    Filler rows have one unmasked padding token, so that attention is defined; ignore their output.
     """
     padded = np.full((plan.size, plan.length), pad_id, np.int32)
     mask = np.zeros((plan.size, plan.length), np.int32)

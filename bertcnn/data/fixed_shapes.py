@@ -42,7 +42,10 @@ def fixed_shapes(longest: int) -> list[Shape]:
 
 
 def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
-    """The batches of `plan_packed`, padded to `fixed_shapes(longest)`."""
+    """The batches of `plan_packed`, padded to `fixed_shapes(longest)`.
+
+    A last batch of long texts that is not full is computed row by row.
+    """
     plans: list[PackedPlan] = []
     long: dict[int, list[int]] = {}  # texts with a row of their own, by the tokens of the row
     for plan in plan_packed(lengths, longest, _PLACES):
@@ -64,14 +67,10 @@ def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
 
 
 def _rows_of_long(length: int) -> int:
-    """Rows in a full batch of texts too long to share a row; 1 for shorter texts.
-
-    A last batch that is not full is computed row by row, in the shape of a single text.
-    """
+    """Rows in a full batch of texts too long to share a row; 1 for shorter texts."""
     return max(1, _BATCH_TOKENS // length) if length > _ALONE[-1] else 1
 
 
 def _lengths(longest: int) -> list[int]:
-    """The padded lengths of rows with one text, ascending."""
     steps = [*_ALONE, *range(_ALONE[-1] + _STEP, longest, _STEP)]
     return [*(step for step in steps if step < longest), longest]

@@ -15,7 +15,7 @@ import numpy as np
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.wording import count
 
-LEVELS: Final = " > "  # between the levels of a label's name
+LEVELS: Final = " > "
 AUTO: Final = "auto"  # levels apply where the names form a tree
 NO: Final = "no"
 LONGEST_SEPARATOR: Final = 16
@@ -44,7 +44,6 @@ class Hierarchy:
     Attributes:
         labels: C, in the model's order.
         parents: P, the deepest first, then by name; a parent that is also a label has its name.
-        separator: between the levels.
     """
 
     labels: tuple[str, ...]
@@ -132,10 +131,9 @@ class Hierarchy:
         )
 
     def best_parents(self, probabilities: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        """The index in `answers` and the probability of each row's best parent in one of `levels`.
+        """Each row's index into `answers`, int64, and probability for the best parent of a level.
 
-        Takes `probabilities` of `with_parents`, float32 [rows, C + P]; returns int64 and float32
-        [rows].
+        `probabilities` are float32 [rows, C + P], of `with_parents`.
         """
         places = self.levels[level]
         best = places[probabilities[:, places].argmax(axis=1)]
@@ -239,8 +237,8 @@ def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
 def comparisons(labels: Sequence[str]) -> set[str]:
     """The left sides of comparisons, such as "Delay" in "Delay > 30 days".
 
-    A name counts if at least half of the labels below it have an amount after ">", or if another
-    label has another comparison sign after it.
+    At least half of the labels below such a name have an amount after ">", or another label has
+    another comparison sign after the name.
 
     Example:
         >>> names = ["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi"]

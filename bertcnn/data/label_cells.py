@@ -26,7 +26,6 @@ class LabelColumn:
     Attributes:
         sets: the labels of each row, sorted and unique; empty for a blank cell.
         separator: between the labels of a row; None if each row has one label.
-        remarks: sentences for users about changes to the labels.
     """
 
     sets: list[LabelSet]

@@ -16,15 +16,15 @@ LabelSet = tuple[str, ...]  # sorted and unique
 # A comma is part of too many names to be detected as a separator.
 DETECTED = (";", "|")
 AUTO, NO = "auto", "no"
-LISTS = "[]"  # cells that are lists
+LISTS = "[]"
 _SHARE = 0.02  # of the labelled rows, which must have several labels
 
 
 def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
     """The separator of a row's labels, or None if each row has one label.
 
-    `asked` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at least 2
-    % of the cells and the cells are combinations of labels: the number of parts varies, there are
+    `asked` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at least
+    2% of the cells and the cells are combinations of labels: the number of parts varies, there are
     fewer distinct parts than distinct cells, and most joined cells only have parts that also occur
     in other cells. Lists count as several labels if any has more than one element.
 
@@ -69,7 +69,6 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
 
 
 def _combined(cells: list[str], separator: str) -> bool:
-    """Whether the cells are combinations of labels; see `choose_separator`."""
     joined = [cell for cell in cells if separator in cell and len(split_cell(cell, separator)) > 1]
     if len(joined) < max(2, _SHARE * len(cells)):
         return False
@@ -88,9 +87,7 @@ def _combined(cells: list[str], separator: str) -> bool:
 
 
 def split_cell(cell: str, separator: str) -> LabelSet:
-    """The labels of one cell, sorted and unique; none for a blank cell.
-
-    A list is parsed as a list whatever the separator is.
+    """The labels of one cell or list, sorted and unique; none for a blank cell.
 
     Example:
         >>> split_cell("network; billing ;network", ";")

@@ -73,7 +73,6 @@ def _one_column(values: Any) -> list[Any]:  # noqa: ANN401 - an array of any lib
 
 
 def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
-    """The names of the columns with a 1 in each row."""
     try:
         numbers = values.astype(float)
     except (TypeError, ValueError):

@@ -92,7 +92,6 @@ def _literal(cell: str) -> list[str] | None:
 
 
 def _unquoted(items: Iterable[str]) -> list[str]:
-    """Items without their quotes, and without null values."""
     found = []
     for item in items:
         if len(item) > 1 and item[0] in "'\"" and item[-1] == item[0]:

@@ -27,7 +27,7 @@ _NAMES: Final = frozenset(
         "spam",
     )
 )
-_FEWEST_OTHERS = 2  # number of other labels
+_FEWEST_OTHERS = 2
 
 
 def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _SHORT = 128
 _LONG = 256
 # Batches are multiples of the rows with about this many tokens, which are computed at a time.
 _PART_TOKENS = 1024
-_MOST_TEXTS = 32  # of a row
+_MOST_TEXTS = 32
 # tokens of shared rows in a compiled engine, and of its batches
 _ROWS = (32, 64, 128)
 _BATCH_TOKENS = 512
@@ -36,8 +36,8 @@ _SOME, _FEW_TOKENS = 2, 1 / 4  # batches in all, and a share of their tokens
 # not.
 _VERY_SHORT = 11
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
-_MADE_TOGETHER = 16  # batches
-_ROUNDING = 1e-6  # in rows
+_MADE_TOGETHER = 16
+_ROUNDING = 1e-6
 # Packing fuller or longer rows better takes as long as it saves.
 _WELL_FILLED = 0.98  # share of the tokens of rows
 _TIGHTLY = 64  # tokens of a row
@@ -62,7 +62,7 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
     """
     lengths = np.asarray(lengths, np.int64)
     rows = np.empty(len(lengths), np.int64)
-    held: list[int] = []  # items of each row
+    held: list[int] = []
     with_room: list[list[int]] = [[] for _ in range(capacity + 1)]  # rows, by their free tokens
     rooms = 0  # bit r is set if a row has room for r tokens
     for item in np.argsort(-lengths, kind="stable").tolist():
@@ -86,10 +86,9 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
 
 
 def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
-    """Like `pack`, with close to the fewest possible rows.
+    """Like `pack`, with close to the fewest possible rows: best patterns first, then `pack`.
 
-    For Banking77 it uses 2.5% fewer rows of 32 tokens and takes twice the time. It fills whole rows
-    with the best patterns and leaves the rest to `pack`.
+    For Banking77 it uses 2.5% fewer rows of 32 tokens and takes twice the time.
     """
     patterns, times = best_patterns(np.bincount(lengths, minlength=capacity + 1), capacity, most)
     whole = np.floor(times + _ROUNDING).astype(np.int64)  # rows of each pattern
@@ -113,11 +112,10 @@ def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PackedPlan:
-    """The texts in the rows of a batch.
+    """The texts in the rows of a batch, and T, the `length` of a row in tokens.
 
-    Attributes:
-        slots: int64 [B, K], the caller's positions of the texts in each row, in order; -1 for none.
-        length: T, tokens of every row.
+    `slots` are the caller's positions of the texts in each row, in order, int64 [B, K]; -1 for
+    none.
     """
 
     slots: np.ndarray
@@ -171,11 +169,11 @@ def plan_packed(
 ) -> list[PackedPlan]:
     """Batches for a compiled engine: short texts share a row, mostly 512 tokens a batch.
 
-    A compiled engine builds kernels for every new shape, and changing shapes also costs time. So
-    rows have 32, 64 or 128 tokens, as few as the longest text needs, and shorter texts fill them
-    up. Longer texts have their own rows (see `plan_compiled`), since attention would cost more than
-    padding. With few batches, the last batch of each length is smaller. By default `longest` is the
-    longest text, and `most`, the maximum texts of a row, is the best for these lengths.
+    The engine builds kernels for every new shape, and changing shapes also costs time. So rows have
+    32, 64 or 128 tokens, as few as the longest text needs, and shorter texts fill them up. Longer
+    texts have their own rows (see `plan_compiled`), since attention would cost more than padding.
+    With few batches, the last batch of each length is smaller. By default `longest` is the longest
+    text, and `most`, the maximum texts of a row, is the best for these lengths.
     """
     lengths = np.asarray(lengths, np.int64)
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)

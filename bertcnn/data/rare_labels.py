@@ -16,12 +16,9 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class MergedLabels:
-    """Labels after merging.
+    """Labels after merging, one for each row, blank where none was given.
 
-    Attributes:
-        labels: one for each row, blank where none was given.
-        merged: each rare label and the label it became.
-        rows: the number of rows of each rare label.
+    `merged` maps each rare label to the label it became, and `rows` to its number of rows.
     """
 
     labels: list[str]

@@ -75,7 +75,6 @@ def _whole(number: str) -> str:
 def _moment(
     day: str, time: str | None, seconds: str | None, fraction: str | None, zone: str | None
 ) -> str:
-    """A date, with its time unless that is midnight."""
     clock = f"{time or '00:00'}:{seconds or '00'}"
     fraction = (fraction or "").rstrip("0")
     zone = "" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"
@@ -110,7 +109,6 @@ def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]
 
 
 def _usual(keys: Collection[str]) -> set[str]:
-    """The keys that are also the canonical spelling."""
     numbers = {key for key in keys if _NUMBER.fullmatch(key)}
     found = set() if any("." in key for key in numbers) else numbers
     found |= {key for key in keys if _DATE.fullmatch(key)}

@@ -18,9 +18,7 @@ _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
 def duplicate_key(text: str) -> str:
-    """A text without case, spaces, punctuation and digits; unchanged if it has nothing else.
-
-    Only its first 20,000 characters count.
+    """The first 20,000 characters without case, spaces, punctuation and digits, if any are left.
 
     Example:
         >>> duplicate_key("Order 4711: NO signal!") == duplicate_key("order 12, no signal")
@@ -82,9 +80,8 @@ def assign_folds(
 ) -> np.ndarray:
     """The fold of each row, int64 [rows]: groups stay together, and labels are spread evenly.
 
-    Each label's groups are distributed in the order of a hash of their first text, so folds do not
-    depend on chance or on the order of labels. A group with several labels counts for the
-    commonest.
+    Each label's groups are distributed by a hash of their first text, so folds do not depend on
+    chance or on the order of labels. A group with several labels counts for the commonest.
 
     Example:
         >>> assign_folds([0, 1, 2, 2], ["a", "a", "b", "b"], ["w", "x", "y", "z"], folds=2).tolist()
@@ -123,10 +120,7 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
 def _by_label(
     groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]
 ) -> dict[str, list[tuple[bytes, list[int]]]]:
-    """The groups of each label: a hash of the first text, and the rows.
-
-    A group with several labels counts for the commonest.
-    """
+    """The groups of each (commonest) label: a hash of the first text, and the rows."""
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         members[group].append(row)

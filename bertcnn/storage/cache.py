@@ -48,8 +48,7 @@ def read_kept(path: Path) -> bytes | None:
 def keep(path: Path, content: bytes, most: int) -> None:
     """Writes a cache file, which starts with its digest, and removes the oldest of its kind.
 
-    At most `most` files with the same extension stay in the folder. Raises OSError if the cache
-    cannot be written.
+    At most `most` files with this extension stay in the folder. Raises OSError on failure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(temporary_name(path))

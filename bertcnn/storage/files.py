@@ -23,7 +23,7 @@ from bertcnn.errors import OutputError, one_line
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
-MANIFEST_KEYS = {"format", "schema_version", "members", "bundle_id"}  # as manifest.py writes them
+MANIFEST_KEYS = {"format", "schema_version", "members", "bundle_id"}
 # a temporary name keeps this many characters of a file's name, so that it fits in 255 bytes
 NAME_CHARACTERS = 40
 _NAME_BYTES, _PATH_BYTES = 255, 4095  # limits of Linux for most file systems
@@ -81,10 +81,8 @@ def excess(path: Path) -> tuple[str, str]:
 def open_regular(path: Path) -> BufferedReader:
     """Opens a file that another user may have created.
 
-    Pipes and devices are rejected, because reading them may block forever.
-
     Raises:
-        OSError: it is not a regular file, or cannot be read.
+        OSError: it cannot be read, or is a pipe or device, which may block forever.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -179,11 +177,7 @@ def check_file_target(
 
 
 def check_regular(path: Path) -> None:
-    """Rejects a path that a file cannot replace, such as /dev/stdout.
-
-    Raises:
-        OutputError: it is a pipe or a device.
-    """
+    """Raises OutputError for a path that a file cannot replace, such as /dev/stdout."""
     if path.exists() and not path.is_file():
         raise OutputError(
             f"the output {str(path)!r} is a pipe or a device",
@@ -258,7 +252,7 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
 def reserve(path: Path, size: int, *, what: str) -> None:
     """Writes a file of zeros with its disk space allocated; `what` names it in the error.
 
-    Without allocation, writing to a memory map of the file could kill the process.
+    Otherwise, writing to a memory map of the file could kill the process.
 
     Raises:
         OutputError: there is not enough disk space.
@@ -319,7 +313,7 @@ def take_lock(handle: int) -> bool | None:
 def check_can_write(target: Path) -> None:
     """Creates and removes a work folder in the nearest existing folder above `target`.
 
-    A check of permissions would miss read-only mounts, /proc, full disks and long names.
+    Permissions alone do not show read-only mounts, /proc, full disks and long names.
 
     Raises:
         OSError: it cannot be created.

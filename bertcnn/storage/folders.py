@@ -72,10 +72,8 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
 def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
     """Checks, before any work, that a new folder can be written.
 
-    `check_replaceable` raises an OutputError for a folder that must not be replaced.
-
     Raises:
-        OutputError: it is taken, is in a saved model, or cannot be written.
+        OutputError: it is taken (by `check_replaceable`), in a saved model, or cannot be written.
     """
     target = real_folder(folder)
     check_outside_models(target)
@@ -158,10 +156,7 @@ def is_debris(path: str) -> bool:
 
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
-    """A temporary private folder next to `target`; also removes those of killed processes.
-
-    Its mode is 0700. Missing parents are created.
-    """
+    """A temporary folder, mode 0700, next to `target`; also removes those of killed processes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     clean_leftovers(target)
     folder, lock = _locked_new_folder(target)
@@ -266,10 +261,9 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
-    """Moves the finished, synced folder `new` from its `work_folder` to `target`.
+    """Moves the finished, synced folder `new` to `target`, and the old folder to `work`.
 
-    At any moment, `resting_place` finds the complete old or the complete new folder. The old folder
-    ends up in `work`.
+    At any moment, `resting_place` finds the complete old or the complete new folder.
 
     Raises:
         FileExistsError: the target is not empty, and `replace` is off.
@@ -280,7 +274,7 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
         if exchange(new, target):
             break
-        if (work / _OLD).exists():  # another save has replaced it
+        if (work / _OLD).exists():
             shutil.rmtree(work / _OLD)
         with suppress(FileNotFoundError):  # another save has just moved it away
             target.rename(work / _OLD)
@@ -288,7 +282,6 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
 
 
 def _renamed(new: Path, target: Path) -> bool:
-    """Renames a folder; False if a non-empty folder is in the way."""
     try:
         new.rename(target)
     except OSError as error:
@@ -386,7 +379,6 @@ def _discard(work: Path, target: Path) -> None:
 
 
 def _leftovers(target: Path) -> list[Path]:
-    """The work folders next to `target`, sorted by name."""
     found, stem = [], temporary_stem(target)
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:

@@ -43,7 +43,7 @@ _STRING_BYTES = 30  # per quotation mark
 # numbers that Python may read as infinity
 _MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_DEEPEST = 32  # nesting depth
+_DEEPEST = 32
 _OURS = "bertcnn "  # prefix of every format name
 _LARGEST_MEMBER = 1 << 33  # bytes, in a folder of any format
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -108,8 +108,7 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
 def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     """Parses the JSON of a member.
 
-    It rejects duplicate keys, non-finite numbers, lone surrogates, deep nesting, and values that
-    would take too much memory.
+    Duplicate keys, non-finite numbers, lone surrogates, deep nesting and huge values are rejected.
     """
     try:
         _check_extent(data)
@@ -315,7 +314,6 @@ def _read_members(
 
 
 def _names(target: Path, place: Path) -> set[str]:
-    """The file names in a folder that has a manifest."""
     expected = "a folder saved by bertcnn"
     fix = "give the folder that `bertcnn train --out` or `save` wrote"
     try:
@@ -416,7 +414,6 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
 
 
 def _parse_manifest(form: FolderFormat, data: bytes) -> Manifest:
-    """The manifest of a folder that must be of this format."""
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:
         other = value.get("format") if isinstance(value, dict) else None

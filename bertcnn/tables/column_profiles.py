@@ -51,17 +51,10 @@ class Profile:
     """The name of a column and statistics of its cells; only `filled` includes blank cells.
 
     Attributes:
-        name: of the column.
-        place: position of the column.
-        words: words of the name.
-        cells: number of cells that are not blank.
         filled: share of cells that are not blank.
         length: average number of characters.
         spaces: average number of spaces between words.
-        distinct: number of different cells.
-        numbers: share of numbers.
-        dates: share of dates.
-        links: share of links.
+        numbers: share of numbers; also of `dates` and `links`.
         codes: share of ids, mail addresses, phone numbers or times.
         is_flag: whether all cells mean yes or no.
         is_indicator: whether all cells are 0 or 1, and both occur.
@@ -161,7 +154,7 @@ class Profile:
 def profiles_of(sample: Chunk) -> list[Profile]:
     """The profiles of all columns except those that scoring or the doctor added.
 
-    The rows are spread evenly over the sample, since files are often sorted by label.
+    The rows are spread evenly, since files are often sorted by label.
     """
     step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
     rows = sample.rows[::step]

@@ -58,14 +58,9 @@ def latest_name(name: str, columns: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The chosen columns.
+    """The chosen columns; the cells of several text columns are joined by `join_texts`.
 
-    Attributes:
-        text: one or several columns, whose cells `join_texts` joins.
-        label: the column to predict; None if only the text was needed.
-        id: an identifier of the row, if there is one.
-        time: the time of the row, if there is one.
-        reasons: descriptions of the choices for "text", "label", "id" and "time".
+    `reasons` describes the choices for "text", "label", "id" and "time".
     """
 
     text: tuple[str, ...]
@@ -80,10 +75,7 @@ class Columns:
     """The training table's columns and label format, saved with the model.
 
     Attributes:
-        text: the text columns.
-        label: the label column.
-        separator: between the labels of a row; if set, rows may have several labels even if all
-            have one.
+        separator: between the labels of a row; if set, rows may have several even if all have one.
         merged: each rare label, with the label it became.
         levels: the separator of levels; None for the classifier's.
         out_of_scope: the label of rows out of scope; None for the classifier's.
@@ -232,7 +224,6 @@ def as_in_training(
 def _only_or_named(
     profiles: list[Profile], columns: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text column of a table with one column, or without rows."""
     if len(columns) == 1:
         return columns, {"text": f"{one_line(columns[0], 40)} (the only column)"}
     named = [profile for profile in profiles if profile.is_text_name()]

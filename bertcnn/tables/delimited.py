@@ -39,7 +39,7 @@ class Dialect:
     """How a file separates and quotes its cells.
 
     Attributes:
-        delimiter: between cells; empty for a file of one column.
+        delimiter: empty for a file of one column.
         quote: around cells with delimiters or line breaks, doubled inside; empty without quoting.
         escape: precedes a quote inside a cell, if quotes are not doubled; else empty.
         spaced: whether there may be spaces between a delimiter and a quote.
@@ -117,7 +117,7 @@ class RowReader:
     def rows(self, width: int) -> Iterator[Row]:
         """Every row of at most `width` cells, with the number of its first line.
 
-        Shorter rows are not padded. Additional cells are dropped if they are blank.
+        Shorter rows are not padded; additional blank cells are dropped.
         """
         delimiter = self._dialect.delimiter
         quote = self._dialect.quote
@@ -243,10 +243,7 @@ class RowReader:
         return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
-        """Appends the cells of `line`, which may start `inside` the quoted cell `open_cell`.
-
-        Returns whether the line ends inside a quoted cell.
-        """
+        """Appends the cells of `line`; `inside` is whether a quoted cell is open, and returned."""
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         position = 0

@@ -51,8 +51,8 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
     """A sample of at most 2 MiB: the start of the file and, if it is large, parts from all over it.
 
-    Only the start of a gzipped file is sampled. If the sample is ASCII and the file is larger, the
-    first non-ASCII lines are added.
+    A gzipped file is only sampled at its start. If the sample of a larger file is ASCII, the first
+    non-ASCII lines are added.
     """
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
     with path.open("rb") as file:
@@ -80,7 +80,6 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
 
 
 def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
-    """The first lines that are not ASCII, about 64 KB of them."""
     found, rest = b"", b""
     while len(found) < _NON_ASCII_BYTES:
         block = read_block(stream, path, _SCANNED_BLOCK)
@@ -157,9 +156,9 @@ def _is_text(line: bytes, encoding: str) -> bool:
 def _legacy_encoding(lines: list[bytes]) -> str:
     """Detects the legacy encoding of lines that all have non-ASCII bytes.
 
-    cp1252 and similar encodings differ in few letters. So cp1252 is chosen if it is nearly as
-    likely as the best one and does not put symbols inside words, as it does for Polish in cp1250. A
-    few broken lines are ignored, since they would rule out the right encoding.
+    Similar encodings differ in few letters. So cp1252 is chosen if it is nearly as likely as the
+    best one and does not put symbols inside words, as it does for Polish in cp1250. A few broken
+    lines are ignored, since they would rule out the right encoding.
     """
     import charset_normalizer
 

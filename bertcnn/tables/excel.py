@@ -24,10 +24,7 @@ _MOST_OTHERS = 10  # unread sheets in the remark
 class ExcelSource:
     """The first sheet of an Excel workbook that is neither hidden nor empty, held in memory.
 
-    Attributes:
-        header: the original column names.
-        remark: the parts of the workbook that are not read; mostly empty.
-        total: number of rows in the sheet.
+    `remark` names the parts of the workbook that are not read.
     """
 
     def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
@@ -85,7 +82,7 @@ class ExcelSource:
         self.remark = "; ".join(remarks)
         self.header = tuple(header[: self._width])
         self._blank = [0] * self._width  # blank cells in each column
-        self._count = 0  # rows
+        self._count = 0
 
     def rows(self, reject: Reject) -> Iterator[Row]:
         """Every readable row with its number; calls `reject` for the others."""

@@ -35,8 +35,7 @@ def blanks_remark(
 ) -> str:
     """A remark about cells that are blank for one of these reasons, and the remedy, or "".
 
-    `blank` counts the blank cells of each column. `merged` are the merged cells below the header:
-    first and last cell, as row and column from 0.
+    `blank` counts blank cells by column; `merged` are first and last cells, row and column from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
@@ -115,7 +114,6 @@ def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
 
 
 def _formula_cells(stream: IO[bytes]) -> Iterable[bytes]:
-    """The column letters of each cell with a formula and no value."""
     rest = b""
     while block := stream.read(_BLOCK):
         text = rest + block

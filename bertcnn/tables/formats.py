@@ -89,10 +89,7 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 def output_kind(path: Path) -> FileKind | None:
-    """The format to write for the extension of `path`.
-
-    .json is not written, since other programs expect a single value in it.
-    """
+    """The format to write for an extension; not .json, where programs expect a single value."""
     return None if is_json(path) else kind_of(path)
 
 

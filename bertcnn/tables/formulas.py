@@ -2,9 +2,8 @@ r"""Escapes cells that a spreadsheet would run as a formula, in CSV and TSV.
 
 Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @; a
 Japanese Excel also accepts the full-width forms. Converters skip spaces and invisible characters
-before it. The characters are those in the lists of OWASP and ASVS (CSV Injection; 1.2.10), and
-similar-looking ones. Formats with types (Parquet, JSON, Excel) store text as text and need no
-escaping.
+before it. The characters are those of OWASP and ASVS (CSV Injection; 1.2.10), and similar ones.
+Formats with types (Parquet, JSON, Excel) need no escaping.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ _PLAIN = re.compile(
 
 
 def escape_formula(cell: str) -> str:
-    """Adds a leading quote to a cell that a spreadsheet would run.
+    """Adds a leading quote to a cell that a spreadsheet would run; not to plain and phone numbers.
 
     Such a cell starts with = + - @ or their full-width forms, also after spaces and invisible
-    characters, or with a tab, a line break or NUL. Plain numbers and phone numbers are not changed.
-    A cell that already has such quotes gets one more, so that `unescape_formula` restores every
-    cell.
+    characters, or with a tab, a line break or NUL. A cell that already has such quotes gets one
+    more, so that `unescape_formula` restores every cell.
 
     Example:
         >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'=5")

@@ -58,8 +58,7 @@ def find_start(
 ) -> TextStart:
     r"""Detects the dialect of a text file and the number of lines above its header.
 
-    `text` is the start of the file in whole lines. `is_tsv` means that the extension promises tabs,
-    and `known` are the expected columns.
+    `text` starts the file and has whole lines; `is_tsv` means that the extension promises tabs.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"
@@ -131,10 +130,7 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """The index of the header among the first rows, none of them blank.
-
-    `known` are the expected columns.
-    """
+    """The index of the header among the first rows, none blank; `known` are expected columns."""
     if known and (place := _row_with(known, rows)) is not None:
         return place
     start = next((place for place, row in enumerate(rows[: _DEEPEST + 1]) if not _is_none(row)), 0)
@@ -192,10 +188,7 @@ def skipped_remark(rows: Sequence[str]) -> str:
 
 
 def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
-    """The first row with all these names.
-
-    With a single column, None if the first row is a typical name itself.
-    """
+    """The first row with all these names; not below a typical name of a single column."""
     place = next(
         (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
     )
@@ -295,10 +288,7 @@ def _share(rows: Sequence[Sequence[str]], fits: Callable[[Sequence[str]], bool])
 def below_header(
     rows: Iterator[tuple[int, Sequence[object]]], known: Sequence[str]
 ) -> tuple[list[tuple[int, Sequence[object]]], list[str]]:
-    """The first rows of a sheet from its header on, and the text of each row above it.
-
-    It reads as many of the numbered `rows` as needed. `known` are the expected columns.
-    """
+    """The first rows of a sheet from its header on, and the text of each row above it."""
     first: list[tuple[int, Sequence[object]]] = []
     texts: list[list[str]] = []
     for number, row in rows:

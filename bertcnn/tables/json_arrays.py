@@ -47,11 +47,9 @@ _SPACES = " \t\r\n\ufeff"
 
 @dataclass(frozen=True)
 class ElementsPlace:
-    """The position of the objects in a JSON file.
+    """The position of the objects in a JSON file: after `start` characters.
 
-    Attributes:
-        start: characters before them.
-        is_inside: whether they are in a list inside an object, so that they end with the list.
+    `is_inside` means that they are in a list inside an object, so that they end with the list.
     """
 
     start: int
@@ -60,8 +58,6 @@ class ElementsPlace:
 
 def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> ElementsPlace | None:
     """The position of the objects of a freshly opened JSON file; None for JSON Lines.
-
-    `path` is for messages, and `known` are the expected columns.
 
     Raises:
         TableError: the file is not a table, such as an error message.
@@ -108,10 +104,7 @@ def _place_of_objects(
 
 
 def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
-    """Yields the text and first line number of each element or object of a freshly opened file.
-
-    Very long elements are cut, like long lines.
-    """
+    """Yields the first line number and text of each element; very long elements are cut."""
     scanner = _Scanner()
     skip = place.start
     for block in file.blocks():
@@ -228,7 +221,6 @@ def _decoded(text: str) -> object:
 
 
 def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
-    """The object that starts at `begin`, if it is complete, and its end."""
     try:
         return json.JSONDecoder().raw_decode(text, begin)  # type: ignore[no-any-return]
     except (ValueError, RecursionError):
@@ -265,10 +257,7 @@ def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> 
 
 
 def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """The last key and the start of each list of objects, and of each empty list.
-
-    Only lists outside of other lists are found.
-    """
+    """The last key and the start of each outer list of objects, and of each empty list."""
     found: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
     depth, lists, key = 0, 0, ""
     for token in _TOKEN.finditer(text, begin):

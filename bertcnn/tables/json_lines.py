@@ -31,8 +31,8 @@ class JsonLinesSource:
     """Rows of JSON Lines, or of a list of objects.
 
     Columns are the keys in order of appearance; keys of nested objects are named "ticket.body".
-    Keys beyond the 16,384th have no columns, nor do rare keys in a file of very many different
-    keys. They share one cell of JSON, `other_keys`.
+    Keys beyond the 16,384th, and rare keys in a file of very many, share one cell of JSON,
+    `other_keys`.
     """
 
     delimiter: str | None = None
@@ -169,10 +169,7 @@ class _Keys:
         self.has_rest = False
 
     def learn(self, found: Mapping[str, Any], widest: int) -> int:
-        """Adds the keys of one more object; returns how many cells each row gains (or loses).
-
-        `widest` is the maximum of distinct keys of nested objects.
-        """
+        """Adds the keys of one more object; returns how many cells each row gains (or loses)."""
         more = 0
         for key, value in found.items():
             child = self.below.get(key)

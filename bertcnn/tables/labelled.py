@@ -27,8 +27,6 @@ class LabelledTable:
     """A file's rows with their texts and labels.
 
     Attributes:
-        table: all columns and rows.
-        columns: the text and label columns, with reasons.
         texts: one a row, "" where it is blank.
         cells: the label column, "" where it is blank; empty without such a column.
         sets: the labels of each row, sorted and unique; empty until they are split.

@@ -128,18 +128,12 @@ def _bounded(parts: list[str]) -> str:
 
 
 def unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
-    """The content of an open gzip file as a stream.
-
-    Reading raises TableError if it expands to many times its size.
-    """
+    """An open gzip file as a stream; raises TableError if it expands to many times its size."""
     return io.BufferedReader(_Unpacked(file, path), _BLOCK)
 
 
 class _Unpacked(io.RawIOBase):
-    """A gzip stream with a limited size.
-
-    Python's own reader takes 8 times as long for each of a million empty members.
-    """
+    """A gzip stream of limited size; Python's needs 8 times as long for a million empty members."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path

@@ -13,10 +13,7 @@ _LONGEST = 16_000_000  # bytes of a line that are kept until its end
 
 
 def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
-    """The remark that some lines are read as UTF-8 and the others as `encoding`; "" if none are.
-
-    `encoding` is the likely encoding of most lines with non-ASCII bytes.
-    """
+    """The remark that some lines are read as UTF-8 and the others as `encoding`; "" if none are."""
     if not _ONE_BYTE.fullmatch(encoding):
         return ""
     lines = [line for block in blocks for line in block.splitlines() if not line.isascii()]

@@ -66,8 +66,6 @@ def recognized(text: str) -> tuple[str, str] | None:
 def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | None:
     """A description of a file's only object if it is an error message, not a row; else None.
 
-    `known` are the expected columns.
-
     Example:
         >>> refused = json_error({"message": "Not Found", "status": "404"})
         >>> refused, json_error({"message": "my router is dead"})

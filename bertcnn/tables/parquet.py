@@ -20,10 +20,7 @@ _BATCH_ROWS = 1024
 
 
 class ParquetSource:
-    """Rows of a Parquet file, read in record batches; see `worker.BinarySource`.
-
-    The fields of a structure become columns, named "ticket.body".
-    """
+    """Rows of a Parquet file by record batches; fields of structures are named "ticket.body"."""
 
     remark: str = ""
 
@@ -123,10 +120,7 @@ def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow arra
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
-    """The Python value of a cell, or its text if Python has none; unknown time zones become UTC.
-
-    Python has no bytes in a string and no dates beyond the year 9999.
-    """
+    """The Python value of a cell, or its text if Python has none; unknown time zones are UTC."""
     import pyarrow
 
     with suppress(OverflowError, ValueError):

@@ -57,10 +57,7 @@ class RejectsFile:
         *,
         is_whole: bool,
     ) -> None:
-        """Puts the list in place, unless there was an error.
-
-        If the whole table has no rejected row, an earlier list is removed.
-        """
+        """Puts the list in place, or removes an earlier one if no row was rejected."""
         if error is None:
             self.release()
         writer, self._writer = self._writer, None
@@ -72,10 +69,7 @@ class RejectsFile:
 
 
 def check_rejects(path: Path) -> None:
-    """Checks that the list of rejected rows can be written and replaces no other file.
-
-    Raises OutputError otherwise.
-    """
+    """Raises OutputError if the list cannot be written or would replace another file."""
     check_output(path, overwrite=True)
     clean_leftovers(path)
     if path.exists():

@@ -92,8 +92,6 @@ class _TextSink:
 
 
 class _ParquetSink:
-    """Parquet with string columns, one row group at a time."""
-
     def __init__(self, stream: IO[bytes], columns: Sequence[str]) -> None:
         import pyarrow
         import pyarrow.parquet

@@ -47,10 +47,7 @@ class RowSource(Protocol):
     remark: str
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every readable row with its line; calls `reject` for the others.
-
-        A short row lacks its last cells.
-        """
+        """Every readable row with its line, perhaps short; calls `reject` for the others."""
 
     def position(self) -> int:
         """Number of bytes read."""
@@ -69,10 +66,7 @@ def open_source(
     as_written: bool = False,
     known: Sequence[str] | None = None,
 ) -> RowSource:
-    """The source for a file that `formats.check_input` accepted.
-
-    `known` are the expected columns, if known; they are also the header of an empty file.
-    """
+    """The source for an accepted file; `known` columns are also the header of an empty file."""
     if kind.format != "jsonl" and not path.stat().st_size:
         kind = FileKind("csv", gzipped=False)
     if kind.format in ("parquet", "xlsx"):

@@ -97,8 +97,6 @@ class Chunk:
     """Some rows of a table.
 
     Attributes:
-        columns: the header.
-        rows: the cells, as text, in the order of the columns.
         line_numbers: position of each row in the file, from 1: the line of a text file (the header
             is line 1), or the row of an Excel sheet or a Parquet file.
     """
@@ -121,15 +119,12 @@ class Table(Chunk):
     """A whole table in memory.
 
     Attributes:
-        path: the file it came from.
         header: the original column names; some may be empty or repeated.
         padded: number of rows that lack their last cells in the file; these are blank here.
         shortest: number of cells in the file's shortest row.
         rejected: number of rows that could not be read or repeat the header.
         left_out: number of rows that a sample omits.
-        remark: the parts of the file that are not read, such as other sheets of a workbook; mostly
-            empty.
-        format: csv, tsv, jsonl, parquet or xlsx.
+        remark: unread parts of the file, such as other sheets of a workbook; mostly empty.
         encoding: encoding of a text file; None for others.
         delimiter: delimiter of a CSV or TSV file; None for others.
     """
@@ -159,10 +154,8 @@ class TableReader:
     """An open table that is read in chunks; see `open_table`.
 
     Attributes:
-        columns: the column names; a repeated one gets a number ("text_2"), an empty one its
-            position ("column_3").
+        columns: unique names: a repeated one is numbered ("text_2"), an empty one is "column_3".
         header: the original column names.
-        format: csv, tsv, jsonl, parquet or xlsx.
         encoding: encoding of a text file, else None.
         delimiter: delimiter of a CSV or TSV file, empty if it has one column; else None.
         accepted: number of rows read so far.
@@ -187,7 +180,7 @@ class TableReader:
         self.padded = 0
         self.rejected = 0
         self.repeated_headers = 0
-        self.first_reason = ""  # of the first rejected row
+        self.first_reason = ""
         self._rejects = RejectsFile(rejects)
         self._rows = self._below_headers(source.rows(self._reject))
         self._named = next(
@@ -398,10 +391,7 @@ class TableReader:
         (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
-        """Closes the file, and completes the file of rejected rows.
-
-        If the whole table has none, an earlier file of rejected rows is removed.
-        """
+        """Closes the file and the list of rejected rows; an empty list replaces an earlier one."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -564,9 +554,7 @@ def read_table(
     required: Sequence[str] = (),
     known: Sequence[str] | None = None,
 ) -> Table:
-    """Reads a whole table with at least one row into memory.
-
-    The arguments are as in `open_table`; for `required` see `TableReader.require`.
+    """Reads a whole table into memory; see `open_table`, and `TableReader.require` for `required`.
 
     Raises:
         TableError: as in `open_table`; or the file has only a header, or every row was rejected.

@@ -74,11 +74,9 @@ _NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,9})?")  # counts from 1970
 
 @dataclass(frozen=True)
 class TimeForm:
-    """The form of the times in a column.
+    """The form of a column's times; `name` is None if none was found, or several are possible.
 
-    Attributes:
-        name: the form; None if none was found, or if several are possible.
-        described: the form in words, with an example from the column.
+    `described` is the form in words, with an example from the column.
     """
 
     name: str | None
@@ -86,10 +84,7 @@ class TimeForm:
     latest: float = 0.0
 
     def seconds(self, cell: str) -> float | None:
-        """Seconds since 1970, UTC; None if the cell is blank or not a plausible time in this form.
-
-        A time without a zone is in UTC.
-        """
+        """Seconds since 1970, by default in UTC; None for a cell without a plausible time."""
         return None if self.name is None else _readings(cell, self.latest).get(self.name)
 
 
@@ -176,10 +171,7 @@ class TimeSurvey:
 
 
 def looks_like_time(cell: str, *, numbers: bool = False) -> bool:
-    """Whether a cell has the form of a date, plausible or not.
-
-    With `numbers`, digits alone, such as seconds since 1970, may be a time.
-    """
+    """Whether a cell looks like a date, or with `numbers` like seconds since 1970."""
     text = cell.strip()
     if text.isdecimal():
         return numbers and bool(_readings(text, time.time() + _DAY))
@@ -227,7 +219,6 @@ def _parts(text: str) -> dict[str, str] | None:
 
 
 def _dates(parts: dict[str, str]) -> list[tuple[str, str, int, int]]:
-    """Each form that can read a date, with its year, month and day in that form."""
     if "name" in parts:
         return [(_NAMED, parts["year"], _MONTHS[parts["name"].casefold()], int(parts["day"]))]
     if "first" not in parts:

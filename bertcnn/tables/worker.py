@@ -151,10 +151,7 @@ class WorkerSource:
         return message
 
     def _watch(self) -> None:
-        """Ends a worker that sleeps while a message is awaited.
-
-        After a failed allocation, native code can wait for a lock forever.
-        """
+        """Ends a sleeping worker: after a failed allocation, native code can wait forever."""
         idle, before = 0, ""
         while not self._closed.wait(1.0):
             used = _computed(self._process.pid)

@@ -178,10 +178,7 @@ class TableWriter:
             self._sink.write(self._checked(rows))
 
     def finish(self) -> None:
-        """Completes and syncs the temporary file; the end of the `with` block renames it.
-
-        Call it before other work that must not happen if the table cannot be written.
-        """
+        """Completes and syncs the temporary file; the end of the `with` block renames it."""
         if self._sink is None or self._file is None or self._finished:
             return
         with explained(self._path):
@@ -324,7 +321,6 @@ def clean_leftovers(path: str | Path) -> None:
 
 
 def _remove_if_abandoned(temporary: Path, process: int) -> None:
-    """Removes a temporary file unless its process is alive."""
     with suppress(
         OSError
         # removed meanwhile, another user's, or open on Windows

@@ -47,7 +47,7 @@ def main_languages(texts: Sequence[str]) -> tuple[str, ...]:
 def is_foreign(text: str, languages: Sequence[str]) -> bool:
     """Whether a text is almost surely in none of these languages (ISO 639-1).
 
-    False for texts of fewer than 12 letters (4 Chinese ones), which are too short to identify.
+    False below 12 letters (4 Chinese ones), which is too short to identify.
 
     Example:
         >>> is_foreign("Meine Rechnung stimmt seit zwei Monaten nicht", ("en",))

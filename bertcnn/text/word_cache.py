@@ -43,17 +43,14 @@ class TokenizedWords:
 
 
 def tokenize_words(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenizedWords:
-    """Tokenises texts with a cache of words, since people repeat few words.
-
-    The tokenizer, like BERT's, must tokenise words between white space independently.
-    """
+    """Tokenises texts with a cache of words; `tokenizer` must treat words independently."""
     words = [_words(text) for text in texts]  # at least one for each text, possibly ""
     numbers = {
         word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(words)))
     }
     different = _tokenize_different_words(tokenizer, list(numbers))
     words_of = np.fromiter(map(len, words), np.int64, len(words))
-    # the words of all texts
+
     sequence = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64)
     first, counts = np.cumsum(words_of) - words_of, different.lengths[sequence]
     begins = _begins(chain.from_iterable(words))
@@ -81,7 +78,6 @@ def _words(text: str) -> list[str]:
 
 
 def _begins(words: Iterable[str]) -> np.ndarray:
-    """Where each word starts in one line of all words, int32 [words]."""
     sizes = np.fromiter(map(len, words), np.int32) + np.int32(1)  # with the space after it
     return np.cumsum(sizes, dtype=np.int32) - sizes
 

@@ -35,7 +35,7 @@ _JOINERS = frozenset(
 )  # join words if there are no spaces around them
 CONTINUES = 1  # continues the previous word
 JOINS = 2  # joins parts of a word, as in "12.50"
-PUNCTUATION = 4  # is a punctuation mark
+PUNCTUATION = 4
 # Unicode's categories, including signs such as | and =
 _PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")
 

@@ -82,7 +82,7 @@ class Session:
 def record_batch(columns: Sequence[Sequence[Any]], numbers: Sequence[bool]) -> pyarrow.RecordBatch:
     """Builds a batch of texts or numbers, with None for nulls, named by `column_name`.
 
-    It uses buffers, since `pyarrow.array` imports pandas too.
+    `pyarrow.array` would import pandas.
     """
     arrays = [
         (_numbers if number else _texts)(cells)

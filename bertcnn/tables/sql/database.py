@@ -15,13 +15,10 @@ _WORDS = 240  # maximum characters of a database's message
 
 
 class Column(NamedTuple):
-    """A column of a query.
+    """A column of a query and its SQL type.
 
-    Attributes:
-        name: as in the query.
-        type: its SQL type.
-        is_text: whether its values can be read as text, as texts, numbers and times can; False for
-            bytes, JSON, lists and rows.
+    `is_text` tells whether values can be read as text: texts, numbers and times; not bytes, JSON,
+    lists and rows.
     """
 
     name: str
@@ -72,10 +69,7 @@ class Database(Protocol):
 
 
 def refused(given: str, words: str, *, passes: bool = False) -> DatabaseError:
-    """The error for an action `given` that a database rejects with the message `words`.
-
-    `passes` tells whether the same call may succeed later.
-    """
+    """The error for a rejected action; `passes` tells whether it may succeed later."""
     expected, fix = (
         ("a database that answers and is not busy", "run the same command again")
         if passes

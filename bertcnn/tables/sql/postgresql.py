@@ -28,7 +28,7 @@ _TYPES = {True: "double precision", False: "text"}
 # types that hold one character or bit if no length is given, and types of any length
 _ANY_LENGTH = {"character": "bpchar", "bit": "bit varying"}
 _STAGING = "bertcnn staging"  # a temporary table, dropped with the transaction
-_KEYS = "bertcnn keys"  # another one
+_KEYS = "bertcnn keys"
 # types whose values are equal if, and only if, their texts are
 _EQUAL_AS_TEXT = {"smallint", "integer", "bigint", "uuid", "text", "character varying"}
 # bytes, JSON, bits, arrays, geometry, pseudo-types (rows), composites and ranges (typcategory)
@@ -256,7 +256,6 @@ def _column(name: str, category: str, kind: str) -> Column:
 
 
 def _check_lengths(target: Target) -> None:
-    """Rejects names that PostgreSQL would truncate."""
     for name in (target.table.table, *target.names):
         if len(name.encode()) > _LONGEST_NAME:
             raise DatabaseError(

@@ -1,7 +1,4 @@
-"""Stores the rows of a query and their predictions on disk.
-
-So no transaction of the database stays open while the model runs.
-"""
+"""Stores a query's rows and predictions on disk, so no transaction stays open meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any, Self
 from bertcnn.errors import DatabaseError, OutputError, one_line
 from bertcnn.tables.tables import Chunk
 
-COLUMN = "text"  # of the chunks
+COLUMN = "text"
 _CHUNK_CHARACTERS = 16 * 1024**2  # as for files: a chunk ends early when it holds this much text
 _PATIENCE = 10.0  # seconds to wait for the lock of a database file
 

@@ -153,7 +153,6 @@ class SQLite:
 
 
 def _check_no_blob(columns: Sequence[str], batch: Rows) -> None:
-    """Rejects bytes in text columns; the first cell of a row is its id."""
     for key, *cells in batch:
         for name, cell in zip(columns, cells, strict=True):
             if isinstance(cell, bytes):

@@ -13,13 +13,7 @@ _MOST_COLUMNS = 1600  # limit of PostgreSQL; SQLite takes 2,000
 
 @dataclass(frozen=True)
 class Target:
-    """A table with one row for each id.
-
-    Attributes:
-        table: its name.
-        id: the key column.
-        id_type: SQL type of the key column.
-        columns: the other columns; True for numbers, False for text.
+    """A table with one row for each id; `columns` are the others, True for numbers.
 
     Raises:
         DatabaseError: there are more columns than a table can have.
@@ -44,10 +38,7 @@ class Target:
         return (self.id, *self.columns)
 
     def create(self, table: str, types: Mapping[bool, str]) -> str:
-        """The statement that creates the table, by its quoted name, if it is missing.
-
-        `types` are the SQL types of numbers (True) and of texts.
-        """
+        """The statement that creates a missing table; `types` of numbers (True) and texts."""
         columns = [
             f"{quoted(self.id)} {self.id_type} NOT NULL",
             *(f"{quoted(name)} {types[number]}" for name, number in self.columns.items()),
@@ -60,8 +51,7 @@ class Target:
     def replace(self, table: str, rows: str) -> str:
         """The statement that inserts rows, or replaces those with the same ids.
 
-        `table` is a quoted name, and `rows` a SELECT of the columns in order. The SELECT needs a
-        WHERE, because SQLite would otherwise parse ON as part of a join.
+        `rows` is a SELECT with a WHERE, because SQLite would otherwise parse ON as part of a join.
         """
         names = ", ".join(map(quoted, self.names))
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.columns)
@@ -71,10 +61,7 @@ class Target:
         )
 
     def check_columns(self, found: Sequence[str]) -> None:
-        """Raises DatabaseError unless an existing table has the columns of the predictions.
-
-        `found` are the columns of the table; empty if there is no table.
-        """
+        """Raises DatabaseError if a table with these columns, unless empty, has others."""
         if not found or set(found) == set(self.names):
             return
         raise DatabaseError(
