@@ -120,7 +120,7 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
 def _by_label(
     groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]
 ) -> dict[str, list[tuple[bytes, list[int]]]]:
-    """The groups of each (commonest) label: a hash of the first text, and the rows."""
+    """The groups by their commonest label: a hash of the first text, and the rows."""
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         members[group].append(row)

@@ -252,7 +252,7 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
 def reserve(path: Path, size: int, *, what: str) -> None:
     """Writes a file of zeros with its disk space allocated; `what` names it in the error.
 
-    Otherwise, writing to a memory map of the file could kill the process.
+    Without allocated space, writing to a memory map of the file could kill the process.
 
     Raises:
         OutputError: there is not enough disk space.

@@ -73,7 +73,7 @@ def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Pa
     """Checks, before any work, that a new folder can be written.
 
     Raises:
-        OutputError: it is taken (by `check_replaceable`), in a saved model, or cannot be written.
+        OutputError: `check_replaceable` rejects it, it is in a saved model, or cannot be written.
     """
     target = real_folder(folder)
     check_outside_models(target)

@@ -60,8 +60,8 @@ def hub_response(url: str, offset: int = 0) -> Iterator[httpx2.Response]:
     """Requests a file from byte `offset` on; the content is not read yet.
 
     Raises:
-        httpx2.HTTPError: a timeout or an error response; the library has subclasses for what is
-            missing: a repository, revision or file.
+        httpx2.HTTPError: a timeout or an error response; subclasses of the library tell whether the
+            repository, the revision or the file is missing.
     """
     import httpx2
     from huggingface_hub import get_session

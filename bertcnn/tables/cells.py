@@ -14,9 +14,7 @@ from bertcnn.errors import SettingsError
 from bertcnn.tables.lines import undecodable
 
 MOST_COLUMNS = 16_384
-_LARGEST_WHOLE = (
-    1e22  # card, order and phone numbers are smaller; from here on repr has an exponent
-)
+_LARGEST_WHOLE = 1e22  # numbers of cards, orders, phones are smaller; repr has an exponent above
 _MISSING_TYPES = frozenset(("NAType", "NaTType", "MaskedConstant"))  # of pandas and NumPy
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,15}(\.0*)?")
 

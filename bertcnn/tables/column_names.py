@@ -7,9 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 _UNSEEN = re.compile("[\ufeff\u200b\u200c\u200d\u2060\u00ad\0]")
-_HYPHEN = re.compile(
-    r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])"
-)  # not a sign, as in "A-", "-1"
+_HYPHEN = re.compile(r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])")  # no sign as in "A-", "-1"
 _BETWEEN = re.compile(r"[\s_]+")
 
 

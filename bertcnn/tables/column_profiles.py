@@ -54,7 +54,7 @@ class Profile:
         filled: share of cells that are not blank.
         length: average number of characters.
         spaces: average number of spaces between words.
-        numbers: share of numbers; also of `dates` and `links`.
+        numbers: share of cells that are numbers; likewise `dates` and `links`.
         codes: share of ids, mail addresses, phone numbers or times.
         is_flag: whether all cells mean yes or no.
         is_indicator: whether all cells are 0 or 1, and both occur.

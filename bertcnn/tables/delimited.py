@@ -243,7 +243,7 @@ class RowReader:
         return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
-        """Appends the cells of `line`; `inside` is whether a quoted cell is open, and returned."""
+        """Appends the cells of `line`; takes and returns whether a quoted cell is open."""
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         position = 0

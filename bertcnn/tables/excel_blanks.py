@@ -35,7 +35,7 @@ def blanks_remark(
 ) -> str:
     """A remark about cells that are blank for one of these reasons, and the remedy, or "".
 
-    `blank` counts blank cells by column; `merged` are first and last cells, row and column from 0.
+    `blank` counts blank cells by column; `merged` has first and last cells as (row, column) from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):

@@ -58,7 +58,7 @@ def find_start(
 ) -> TextStart:
     r"""Detects the dialect of a text file and the number of lines above its header.
 
-    `text` starts the file and has whole lines; `is_tsv` means that the extension promises tabs.
+    `text` is the start of the file in whole lines; `is_tsv` if the extension promises tabs.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"

@@ -47,7 +47,7 @@ class RowSource(Protocol):
     remark: str
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every readable row with its line, perhaps short; calls `reject` for the others."""
+        """Every readable row with its line, not padded; calls `reject` for the others."""
 
     def position(self) -> int:
         """Number of bytes read."""

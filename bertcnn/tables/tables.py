@@ -391,7 +391,7 @@ class TableReader:
         (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
-        """Closes the file and the list of rejected rows; an empty list replaces an earlier one."""
+        """Closes the file and the list of rejected rows; removes an earlier list if none were."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:

@@ -84,7 +84,7 @@ class TimeForm:
     latest: float = 0.0
 
     def seconds(self, cell: str) -> float | None:
-        """Seconds since 1970, by default in UTC; None for a cell without a plausible time."""
+        """Seconds since 1970 (UTC if no zone is given); None if the cell has no plausible time."""
         return None if self.name is None else _readings(cell, self.latest).get(self.name)
 
 

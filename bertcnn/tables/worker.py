@@ -169,9 +169,8 @@ class WorkerSource:
             else "check where it comes from"
         )
         save_again = f"{found}, or save the table as .csv"
-        ended_by = (
-            signal.Signals(-code).name if code < 0 else ""
-        )  # not every system has each signal
+        # not every system has each signal
+        ended_by = signal.Signals(-code).name if code < 0 else ""
         if ended_by == "SIGXCPU":
             raise TableError(
                 f"{name} within {self._seconds:,} s",

@@ -103,9 +103,7 @@ class SQLite:
         table = f"target.{quoted(target.table.table)}"
         connection = spool.connection
         with self._explained(f"the table {target.table} cannot be written"):
-            connection.execute(
-                "COMMIT"
-            )  # ends the spool's transaction, in which no file can be attached
+            connection.execute("COMMIT")  # the spool's, in which no file can be attached
             connection.execute("ATTACH DATABASE ? AS target", (f"{self._path.as_uri()}?mode=rw",))
             try:
                 connection.execute("BEGIN IMMEDIATE")

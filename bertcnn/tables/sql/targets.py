@@ -61,7 +61,7 @@ class Target:
         )
 
     def check_columns(self, found: Sequence[str]) -> None:
-        """Raises DatabaseError if a table with these columns, unless empty, has others."""
+        """Raises DatabaseError if the columns of an existing table (`found`) differ."""
         if not found or set(found) == set(self.names):
             return
         raise DatabaseError(
