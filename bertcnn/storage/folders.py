@@ -174,8 +174,8 @@ def new_folder(
 ) -> Iterator[Path]:
     """An empty folder that moves to `target` after the block, unless the block fails.
 
-    Missing parents are created. `check(target, overwrite)` is called just before the move; it
-    raises an OutputError if a folder that has appeared meanwhile must not be replaced.
+    Just before the move, `check(target, overwrite)` raises an OutputError if a folder that has
+    appeared meanwhile must not be replaced. Missing parents are created.
 
     Raises:
         OutputError: it cannot be written.

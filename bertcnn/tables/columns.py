@@ -284,7 +284,6 @@ def columns_after_decision(sample: Chunk) -> tuple[str, ...]:
 
 
 def _after_decision(profiles: list[Profile], chosen: Sequence[str]) -> str:
-    """A remark about free text that is written after the decision."""
     after = [one for one in profiles if one.is_after_decision()]
     used = tuple(one.name for one in after if one.name in chosen)
     texts = tuple(one.name for one in after if one.name not in chosen and one.is_free_text())

@@ -214,11 +214,7 @@ def check_encoding(name: str) -> str:
 
 
 def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | None) -> str:
-    """The encoding `given`, or the one detected in a sample of the file.
-
-    Raises:
-        TableError: the file is binary.
-    """
+    """The encoding `given`, or detected in a sample; raises TableError for a binary file."""
     encoding = check_encoding(given) if given else detect_encoding(blocks)
     if encoding is None:
         raise TableError(

@@ -226,7 +226,6 @@ def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    """Whether the cells could be column names; one may be empty."""
     names = [cell.strip() for cell in row[: extent(row)]]
     filled = [name for name in names if name]
     return (

@@ -79,7 +79,6 @@ def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> Element
 def _place_of_objects(
     path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, known: Sequence[str]
 ) -> ElementsPlace | None:
-    """The position of the objects of a file that starts with one; None for JSON Lines."""
     is_a_line = isinstance(_decoded(lines[0]), dict)
     if is_a_line and not (len(lines) == 1 and is_whole):
         return None

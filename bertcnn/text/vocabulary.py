@@ -42,8 +42,7 @@ def learn_vocabulary(
 
     Args:
         documents: texts, read once.
-        size: number of pieces with the special tokens; None for 30,522, or fewer if the text does
-            not support as many.
+        size: number of pieces with the special tokens; None for up to 30,522.
         lowercase: also strips accents, as in `TokenizerSettings`.
         min_frequency: minimum occurrences of a piece of several characters.
         min_documents: minimum documents with a piece.
@@ -53,9 +52,8 @@ def learn_vocabulary(
         The pieces in the order of their ids.
 
     Raises:
-        SettingsError: the size is larger than the text supports, or too small for its characters; a
-            setting below 1.
-        TableError: fewer documents than `min_documents`, or no character is in so many documents.
+        SettingsError: the text supports fewer pieces, or needs more; or a setting is below 1.
+        TableError: fewer than `min_documents` documents, or these have no character in common.
 
     Example:
         >>> learn_vocabulary(["no 4711", "no, no", "Nono?", "yes"])
@@ -106,12 +104,10 @@ class _Words:
     """The distinct words of a text.
 
     Attributes:
-        frequencies: occurrences of each word; 0 for a character of words that are too long for the
-            tokenizer.
+        frequencies: occurrences of each word; 0 for a character of words too long to tokenize.
         places: documents with the word, at most `enough`. A piece is in `enough` documents exactly
             if its words have that many in total: either one word has them, or the lists are
             complete.
-        documents: number of documents.
         enough: minimum documents with a piece.
     """
 

@@ -73,7 +73,7 @@ class SQLite:
                 ]
 
     def key_type(self, target: Target) -> str:
-        """See `Database`; that of an existing key, since its table converts ids."""
+        """See `Database`; an existing table's key type, since the table converts ids to it."""
         table = target.table.table
         with self._reading() as connection:
             types = dict(
