@@ -470,9 +470,9 @@ def open_table(
     JSON, and so do objects of JSON with more than 1,000 different keys at one place, such as dates.
 
     Blank lines are not rows. Rows that cannot be read are counted and written to `rejects`;
-    accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then blank
-    and counted (see `TableReader.require` for rows that were cut off). Surplus cells are dropped if
-    all are blank.
+    accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then
+    blank; such rows are counted (see `TableReader.require` for rows that were cut off). Surplus
+    cells are dropped if all are blank.
 
     The header is the first line that is not blank. Lines above it, such as a title or a date, are
     skipped with a `remark`, and lines keep their numbers. A repeated header is rejected. JSON may
