@@ -280,7 +280,7 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
 
 
 def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Rejects the only object of a file if it is an error message, or a table column by column."""
+    """Raises TableError if a file's only object is an error message, or a table by columns."""
     if error := json_error(only, known):
         raise refusal(
             path, error, "export or download the table again, and look into the file first"

@@ -120,7 +120,10 @@ def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow arra
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
-    """The Python value of a cell, or its text if Python has none; unknown time zones are UTC."""
+    """The Python value of a cell; unknown time zones are UTC.
+
+    Bytes in a string and dates beyond the year 9999 become text.
+    """
     import pyarrow
 
     with suppress(OverflowError, ValueError):

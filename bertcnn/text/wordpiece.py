@@ -188,7 +188,7 @@ class WordPieceTokenizer:
         return join_words("".join(pieces) for pieces in words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
-        """The role of each piece, int8: the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`."""
+        """Sums of `CONTINUES`, `JOINS` and `PUNCTUATION`, int8, for ids, int32 [tokens]."""
         kinds = self._kinds[ids]
         # np.unique would import masked arrays, which takes 0.05 s
         for piece in set(ids[kinds < 0].tolist()):

@@ -47,7 +47,7 @@ def database_at(address: str) -> Database:
 
 
 def _shown(address: str) -> str:
-    """An address of PostgreSQL without its password; its end must not be ambiguous."""
+    """A PostgreSQL address without its password; raises DatabaseError if its end is unclear."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -162,7 +162,7 @@ class PostgreSQL:
             progress.advance(len(batch))
 
     def _check_keys(self, session: Session, target: Target, spool: Spool) -> None:
-        """Checks that the ids in the spool, whose texts all differ, also differ as keys."""
+        """Raises DatabaseError if ids, whose texts all differ, are equal as keys of the table."""
         table, kind = target.table.sql, target.id_type
         staging, keys = quoted(_STAGING), quoted(_KEYS)
         equal_as_text = self._first_column(
