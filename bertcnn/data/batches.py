@@ -1,6 +1,6 @@
-"""Rows of token ids into padded batches: THE padding code of the whole package.
+"""Padded batches of token ids: the only padding code of the package.
 
-For training, scoring and the dashboard.
+`lengths` are the tokens of each row, int [rows].
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from functools import cache
 import numpy as np
 
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
-# tokens of a full batch of a compiled engine, the best first; divisors are the lengths it sees,
+# Tokens in a full batch of a compiled engine, in order of preference; their divisors are the padded
+# lengths.
 _FULL = (480, 512, 384, 448, 320)
-# multiples of the former, and of those below the ones that cost the least
+# Lengths are multiples of 16, plus the shorter ones that cost the least.
 _STEP_OF_ATTENTION = 16
 _SHORTER = (8, 10, 12, 20, 24, 40)
-MANY = 8  # batches, of which none is cheaper filled up than in a shape of its own
-_MOST_PADDED = 4 / 3  # times its length, for the sake of a full batch
+MANY = 8  # with this many batches, filling up the last ones is cheaper than new shapes
+_MOST_PADDED = 4 / 3  # a row is padded to at most this multiple of its length to fill a batch
 _LONG_STEP = 128  # between lengths over 512
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which rows go together, and how long their batch is.
+    """The rows of a batch and its padded length.
 
     Attributes:
         rows: int64 [b], positions in the caller's list.
         length: T, tokens each row is padded to.
-        size: B, rows of the padded batch; those past b are empty fillers.
+        size: B, rows of the padded batch; the last B - b rows are empty fillers.
     """
 
     rows: np.ndarray
@@ -38,16 +39,16 @@ class BatchPlan:
 
     @property
     def slots(self) -> np.ndarray:
-        """The position of each of the batch's rows, int64 [B]; -1 for fillers."""
+        """The caller's position of each row, int64 [B]; -1 for fillers."""
         return np.concatenate([self.rows, np.full(self.size - len(self.rows), -1, np.int64)])
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded input of the network, with the caller's positions of its rows.
+    """Padded input of the network.
 
     Attributes:
-        rows: int64 [b], positions in the caller's list; the batch's rows past b are fillers.
+        rows: int64 [b], positions in the caller's list; the last B - b rows are fillers.
         token_ids: int32 [B, T].
         segment_ids: int32 [B, T], all 0: a ticket is one sentence to BERT.
         padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
@@ -68,10 +69,9 @@ class Batch:
 
 
 def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Batch:
-    """The rows of `plan` as one padded batch.
+    """Pads the rows of `plan` into one batch.
 
-    A filler row holds one unmasked padding token, so that its attention is well defined; its output
-    is thrown away.
+    Filler rows have one unmasked padding token, so that attention is defined; ignore their output.
     """
     padded = np.full((plan.size, plan.length), pad_id, np.int32)
     mask = np.zeros((plan.size, plan.length), np.int32)
@@ -84,18 +84,11 @@ def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Ba
 
 
 def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:
-    """The padded lengths, at most `most`, that waste the fewest tokens on rows of these `lengths`.
+    """The padded lengths, at most `most`, that minimise padding for rows of these `lengths`.
 
-    Each distinct length is one more program for XLA to compile, so few are wanted; which few is
-    found exactly, by dynamic programming over the lengths rounded up to a multiple of 4 (but not
-    past the longest row: the encoder may have no more positions).
-
-    Args:
-        lengths: int [rows], tokens of each row, at least one row.
-        most: how many padded lengths are allowed.
-
-    Returns:
-        Ascending lengths; the last one holds the longest row.
+    XLA compiles a program for each length, so few are wanted. Dynamic programming over the lengths,
+    rounded up to a multiple of 4, finds the optimum. The last length is the longest row, because
+    the encoder may have no more positions. There must be at least one row.
 
     Example:
         >>> choose_lengths(np.array([5, 6, 7, 30, 31, 120]), most=2)
@@ -134,16 +127,10 @@ def plan_training(
     batch_size: int,
     generator: np.random.Generator,
 ) -> list[BatchPlan]:
-    """One epoch: every row once, in random batches of similar length, all full but at most one.
+    """One epoch of random batches of similar length; at most one batch is not full.
 
-    Rows left over in one padded length move up to the next longer one, so that shapes stay static
-    without many fillers.
-
-    Args:
-        lengths: int [rows], tokens of each row.
-        padded_lengths: ascending; the last one holds the longest row.
-        batch_size: B, rows of every batch.
-        generator: the source of this epoch's order.
+    Leftover rows move to the next longer padded length, so shapes stay static with few fillers.
+    `padded_lengths` are ascending, and the last one is at least the longest row.
     """
     order = generator.permutation(len(lengths))
     bucket = np.searchsorted(padded_lengths, lengths[order])
@@ -163,13 +150,10 @@ def plan_training(
 def plan_scoring(
     lengths: np.ndarray, token_budget: int = 2048, padded_lengths: Sequence[int] | None = None
 ) -> list[BatchPlan]:
-    """Rows sorted by length, in batches of at most `token_budget` padded tokens (or one row).
+    """Batches of rows sorted by length, at most `token_budget` padded tokens (or one row) each.
 
-    Args:
-        lengths: int [rows], tokens of each row.
-        token_budget: B x T of a batch at most.
-        padded_lengths: use only these lengths, and only full batches, so that a compiled engine
-            sees few shapes; by default each batch is as long as its longest row and has no fillers.
+    By default a batch is as long as its longest row, without fillers. With `padded_lengths`, only
+    these lengths with a fixed number of rows each are used, so a compiled engine sees few shapes.
     """
     order = np.argsort(lengths, kind="stable")
     ordered = lengths[order]
@@ -177,9 +161,7 @@ def plan_scoring(
     start = 0
     while start < len(order):
         if padded_lengths is None:
-            next_rows = ordered[
-                start : start + token_budget
-            ]  # no batch has more, since each row has a token at least
+            next_rows = ordered[start : start + token_budget]  # each row has at least one token
             reach = next_rows * np.arange(1, len(next_rows) + 1)
             rows = max(1, int(np.searchsorted(reach, token_budget, side="right")))
             part = order[start : start + rows]
@@ -197,15 +179,11 @@ def plan_scoring(
 def plan_full(
     lengths: np.ndarray, token_budget: int, padded_lengths: Sequence[int]
 ) -> list[BatchPlan]:
-    """Rows in few full batches, for a device that takes as long for a batch with fillers.
+    """Few full batches, for a device that takes as long for a batch with fillers as for a full one.
 
-    The longest rows come first, and shorter ones fill their batches up, so that at most the last
-    batch has fillers.
-
-    Args:
-        lengths: int [rows], tokens of each row.
-        token_budget: B x T of a batch at most, or one row.
-        padded_lengths: ascending; T of each batch is one of these. The last one holds every row.
+    The longest rows come first and shorter rows fill up their batches, so only the last batch can
+    have fillers. A batch has at most `token_budget` padded tokens, or one row. `padded_lengths` are
+    ascending, and the last one is at least the longest row.
 
     Example:
         >>> plans = plan_full(np.array([3, 9, 2, 4]), token_budget=32, padded_lengths=(4, 16))
@@ -224,22 +202,17 @@ def plan_full(
 
 
 def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[BatchPlan]:
-    """Rows of one text each, sorted by length, in batches of about 500 tokens (mostly 480).
+    """Batches of about 500 tokens (mostly 480) for a compiled engine, one text a row.
 
-    For long texts; `bertcnn.data.packing` puts short ones together. A compiled engine makes new
-    kernels for every number of tokens that it has not met yet, which takes each of its streams
-    longer than computing two batches. So
-    rows are padded to the divisors of a few numbers, and batches are full. Of these lengths there
-    are the multiples of 16, for which a CPU has its fastest attention, and a few between them, of
-    which those engines take several through attention together. Rows left over in one length move
-    up to the next if that is not much longer; else, if there are many batches, theirs is filled up
-    with empty rows. A text alone is padded to a multiple of 16 as well, since going over to another
-    number of tokens, even one seen before, costs half as much as the answer.
+    For every new number of tokens, each stream of the engine builds kernels, which takes longer
+    than computing two batches. So padded lengths are divisors of a few numbers, and batches are
+    full. The lengths are the multiples of 16, where CPU attention is fastest, and a few between
+    them, where these engines compute attention for several rows together. No row is padded beyond
+    `longest`, by default the longest row.
 
-    Args:
-        lengths: int [rows], tokens of each row.
-        longest: no row is padded further, since an encoder has no more positions; by default the
-            longest of these.
+    Leftover rows of one length move up to the next unless it is much longer. Otherwise empty rows
+    fill their batch if there are many batches. A single text is also padded to a multiple of 16: a
+    change of the number of tokens, even to one seen before, costs half as much as the prediction.
     """
     if not len(lengths):
         return []
@@ -255,7 +228,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
     sizes = _full_batches(longest)
     steps = np.array(list(sizes))
     order = np.argsort(lengths, kind="stable")
-    # of each row, ascending, the place of its padded length in `steps`
+    # the index in `steps` of each row's padded length, ascending
     reached = np.searchsorted(steps, lengths[order])
     plans: list[BatchPlan] = []
     start = 0
@@ -266,7 +239,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
         ) > step:  # too few rows of this length
             step += 1
         rows = order[start : start + sizes[steps[step]]]
-        # the rows that are next are much longer: a batch that is not full is cheaper
+        # the next rows are much longer: a batch that is not full is cheaper
         if steps[step] > _MOST_PADDED * steps[needed]:
             step, rows = needed, order[start : np.searchsorted(reached, needed, side="right")]
         plans.append(BatchPlan(rows, int(steps[step]), len(rows)))
@@ -278,7 +251,7 @@ def plan_compiled(lengths: np.ndarray, longest: int | None = None) -> list[Batch
 
 @cache
 def _full_batches(longest: int) -> dict[int, int]:
-    """The lengths a row may be padded to, ascending, and how many rows of each fill a batch."""
+    """The padded lengths, ascending, and the rows in a full batch of each."""
     lengths = [
         length
         for length in (*_SHORTER, *range(_STEP_OF_ATTENTION, max(_FULL) + 1, _STEP_OF_ATTENTION))

@@ -1,29 +1,29 @@
-"""Packing in hardly more rows than the fewest possible: cutting stock by column generation."""
+"""Near-optimal packing: cutting stock by column generation."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_ROUNDING = 1e-6  # of rows, and of what a pattern is worth
-_MOST_STEPS = 500  # of the simplex method; when it is stopped, what it has is a packing too
+_ROUNDING = 1e-6  # in rows, and in the value of a pattern
+_MOST_STEPS = 500  # of the simplex method; stopped early, its solution is still a valid packing
 
 
 def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """How items can share as few rows as possible, if rows may be cut into parts.
+    """Solves the linear relaxation of bin packing: the fewest rows, where rows may be fractional.
 
-    A pattern is what one row holds: how many items of each size. Which patterns to use, and how
-    often, is a linear program with very many columns, of which the simplex method needs the one
-    that is worth the most at the present prices of the sizes: a knapsack problem (Gilmore and
+    A pattern is the number of items of each size in one row. A linear program with very many
+    columns decides how often each pattern is used. The simplex method only needs the column with
+    the highest value at the current prices of the sizes, which is a knapsack problem (Gilmore and
     Gomory 1961, "A Linear Programming Approach to the Cutting-Stock Problem").
 
     Args:
-        counts: int [capacity + 1], the items of each size; none of size 0.
-        capacity: of a row.
-        most: items of a row.
+        counts: int [capacity + 1], the number of items of each size; none of size 0.
+        capacity: the size of a row.
+        most: the maximum number of items in a row.
 
     Returns:
-        Patterns, int64 [P, capacity + 1], and how many rows each has, float64 [P]; together they
-        hold exactly these items.
+        Patterns, int64 [P, capacity + 1], and the rows of each, float64 [P]; together they hold
+        exactly these items.
 
     Example:
         >>> lengths = np.bincount([6, 6, 4, 4, 5, 5, 5, 5], minlength=11)
@@ -32,7 +32,7 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
         4.0
     """
     sizes = np.flatnonzero(counts)
-    # rows of items of one size each are what it begins with
+    # the initial basis: rows with items of one size each
     alone = np.minimum(most, capacity // sizes)
     patterns, inverse, rows = np.diag(alone), np.diag(1 / alone), counts[sizes] / alone
     knapsack = _Knapsack(sizes, capacity, most)
@@ -63,11 +63,7 @@ class _Knapsack:
         self._fits, self._room_left = room_left >= 0, np.maximum(room_left, 0)
 
     def fill(self, prices: np.ndarray) -> tuple[float, np.ndarray]:
-        """What the best pattern is worth, and its items of each size, int64 [sizes].
-
-        Args:
-            prices: of each size, float64 [sizes].
-        """
+        """The best value and pattern, int64 [sizes], for the prices, float64 [sizes]."""
         prices, worth, choices = np.append(0, prices), np.zeros(self._capacity + 1), []
         for _ in range(self._most):
             by_choice = np.where(self._fits, prices + worth[self._room_left], -np.inf)

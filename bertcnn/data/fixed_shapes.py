@@ -1,7 +1,7 @@
-"""Batches of few shapes, so that a service can compute each of them once before it is ready.
+"""Batches of few shapes, so that a service can compile all shapes at startup.
 
-A compiled engine makes new kernels for every shape that it has not met. `plan_packed` has few
-shapes for many texts, but one for each number of rows that a small batch has.
+A compiled engine builds kernels for every new shape. `plan_packed` has few shapes for many texts,
+but one for each number of rows in a small batch.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _ROWS = {
     32: (1, 2, 4, 8, 12, 16),
     64: (1, 2, 4, 6, 8),
     128: (1, 2, 3, 4),
-}  # of a batch, by tokens of a row
-_PLACES = 4  # texts of a row that several share
+}  # rows of a batch, by tokens of a row
+_PLACES = 4  # texts in a shared row
 _ALONE = (16, 32, 48, 64, 96, 128)  # tokens of a row with one text
-_STEP = 64  # between longer ones
-_BATCH_TOKENS = 512  # of several rows with one long text each
+_STEP = 64  # between longer rows
+_BATCH_TOKENS = 512  # in batches of several rows with one long text each
 
 Shape = tuple[int, int, int]  # rows B, tokens T, texts of a row K
 
 
 def fixed_shapes(longest: int) -> list[Shape]:
-    """All shapes that `plan_fixed` makes of texts of at most `longest` tokens.
+    """All shapes that `plan_fixed` uses for texts of at most `longest` tokens.
 
     Example:
         >>> [shape for shape in fixed_shapes(30) if shape[2] == 1]
@@ -42,11 +42,9 @@ def fixed_shapes(longest: int) -> list[Shape]:
 
 
 def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
-    """The batches of `plan_packed`, filled up to one of `fixed_shapes`.
+    """The batches of `plan_packed`, padded to `fixed_shapes(longest)`.
 
-    Args:
-        lengths: int [texts], tokens of each text.
-        longest: tokens that a text has at most.
+    A last batch of long texts that is not full is computed row by row.
     """
     plans: list[PackedPlan] = []
     long: dict[int, list[int]] = {}  # texts with a row of their own, by the tokens of the row
@@ -69,14 +67,10 @@ def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
 
 
 def _rows_of_long(length: int) -> int:
-    """The rows of a full batch of texts that are too long to share a row; 1 for those that are not.
-
-    A last batch that is not full is computed row by row, in the shape of a text alone.
-    """
+    """Rows in a full batch of texts too long to share a row; 1 for shorter texts."""
     return max(1, _BATCH_TOKENS // length) if length > _ALONE[-1] else 1
 
 
 def _lengths(longest: int) -> list[int]:
-    """The tokens of rows with one text, ascending."""
     steps = [*_ALONE, *range(_ALONE[-1] + _STEP, longest, _STEP)]
     return [*(step for step in steps if step < longest), longest]

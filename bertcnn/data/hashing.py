@@ -1,4 +1,4 @@
-"""Bits mixed: numbers that look like chance and are the same everywhere."""
+"""Pseudo-random numbers that are the same on every platform."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 
 
 def splitmix64(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014), uint64 of any shape.
 
-    Each bit of the result depends on each bit given; uint64, of any shape.
-    Different values stay different.
+    It is a bijection, and each bit of the result depends on each bit of the value.
 
     Example:
         >>> splitmix64(np.array([0, 1], np.uint64)).tolist()

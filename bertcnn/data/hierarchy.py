@@ -1,7 +1,4 @@
-"""Labels with levels, "A > B > C": a parent's probability is its children's sum.
-
-NumPy only.
-"""
+"""Labels with levels, "A > B > C": a parent's probability is its children's sum. NumPy only."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ import numpy as np
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.wording import count
 
-LEVELS: Final = " > "  # between the levels of a label's name
-AUTO: Final = "auto"  # levels are taken from the names where they form a tree
+LEVELS: Final = " > "
+AUTO: Final = "auto"  # levels apply where the names form a tree
 NO: Final = "no"
 LONGEST_SEPARATOR: Final = 16
-MOST_LEVELS: Final = 16  # what stands behind so many of them is one name
+MOST_LEVELS: Final = 16  # deeper levels count as one name
 _NAMED = 4
-# What follows ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and
+# The text after ">" in a comparison: an amount, perhaps with a currency or a unit. "5G", "2FA" and
 # "1st line" are names.
 _AMOUNT = re.compile(
     r"[<>=~≤≥]*\s*(?:[A-Z]{3}\s|[$€£¥₹]\s?)?[-+]?\d[\d.,:]*\s*"
@@ -32,7 +29,7 @@ _AMOUNT = re.compile(
     r"|(?:one|two|three|four|five|six|seven|eight|nine|ten)\s.*",
     re.DOTALL,
 )
-_LAST = "\U0010ffff"  # sorts behind what can follow
+_LAST = "\U0010ffff"  # sorts after every character that can follow
 _OTHER_SIGN = re.compile(r"\s*(?:[<=≤≥]|>=)")
 
 
@@ -40,14 +37,13 @@ _OTHER_SIGN = re.compile(r"\s*(?:[<=≤≥]|>=)")
 class Hierarchy:
     """The parents of a model's labels.
 
-    A parent is what stands before a " > ", or another separator, in the names of two labels or
-    more; a label that stands there too counts as one of them, so that what is certain to be "A" or
-    something below it can be answered with "A".
+    A parent is the part before a separator, such as " > ", in the names of at least two labels. A
+    label that is also such a prefix counts as one of them, so "A" can be the prediction for "A or
+    something below it".
 
     Attributes:
         labels: C, in the model's order.
-        parents: P, the deepest first, then by name; one that is a label as well has the same name.
-        separator: between the levels.
+        parents: P, the deepest first, then by name; a parent that is also a label has its name.
     """
 
     labels: tuple[str, ...]
@@ -56,13 +52,10 @@ class Hierarchy:
 
     @classmethod
     def of(cls, labels: Sequence[str], levels: str = LEVELS) -> Hierarchy:
-        """The hierarchy that the labels' names tell; of plain names, one without parents.
+        """Derives the hierarchy from the labels' names; plain names have no parents.
 
-        Args:
-            labels: the model's.
-            levels: what stands between levels; "no" for none; "auto" for " > " where at least half
-                of the labels belong to a parent, those of comparisons such as "Delay > 30 days"
-                left out.
+        `levels` is the separator of levels or "no". "auto" means " > " if at least half of the
+        labels have a parent, without comparisons such as "Delay > 30 days".
 
         Example:
             >>> names = ["net > wifi > slow", "net > wifi > dead", "net > cable", "billing"]
@@ -87,14 +80,14 @@ class Hierarchy:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What an answer says: the labels, then the parents."""
+        """All possible predictions: the labels, then the parents."""
         return (*self.labels, *self.parents)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The same, each only once, as columns and keys need it.
+        """Unique names of `answers`, for columns and keys.
 
-        "A > *" is A with all that is below it, where A is a label as well.
+        If A is also a label, "A > *" stands for A and everything below it.
         """
         labels = frozenset(self.labels)
         return (
@@ -104,7 +97,7 @@ class Hierarchy:
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, ...]:
-        """The places of each level's parents in `answers`, int64, the deepest level first."""
+        """The indices in `answers` of each level's parents, int64, the deepest level first."""
         depths = np.array([len(ancestors(name, self.separator)) for name in self.parents], np.int64)
         return tuple(
             len(self.labels) + np.flatnonzero(depths == depth)
@@ -113,7 +106,7 @@ class Hierarchy:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """Which labels are below each parent or are it, float32 [C, P], 1 and 0."""
+        """Whether each label equals or is below each parent, float32 [C, P], 1 and 0."""
         place = {parent: column for column, parent in enumerate(self.parents)}
         found = np.zeros((len(self.labels), len(self.parents)), np.float32)
         for row, label in enumerate(self.labels):
@@ -128,10 +121,7 @@ class Hierarchy:
         return found
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
-        """Probabilities of all names, float32 [rows, C + P], from the labels' [rows, C].
-
-        A parent's is the sum of its children's.
-        """
+        """Adds the parents' sums to float32 probabilities, [rows, C] to [rows, C + P]."""
         return (
             np.concatenate(
                 [probabilities, np.minimum(probabilities @ self.members, np.float32(1))], axis=1
@@ -141,14 +131,9 @@ class Hierarchy:
         )
 
     def best_parents(self, probabilities: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        """The most probable parent of one level, for each row.
+        """Each row's index into `answers`, int64, and probability for the best parent of a level.
 
-        Args:
-            probabilities: float32 [rows, C + P], of `with_parents`.
-            level: place in `levels`.
-
-        Returns:
-            Places in `answers`, int64 [rows], and their probabilities [rows].
+        `probabilities` are float32 [rows, C + P], of `with_parents`.
         """
         places = self.levels[level]
         best = places[probabilities[:, places].argmax(axis=1)]
@@ -157,16 +142,15 @@ class Hierarchy:
     def fall_back(
         self, probabilities: np.ndarray, unsure: np.ndarray, thresholds: Sequence[float | None]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The deepest parent that is certain enough, for rows that no label is certain enough for.
+        """The deepest parent above its threshold, for rows with no label above its own.
 
         Args:
             probabilities: float32 [rows, C + P], of `with_parents`.
-            unsure: bool [rows], which rows these are.
-            thresholds: of each level, or fewer; None where no probability is enough.
+            unsure: bool [rows], the rows with no label above its threshold.
+            thresholds: one for each level, or fewer; None if no probability is enough.
 
         Returns:
-            Places in `answers`, int64 [rows], -1 where there is no such parent, and the parents'
-            probabilities, float32 [rows].
+            Indices into `answers`, int64 [rows], or -1, and the probabilities, float32 [rows].
         """
         places, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
         for level, threshold in enumerate(thresholds):
@@ -181,7 +165,7 @@ class Hierarchy:
 
 
 def ancestors(label: str, separator: str = LEVELS) -> list[str]:
-    """The names above a label, the highest first; white space around a separator does not count.
+    """The names above a label, the highest first, ignoring white space around a separator.
 
     Example:
         >>> ancestors("a > b > c"), ancestors("a/b", "/")
@@ -198,11 +182,7 @@ def ancestors(label: str, separator: str = LEVELS) -> list[str]:
 
 
 def check_levels(levels: object) -> None:
-    """Refuse what is no separator of levels.
-
-    Raises:
-        SettingsError: it is no string, blank, or very long.
-    """
+    """Raises SettingsError if a separator of levels is not a string, blank, or very long."""
     if not isinstance(levels, str) or not levels.strip() or len(levels) > LONGEST_SEPARATOR:
         raise SettingsError(
             f"levels {one_line(levels)}",
@@ -212,14 +192,10 @@ def check_levels(levels: object) -> None:
 
 
 def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
-    """Sentences about the parents that labels have, or could have.
-
-    Args:
-        labels: of a training.
-        levels: "auto", "no", or the separator that was asked for.
+    """Sentences about the parents that labels have, or could have; see `Hierarchy.of`.
 
     Raises:
-        SettingsError: the separator stands in none of the labels.
+        SettingsError: no label contains the separator.
 
     Example:
         >>> describe_levels(["net > wifi", "net > cable", "billing"], "auto")[0].split(";")[0]
@@ -259,9 +235,10 @@ def describe_levels(labels: Sequence[str], levels: str) -> list[str]:
 
 
 def comparisons(labels: Sequence[str]) -> set[str]:
-    """What labels such as "Delay > 30 days" compare.
+    """The left sides of comparisons, such as "Delay" in "Delay > 30 days".
 
-    At least half of the labels below it name an amount, or one has another sign.
+    At least half of the labels below such a name have an amount after ">", or another label has
+    another comparison sign after the name.
 
     Example:
         >>> names = ["Delay > 30 days", "Delay > 60 days", "net > 5G", "net > wifi"]
@@ -283,7 +260,6 @@ def comparisons(labels: Sequence[str]) -> set[str]:
 
 
 def _labels_below(labels: Sequence[str], separator: str) -> dict[str, list[str]]:
-    """Each name above labels, with these."""
     found: dict[str, list[str]] = defaultdict(list)
     for label in labels:
         for parent in ancestors(label, separator):

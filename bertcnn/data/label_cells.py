@@ -1,4 +1,4 @@
-"""The label column of a file as labels: taken apart, each label in one spelling."""
+"""Parses the label column of a file: splits cells and unifies spellings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from bertcnn.wording import count
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A label column that was read.
+    """A parsed label column.
 
     Attributes:
-        sets: the labels of each row, sorted, each once; none where the cell is blank.
-        separator: what stands between them, if rows may have several.
-        remarks: what was done to them, sentences for a person.
+        sets: the labels of each row, sorted and unique; empty for a blank cell.
+        separator: between the labels of a row; None if each row has one label.
     """
 
     sets: list[LabelSet]
@@ -35,19 +34,15 @@ class LabelColumn:
 
     @property
     def single(self) -> list[str]:
-        """Each row's label, where rows have one; "" for none."""
+        """The label of each row, for single-label data; "" for none."""
         return ["".join(names) for names in self.sets]
 
 
 def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
-    """The labels of a file to learn from.
-
-    Args:
-        cells: the label column, blank where there is no label.
-        asked: what stands between several labels: "auto", "no" or the separator.
+    """Parses the label column of a training file; `asked` is as in `choose_separator`.
 
     Raises:
-        SettingsError: the separator is blank, or stands in no cell.
+        SettingsError: the separator is blank, or occurs in no cell.
 
     Example:
         >>> read_label_column(['["billing"]', '["network"]', "", '["network "]']).sets
@@ -73,17 +68,14 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
 
 
 def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) -> list[LabelSet]:
-    """The labels of a file for a model that has its labels already, in the model's spelling.
+    """Parses a label column for a model with the labels `known`, in the model's spelling.
 
-    Args:
-        cells: the label column, blank where there is no label.
-        separator: the model's.
-        known: the model's labels. Others stay as they are, but for what nobody sees.
+    From unknown labels only invisible characters are removed.
     """
     sets = []
     for cell in cells:
         names = names_in(cell, separator)
-        # a list of one, unless a label looks like that
+        # a list of one, unless a known label has this form
         if separator is None and names and known.find(cell) is None:
             listed = bare_list_in_cell(cell)
             names = names if listed is None or len(listed) > 1 else tuple(listed)
@@ -92,7 +84,7 @@ def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) 
 
 
 def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
-    """Cells without the brackets of lists of one, and how many labels lost brackets."""
+    """Removes the brackets of lists of one; also returns how many labels had brackets."""
     parse = (
         bare_list_in_cell
         if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip())
@@ -108,7 +100,6 @@ def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _describe_sets(cells: Sequence[str], separator: str, asked: str) -> str:
-    """That rows may have several labels."""
     sets = [split_cell(cell, separator) for cell in cells]
     several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
     between = "lists" if separator == LISTS else f"{separator!r} between labels"

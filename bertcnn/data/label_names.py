@@ -1,7 +1,4 @@
-"""Label names: how they are said, and which look alike.
-
-Alike for other spellings, one letter more or less, or a plural.
-"""
+"""Readable label names, and labels with nearly the same name (spelling, one letter, plural)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _SHOWN = 4
 
 
 def label_text(name: str) -> str:
-    """A label's name as somebody would say it.
+    """A label's name as plain words.
 
     Example:
         >>> label_text("card_arrival"), label_text("LostCard"), label_text("Billing > Refund")
@@ -28,10 +25,7 @@ def label_text(name: str) -> str:
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:
-    """For each label that is spelled in several ways, its commonest spelling.
-
-    Of two, the first in the alphabet.
-    """
+    """Maps each less common spelling of a label to the commonest; ties go to the alphabet."""
     counts = Counter(name for name in labels if name)
     ways: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
@@ -40,9 +34,7 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
 
 
 def look_alikes(labels: Iterable[str]) -> list[str]:
-    """A sentence for each kind of labels that may be meant to be the same.
-
-    None if all names differ well.
+    """Warnings about labels that may mean the same: other spellings, or nearly equal names.
 
     Example:
         >>> look_alikes(["hardware", "hardwares", "billing"])
@@ -76,10 +68,7 @@ def _few(shown: list[str]) -> str:
 
 
 def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pairs that meet with one letter left out of either, or without a plural's ending.
-
-    The commonest first.
-    """
+    """Pairs of names that differ in one letter or a plural ending, the commonest first."""
     meeting: dict[str, set[str]] = defaultdict(set)
     for name in counts:
         for form in _forms(folded(name)):

@@ -1,7 +1,4 @@
-"""Rows with several labels: cells such as "billing; network", or lists.
-
-Also how to tell them from single labels.
-"""
+"""Rows with several labels: cells such as "billing; network", or lists."""
 
 from __future__ import annotations
 
@@ -14,32 +11,25 @@ import numpy as np
 from bertcnn.data.list_cells import bare_list_in_cell, list_in_cell
 from bertcnn.errors import LabelError, SettingsError, one_line
 
-LabelSet = tuple[str, ...]  # a row's labels, sorted, each once
+LabelSet = tuple[str, ...]  # sorted and unique
 
-# between labels; a comma is part of too many names to be taken for a separator unasked
+# A comma is part of too many names to be detected as a separator.
 DETECTED = (";", "|")
 AUTO, NO = "auto", "no"
-LISTS = "[]"  # cells that are lists
-_SHARE = 0.02  # of the labelled rows that have to hold several labels
+LISTS = "[]"
+_SHARE = 0.02  # of the labelled rows, which must have several labels
 
 
 def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
-    """What stands between the labels of a row, or None if each row has one.
+    """The separator of a row's labels, or None if each row has one label.
 
-    A separator is found by itself if it stands in a fiftieth of the cells at least and the cells
-    are combinations: they do not all have as many parts, they are made of fewer different parts
-    than there are different cells, and most joined cells have only parts that occur in other cells
-    too. A name that happens to hold a separator is not.
-
-    Cells that are lists have several labels if some have more than one element; lists of one are
-    single labels.
-
-    Args:
-        cells: the label column, blank where there is no label.
-        asked: "auto", "no", or the separator.
+    `asked` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at least
+    2% of the cells and the cells are combinations of labels: the number of parts varies, there are
+    fewer distinct parts than distinct cells, and most joined cells only have parts that also occur
+    in other cells. Lists count as several labels if any has more than one element.
 
     Raises:
-        SettingsError: `asked` is blank, or stands in no cell.
+        SettingsError: `asked` is blank, or occurs in no cell.
 
     Example:
         >>> choose_separator(["billing", "network", "billing; network", "network"] * 5)
@@ -79,7 +69,6 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
 
 
 def _combined(cells: list[str], separator: str) -> bool:
-    """Whether the cells combine parts."""
     joined = [cell for cell in cells if separator in cell and len(split_cell(cell, separator)) > 1]
     if len(joined) < max(2, _SHARE * len(cells)):
         return False
@@ -98,9 +87,7 @@ def _combined(cells: list[str], separator: str) -> bool:
 
 
 def split_cell(cell: str, separator: str) -> LabelSet:
-    """The labels of one cell, sorted, each once; none of a blank one.
-
-    A list is one whatever stands between labels elsewhere.
+    """The labels of one cell or list, sorted and unique; none for a blank cell.
 
     Example:
         >>> split_cell("network; billing ;network", ";")
@@ -113,14 +100,14 @@ def split_cell(cell: str, separator: str) -> LabelSet:
 
 
 def names_in(cell: str, separator: str | None) -> LabelSet:
-    """The labels in a cell of the label column: several, or one without a separator."""
+    """The labels in a cell; without a separator, the whole cell is one label."""
     if separator is None:
         return (cell,) if cell.strip() else ()
     return split_cell(cell, separator)
 
 
 def labels_of_sets(sets: Sequence[LabelSet], separator: str | None) -> list[str] | list[LabelSet]:
-    """Labels as `fit` takes them: all of each row, or without a separator each row's one.
+    """Labels in the form that `fit` accepts: sets, or without a separator one string a row.
 
     Example:
         >>> labels_of_sets([("billing",), ()], None), labels_of_sets([("billing",), ()], ";")
@@ -130,7 +117,7 @@ def labels_of_sets(sets: Sequence[LabelSet], separator: str | None) -> list[str]
 
 
 def join_labels(labels: Iterable[str], separator: str) -> str:
-    """Labels as they are written into one cell.
+    """Joins labels into one cell.
 
     Example:
         >>> join_labels(["billing", "network"], ";")
@@ -142,9 +129,7 @@ def join_labels(labels: Iterable[str], separator: str) -> str:
 
 
 def between(separator: str) -> str:
-    """What stands between labels in one string.
-
-    Of labels that are JSON lists in files, a semicolon and a space.
+    """The text between labels in one string; "; " if the labels are lists in files.
 
     Example:
         >>> between("|"), between(",")
@@ -156,15 +141,15 @@ def between(separator: str) -> str:
 
 
 def is_set(label: object) -> bool:
-    """Whether a label that was passed to `fit` is a collection of labels."""
+    """Whether a label passed to `fit` is a collection of labels."""
     return isinstance(label, Collection) and not isinstance(label, str | bytes | Mapping)
 
 
 def check_sets(labels: Iterable[object]) -> list[LabelSet]:
-    """What was passed as collections of labels, sorted, each label once.
+    """Validates collections of labels; returns them sorted and unique.
 
     Raises:
-        LabelError: one of them is no collection of strings; the first is named.
+        LabelError: an entry is not a collection of strings; the message names the first.
     """
     found: list[LabelSet] = []
     for row, given in enumerate(labels):
@@ -186,10 +171,10 @@ def check_sets(labels: Iterable[object]) -> list[LabelSet]:
 
 
 def separator_for(labels: Iterable[str]) -> str:
-    """A separator that none of the labels holds.
+    """A separator that occurs in none of the labels.
 
     Raises:
-        LabelError: the labels hold all of them.
+        LabelError: every separator occurs in a label.
     """
     names = list(labels)
     for separator in (*DETECTED, ",", "\n"):
@@ -203,10 +188,9 @@ def separator_for(labels: Iterable[str]) -> str:
 
 
 def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The different labels in alphabetical order, and where each row's is among them, int64 [rows].
+    """The distinct labels in alphabetical order, and each row's index among them, int64 [rows].
 
-    As `np.unique` with the inverse, which would take as much memory for each row as the longest
-    label.
+    `np.unique` would need as much memory for each row as for the longest label.
 
     Example:
         >>> names, places = numbered(["network", "billing", "network"])
@@ -219,10 +203,7 @@ def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 def rarest(sets: Sequence[LabelSet]) -> list[str]:
-    """Each row's label with the fewest rows, by which rows are divided.
-
-    "" for a row without a label.
-    """
+    """Each row's rarest label, for stratified splits; "" for a row without a label."""
     counts = Counter(label for labels in sets for label in labels)
     return [
         min(labels, key=lambda label: (counts[label], label)) if labels else "" for labels in sets
@@ -230,7 +211,7 @@ def rarest(sets: Sequence[LabelSet]) -> list[str]:
 
 
 def indicators(sets: Sequence[LabelSet], labels: Sequence[str]) -> np.ndarray:
-    """Which row has which label, bool [rows, C]; labels that are not among `labels` are left out.
+    """Which row has which label, bool [rows, C]; unknown labels are ignored.
 
     Example:
         >>> indicators([("a",), ("a", "b")], ["a", "b"]).astype(int).tolist()

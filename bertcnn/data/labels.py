@@ -1,4 +1,4 @@
-"""Labels as they are passed to `fit`: brought into one form, or refused."""
+"""Validation of labels passed to `fit`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from bertcnn.errors import LabelError, one_line
 
 
 def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]:
-    """Labels as a list, if all are strings, integers, booleans, or collections of strings.
+    """Labels as a list of strings, integers, booleans, or collections of strings.
 
-    A column vector, a table of one column and lists of one are single labels, as scikit-learn has
-    it. A table of more columns says with 1 and 0 which row has which label.
-
-    Args:
-        labels: as they were passed.
-        several: whether rows may have several labels, though these may all be lists of one.
+    As in scikit-learn, a column vector, a one-column table and lists of one are single labels,
+    unless `several` is set. A wider table is an indicator matrix of 1 and 0.
 
     Raises:
-        LabelError: they are not; the first value that is no label is named.
+        LabelError: a value is not a label; the message names the first.
     """
     given = _as_list(labels)
     if any(is_set(label) for label in given):
         if several or not all(is_set(label) and len(label) < 2 for label in given):
             return list(check_sets(given))
-        # only here: scoring does without scikit-learn
+        # imported late: scoring does not need scikit-learn
         from sklearn.exceptions import DataConversionWarning
 
         message = (
@@ -44,7 +40,6 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
 
 
 def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns, tables
-    """Labels as a list; what is none stays for `check_label_types` to refuse."""
     columns = getattr(labels, "columns", None)
     if columns is not None and hasattr(labels, "to_numpy"):
         values = labels.to_numpy()
@@ -53,7 +48,7 @@ def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns
             if values.shape[1] == 1
             else _indicated(values, [str(name) for name in columns])
         )
-    if hasattr(labels, "to_pylist"):  # PyArrow, whose items are no strings
+    if hasattr(labels, "to_pylist"):  # PyArrow, whose items are not strings
         return list(labels.to_pylist())
     axes = getattr(labels, "ndim", 1)
     if isinstance(labels, str) or not isinstance(labels, Iterable) or axes not in (1, 2):
@@ -73,12 +68,11 @@ def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns
 
 
 def _one_column(values: Any) -> list[Any]:  # noqa: ANN401 - an array of any library
-    """A column vector as lists of one; one of lists as these."""
+    """A column vector as lists of one; a column of lists as these lists."""
     return [value if is_set(value) else [value] for value in np.asarray(values, object)[:, 0]]
 
 
 def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
-    """The names of the columns with a 1 in each row."""
     try:
         numbers = values.astype(float)
     except (TypeError, ValueError):
@@ -95,12 +89,10 @@ def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
 
 
 def check_label_types(labels: Sequence[Any]) -> list[Any]:
-    """`labels` as a list, if it is a sequence of strings or of integers.
-
-    A missing label is none of them.
+    """`labels` as a list of strings or of integers; missing labels are rejected.
 
     Raises:
-        LabelError: it is not; the first value that is no label is named.
+        LabelError: a value is not a label; the message names the first.
     """
     if (
         isinstance(labels, str)
@@ -131,7 +123,7 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
 
 
 def _is_whole(label: object) -> bool:
-    """Whether a label is a whole number that is a float, as pandas has it in columns with gaps."""
+    """Whether a label is a whole float, as pandas stores integers in columns with gaps."""
     return (
         isinstance(label, float | np.floating)
         and bool(np.isfinite(label))
@@ -140,11 +132,7 @@ def _is_whole(label: object) -> bool:
 
 
 def check_one_type(labels: list[Any]) -> None:
-    """Refuse strings among numbers: 1 and "1" would become one label.
-
-    Raises:
-        LabelError: there are both.
-    """
+    """Raises LabelError for a mix of strings and numbers: 1 and "1" would become one label."""
     kinds = {
         (
             "string"
@@ -164,11 +152,7 @@ def check_one_type(labels: list[Any]) -> None:
 
 
 def check_labels(labels: Sequence[Any]) -> None:
-    """Refuse labels that cannot be learned from.
-
-    Raises:
-        LabelError: fewer than two different labels, or a label with a single row.
-    """
+    """Raises LabelError for fewer than two different labels, or a label with a single row."""
     counts = Counter(str(label) for label in labels)
     if len(counts) < 2:
         found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"

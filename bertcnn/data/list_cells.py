@@ -1,4 +1,4 @@
-"""Cells that hold a list, as JSON, Python, NumPy, PostgreSQL or Label Studio write it."""
+"""Parses cells with a list, as JSON, Python, NumPy, PostgreSQL or Label Studio write it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from bertcnn.tables.cells import plain_text
 
 _DEEPEST = 8
-# keys of objects that stand for a label or several
+# keys of objects that hold one or several labels
 _HOLDERS = ("choices", "labels", "label", "name", "value")
 _ENDS = {"[": "]", "(": ")", "{": "}"}
 _QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
@@ -19,14 +19,14 @@ _ITEM = re.compile(
 _ITEMS = re.compile(rf"(?:{_ITEM.pattern}|[, \t\r\n])*+", re.DOTALL)
 _BARE_ITEM = re.compile(r'"(?:[^"\\]|\\.)*+"|[^,"]+', re.DOTALL)
 _BARE_ITEMS = re.compile(rf"(?:{_BARE_ITEM.pattern}|,)*+", re.DOTALL)
-# an object as Python shows it
+# an object in Python's notation
 _HELD = re.compile(rf"\{{\s*'(?:{'|'.join(_HOLDERS)})'\s*:\s*(\[[^{{}}]*\])\s*\}}")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_NOTHING = ("", "None", "nan", "NULL")  # without quotes
+_NOTHING = ("", "None", "nan", "NULL")  # if not quoted
 
 
 def list_in_cell(cell: str) -> list[str] | None:
-    """The texts of a list, in quotes; None for a cell that is none.
+    """The strings of a list of quoted items; None if the cell is not such a list.
 
     Example:
         >>> cells = ('["a", "b"]', "['a', 'b']", "['a' 'b']", "('a',)", '{"choices": ["a", "b"]}')
@@ -49,7 +49,7 @@ def list_in_cell(cell: str) -> list[str] | None:
 
 
 def bare_list_in_cell(cell: str) -> list[str] | None:
-    """The same, also of a list whose texts have no quotes.
+    """Like `list_in_cell`, but also accepts unquoted items.
 
     Example:
         >>> bare_list_in_cell('{billing,"lost card"}'), bare_list_in_cell("billing")
@@ -70,7 +70,7 @@ def _bracketed(cell: str) -> bool:
 
 
 def _texts(value: object, depth: int = 0) -> list[str] | None:
-    """The texts in a JSON value; None if something in it is no label."""
+    """The strings in a JSON value; None if it contains anything that is not a label."""
     if depth > _DEEPEST:
         return None
     if isinstance(value, dict):
@@ -83,7 +83,7 @@ def _texts(value: object, depth: int = 0) -> list[str] | None:
 
 
 def _literal(cell: str) -> list[str] | None:
-    """The texts of a list as Python or NumPy shows it; None for anything else."""
+    """The strings of a list in Python's or NumPy's notation; None for anything else."""
     inner = cell[1:-1]
     if not _ITEMS.fullmatch(inner) or (cell[0] == "(" and inner.strip() and "," not in inner):
         held = _HELD.fullmatch(cell)
@@ -92,7 +92,6 @@ def _literal(cell: str) -> list[str] | None:
 
 
 def _unquoted(items: Iterable[str]) -> list[str]:
-    """Items without their quotes, and without those that stand for nothing."""
     found = []
     for item in items:
         if len(item) > 1 and item[0] in "'\"" and item[-1] == item[0]:

@@ -1,4 +1,4 @@
-"""Labels that say of a row that it belongs to none of the others."""
+"""Labels for rows that belong to none of the other labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bertcnn.errors import LabelError, one_line
 AUTO: Final = "auto"
 NO: Final = "no"
 
-# as labels are written in public data sets and in ticket systems
+# names in public data sets and ticket systems
 _NAMES: Final = frozenset(
     (
         "junk",
@@ -27,20 +27,17 @@ _NAMES: Final = frozenset(
         "spam",
     )
 )
-_FEWEST_OTHERS = 2  # labels beside it
+_FEWEST_OTHERS = 2
 
 
 def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
-    """The labels of rows that are out of scope, hardly ever more than one.
+    """The labels of out-of-scope rows, rarely more than one.
 
-    Args:
-        labels: all that rows have.
-        asked: a label; "auto" finds some by their names, where two others are left: "out of
-            scope", "oos", "spam", "none of these" and the like, in any spelling; "no" takes every
-            label as it is.
+    `asked` is a label, "no" for none, or "auto", which finds names such as "out of scope", "oos",
+    "spam" and "none of these" in any spelling, if at least two other labels remain.
 
     Raises:
-        LabelError: the label that was asked for is not there, or fewer than two others are.
+        LabelError: the requested label does not occur, or fewer than two others do.
 
     Example:
         >>> find_labels(["billing", "Out-of-scope", "wifi"])
@@ -68,5 +65,4 @@ def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
 
 
 def _key(name: str) -> str:
-    """A name in lower case, with single blanks for all that is no letter or digit."""
     return " ".join(re.findall(r"[^\W_]+", name.casefold()))

@@ -1,4 +1,7 @@
-"""Several texts in one row, so that hardly a token of it is padding."""
+"""Packs several texts into one row, so that few tokens are padding.
+
+`lengths` are the tokens of each text, int [texts].
+"""
 
 from __future__ import annotations
 
@@ -13,45 +16,45 @@ from bertcnn.data.batches import MANY, plan_compiled
 from bertcnn.data.cutting_stock import best_patterns
 
 NUMBERS = "document_numbers"
-PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # what a compiled engine is given
-# where texts of over 256 tokens occur, those of up to 128 get rows of their own, in which attention
-# costs less
+PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # inputs of a compiled engine
+# With texts of over 256 tokens, texts of up to 128 get rows of their own, where attention is
+# cheaper.
 _SHORT = 128
 _LONG = 256
-# batches are multiples of the rows that have about so many tokens, which are computed at a time
+# Batches are multiples of the rows with about this many tokens, which are computed at a time.
 _PART_TOKENS = 1024
-_MOST_TEXTS = 32  # of a row
-# tokens of a compiled engine's rows, which texts share, and of its batches
+_MOST_TEXTS = 32
+# tokens of shared rows in a compiled engine, and of its batches
 _ROWS = (32, 64, 128)
 _BATCH_TOKENS = 512
-# with so many batches, empty rows in the last one cost less than kernels for fewer rows; else it
-# has a multiple of so many tokens: last batches of all lengths then have kernels in common
+# From this many batches on, empty rows in the last batch cost less than kernels for fewer rows.
+# With fewer batches, its tokens are a multiple of this number, so last batches of all lengths share
+# kernels.
 _VERY_MANY, _LEAST_TOKENS = 4 * MANY, 128
 _SOME, _FEW_TOKENS = 2, 1 / 4  # batches in all, and a share of their tokens
-# tokens of an average text, below which 8 share a row instead of 4: each place costs, filled or not
+# Below this mean length in tokens, 8 texts share a row instead of 4: each slot costs, filled or
+# not.
 _VERY_SHORT = 11
 _FEW_TEXTS, _MANY_TEXTS = 4, 8
-_MADE_TOGETHER = 16  # batches
-_ROUNDING = 1e-6  # of rows
-# filling fuller or longer rows better takes as long as it saves
-_WELL_FILLED = 0.98  # of the tokens of rows
+_MADE_TOGETHER = 16
+_ROUNDING = 1e-6
+# Packing fuller or longer rows better takes as long as it saves.
+_WELL_FILLED = 0.98  # share of the tokens of rows
 _TIGHTLY = 64  # tokens of a row
 
 
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.ndarray:
-    """The row of each item, by best-fit decreasing.
+    """The row of each item, int64 [n], by best-fit decreasing; rows are numbered without gaps.
 
-    Longest first, each into the fullest row that still has room for it. (Johnson 1974 for the
-    bound: at most 11/9 of the fewest rows, plus one; Krell et al. 2021, "Efficient Sequence Packing
-    without Cross-contamination", for BERT.) Linear in the number of items but for sorting.
+    Items go longest first, each into the fullest row with room for it. The result has at most 11/9
+    of the fewest rows, plus one (Johnson 1974; for BERT: Krell et al. 2021, "Efficient Sequence
+    Packing without Cross-contamination"). Apart from sorting, the time is linear in the number of
+    items.
 
     Args:
         lengths: int [n], tokens of each item, at most `capacity`.
         capacity: T, tokens of a row.
-        most: K, items of a row at most.
-
-    Returns:
-        int64 [n], the row of each item; rows are numbered without gaps.
+        most: K, the maximum number of items in a row.
 
     Example:
         >>> pack([5, 3, 4, 3, 1], capacity=8, most=4)
@@ -59,10 +62,8 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
     """
     lengths = np.asarray(lengths, np.int64)
     rows = np.empty(len(lengths), np.int64)
-    held: list[int] = []  # items of each row
-    with_room: list[list[int]] = [
-        [] for _ in range(capacity + 1)
-    ]  # rows, by the tokens they still have room for
+    held: list[int] = []
+    with_room: list[list[int]] = [[] for _ in range(capacity + 1)]  # rows, by their free tokens
     rooms = 0  # bit r is set if a row has room for r tokens
     for item in np.argsort(-lengths, kind="stable").tolist():
         length = int(lengths[item])
@@ -85,16 +86,14 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, most: int) -> np.nd
 
 
 def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
-    """As `pack`, in hardly a row more than the fewest possible.
+    """Like `pack`, with close to the fewest possible rows: best patterns first, then `pack`.
 
-    In 2.5% fewer rows of 32 for Banking77, and twice the time.
-    It makes whole rows of the patterns that fill rows best, and leaves what is left over to `pack`.
+    For Banking77 it uses 2.5% fewer rows of 32 tokens and takes twice the time.
     """
     patterns, times = best_patterns(np.bincount(lengths, minlength=capacity + 1), capacity, most)
     whole = np.floor(times + _ROUNDING).astype(np.int64)  # rows of each pattern
     pattern, size = np.nonzero(patterns)
     copies = patterns[pattern, size]
-    # of each item of each pattern
     pattern = np.repeat(pattern, copies)
     size = np.repeat(size, copies)
     repeats = whole[pattern]
@@ -113,19 +112,17 @@ def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PackedPlan:
-    """Which texts share the rows of a batch.
+    """The texts in the rows of a batch, and T, the `length` of a row in tokens.
 
-    Attributes:
-        slots: int64 [B, K], positions in the caller's list of the texts in each row, in their
-            order; -1 where there is none.
-        length: T, tokens of every row.
+    `slots` are the caller's positions of the texts in each row, in order, int64 [B, K]; -1 for
+    none.
     """
 
     slots: np.ndarray
     length: int
 
     def trimmed(self, step: int) -> PackedPlan:
-        """The same without empty rows behind the first multiple of `step` that holds all texts."""
+        """Drops empty rows after the first multiple of `step` that holds all texts."""
         held = int((self.slots >= 0).any(axis=1).sum())
         return PackedPlan(self.slots[: -(-held // step) * step], self.length)
 
@@ -133,10 +130,7 @@ class PackedPlan:
 def places(
     plan: PackedPlan, lengths: Mapping[int, int] | np.ndarray
 ) -> Iterator[tuple[int, int, int, slice]]:
-    """Where each text of a batch stands.
-
-    Its position in the caller's list, its row, its number in the row from 1, and its tokens there.
-    """
+    """Yields the caller's position, row, number in the row (from 1) and tokens of each text."""
     for row, slots in enumerate(plan.slots):
         end = 0
         for number, text in enumerate(slots[slots >= 0].tolist(), start=1):
@@ -147,19 +141,15 @@ def places(
 def lay_out(
     token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int = 0
 ) -> dict[str, np.ndarray]:
-    """The texts of `plan` as a batch of a packed encoder.
-
-    Token, segment, document and position ids, each int32 [B, T].
-    """
+    """The texts of `plan` as a batch: token, segment, document and position ids, int32 [B, T]."""
     there = plan.slots >= 0
     texts = [token_ids[text] for text in plan.slots[there].tolist()]
     rows, place = np.nonzero(there)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    # a row's texts leave no gap
+    # no gaps between the texts of a row
     inside = np.arange(plan.length) < np.bincount(rows, lengths, len(plan.slots))[:, None]
 
     def filled(values: np.ndarray, elsewhere: int = 0) -> np.ndarray:
-        """An array of the batch with these values at its tokens."""
         array = np.full(inside.shape, elsewhere, np.int32)
         array[inside] = values
         return array
@@ -177,23 +167,18 @@ def lay_out(
 def plan_packed(
     lengths: np.ndarray, longest: int | None = None, most: int | None = None
 ) -> list[PackedPlan]:
-    """Texts in batches for a compiled engine: short ones share a row, mostly 512 tokens a batch.
+    """Batches for a compiled engine: short texts share a row, mostly 512 tokens a batch.
 
-    A compiled engine makes new kernels for every shape that it has not met yet, and going over to
-    another one costs it time as well. So rows have 32, 64 or 128 tokens, each as many as its
-    longest text needs, and shorter texts fill it up. Longer texts have rows of their own, as
-    `plan_compiled` says, since attention would cost them more than padding does. With few batches
-    the last one of each length is smaller.
-
-    Args:
-        lengths: int [texts], tokens of each text.
-        longest: tokens that the encoder has positions for; by default the longest of these.
-        most: texts of a row at most; by default as many as are best for these.
+    The engine builds kernels for every new shape, and changing shapes also costs time. So rows have
+    32, 64 or 128 tokens, as few as the longest text needs, and shorter texts fill them up. Longer
+    texts have their own rows (see `plan_compiled`), since attention would cost more than padding.
+    With few batches, the last batch of each length is smaller. By default `longest` is the longest
+    text, and `most`, the maximum texts of a row, is the best for these lengths.
     """
     lengths = np.asarray(lengths, np.int64)
     alone = lengths > _ROWS[-1] if len(lengths) > 1 else np.ones(len(lengths), bool)
     long, left = np.flatnonzero(alone), np.flatnonzero(~alone)
-    numbers = np.append(long, -1)  # by their places, of which -1 is the last
+    numbers = np.append(long, -1)  # by slot; slot -1 selects the last
     long_plans = [
         PackedPlan(numbers[plan.slots][:, None], plan.length)
         for plan in plan_compiled(lengths[long], longest)
@@ -207,7 +192,7 @@ def plan_packed(
         if not (lengths[left] > below).any():
             continue
         packed = _Rows(pack(lengths[left], capacity, most), lengths[left])
-        needed = packed.longest > below  # the other rows would do with fewer tokens
+        needed = packed.longest > below  # shorter rows would do for the others
         if (
             many
             and capacity <= _TIGHTLY
@@ -216,7 +201,7 @@ def plan_packed(
             packed = _Rows(pack_tightly(lengths[left], capacity, most), lengths[left])
             needed = packed.longest > below
         size = _BATCH_TOKENS // capacity
-        if many:  # room that the last batch has goes to the fullest of the others
+        if many:  # free rows in the last batch go to the fullest of the others
             others = np.where(needed, -1, packed.tokens)
             needed[
                 np.argsort(-others, kind="stable")[: min(-needed.sum() % size, (~needed).sum())]
@@ -233,11 +218,7 @@ def plan_packed(
 
 
 def _row_lengths(lengths: np.ndarray, most: int) -> tuple[int, ...]:
-    """The tokens of rows that up to `most` texts share.
-
-    Where few tokens are in texts for the shortest rows, there is hardly a full batch of these rows.
-    Such texts then fill what is left of longer rows, and some of these alone.
-    """
+    """The lengths of shared rows; without the shortest if these rows would hardly fill a batch."""
     total, shortest = lengths.sum(), lengths[lengths <= _ROWS[0]]
     few = total >= _SOME * _BATCH_TOKENS and shortest.sum() < _FEW_TOKENS * total
     return _ROWS[1:] if few and most * shortest.sum() >= _ROWS[1] * len(shortest) else _ROWS
@@ -254,10 +235,7 @@ class _Rows:
 
 
 def _in_rows(row_of: np.ndarray, texts: np.ndarray, most: int) -> np.ndarray:
-    """Texts by their rows, int64 [rows, most], in their order; -1 where there is none.
-
-    Rows without a text are left out.
-    """
+    """Texts by their rows, int64 [rows, most], in their order, -1 for none; omits empty rows."""
     order = np.argsort(row_of, kind="stable")
     numbers, first, counts = np.unique(row_of[order], return_index=True, return_counts=True)
     rows = np.full((len(numbers), most), -1, np.int64)
@@ -270,11 +248,11 @@ def _in_rows(row_of: np.ndarray, texts: np.ndarray, most: int) -> np.ndarray:
 def packed_inputs(
     token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int
 ) -> dict[str, np.ndarray]:
-    """A batch as the graphs take it.
+    """A batch as the compiled graphs take it.
 
     Returns:
-        int32 arrays: `token_ids` [B, T]; `document_ids` [B, T], which of its row's texts a token is
-        of, 1 to K, and 0 for padding; `position_ids` [B, T], its place in its text;
+        int32 arrays: `token_ids` [B, T]; `document_ids` [B, T], the number of a token's text in its
+        row, 1 to K, or 0 for padding; `position_ids` [B, T], the position in the text;
         `document_numbers` [K], 1 to K.
     """
     batch = lay_out(token_ids, plan, pad_id)
@@ -285,10 +263,7 @@ def packed_inputs(
 def packed_batches(
     token_ids: Sequence[np.ndarray], plans: Sequence[PackedPlan], pad_id: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """`packed_inputs` of each plan, in order.
-
-    Of plans of the same shape that follow each other, many at a time are made together.
-    """
+    """Yields `packed_inputs` of each plan; builds consecutive plans of one shape together."""
     for (shape, length), alike in groupby(plans, lambda plan: (plan.slots.shape, plan.length)):
         slots = [plan.slots for plan in alike]
         for start in range(0, len(slots), _MADE_TOGETHER):
@@ -302,19 +277,19 @@ def packed_batches(
 
 
 class Packing:
-    """Batches for texts of given lengths, in at most two shapes for XLA to compile.
+    """Training batches of packed texts, in at most two shapes for XLA to compile.
 
-    A batch is a number of full rows, such that `batch_size` texts are in one on average. Rows are
-    as long as the longest text; if that is long, short texts have shorter rows of their own, and
-    those of them that are left over join the long ones.
+    Batches have a fixed number of full rows and `batch_size` texts on average. Rows are as long as
+    the longest text. If that is long, short texts have shorter rows, and their leftovers join the
+    long rows.
 
     Args:
-        lengths: int [texts], tokens of each text to learn from, at least one.
+        lengths: int [texts], tokens of each training text, at least one.
         batch_size: texts of a batch, on average.
-        longest: tokens of the longest text that `in_order` will be given, if it is none of these.
+        longest: tokens of the longest text for `in_order`, if longer than these.
 
     Attributes:
-        documents: K, texts of a row at most.
+        documents: K, the maximum number of texts in a row.
         shapes: rows B and tokens T of the batches.
         steps: batches of an epoch.
 
@@ -341,11 +316,7 @@ class Packing:
         )
 
     def epoch(self, generator: np.random.Generator) -> list[PackedPlan]:
-        """Every text once, in random company; as many batches each time, of the same shapes.
-
-        Args:
-            generator: the source of this epoch's order.
-        """
+        """Every text once, in random rows; the number and shapes of batches never change."""
         order = generator.permutation(len(self._lengths))
         group = np.searchsorted(self._capacities, self._lengths[order])
         plans, carried = [], order[:0]
@@ -355,27 +326,21 @@ class Packing:
             size = _rows_of_a_batch(len(rows), len(texts), self._batch_size, length)
             last = index == len(self._capacities) - 1
             full = len(rows) if last else len(rows) // size * size
-            carried = rows[full:][
-                rows[full:] >= 0
-            ]  # from the rows begun last, which are the least full
+            carried = rows[full:][rows[full:] >= 0]  # from the last, least full rows
             plans += _batches(generator.permutation(rows[:full]), size, length)
         return [plans[index] for index in generator.permutation(len(plans))]
 
     def in_order(self, lengths: np.ndarray) -> list[PackedPlan]:
-        """Other texts of at most `longest` tokens, each once, in batches of rows of that length."""
+        """Batches of other texts of at most `longest` tokens, each once, in rows of that length."""
         rows = self._rows(np.asarray(lengths, np.int64), np.arange(len(lengths)), self._longest)
         return _batches(rows, max(1, _PART_TOKENS // self._longest), self._longest)
 
     def _rows(self, lengths: np.ndarray, texts: np.ndarray, capacity: int) -> np.ndarray:
-        """The texts in rows, int64 [rows, K]; -1 where there is none."""
         return _in_rows(pack(lengths, capacity, self.documents), texts, self.documents)
 
 
 def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int:
-    """How many rows hold `batch_size` texts on average.
-
-    A multiple of the rows that are computed at a time, or fewer than those.
-    """
+    """The rows that hold `batch_size` texts: few, or a multiple of those computed at a time."""
     if not rows:
         return 1
     wanted, part = rows * batch_size / texts, max(1, _PART_TOKENS // length)
@@ -383,7 +348,6 @@ def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int
 
 
 def _batches(rows: np.ndarray, size: int, length: int) -> list[PackedPlan]:
-    """Rows in batches of `size`, the last one filled up with empty rows."""
     missing = -len(rows) % size
     filled = np.concatenate([rows, np.full((missing, rows.shape[1]), -1, np.int64)])
     return [

@@ -1,4 +1,4 @@
-"""Making the next item of a series while the present one is worked on."""
+"""Computes the next item of a generator in a thread."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ _END = object()
 
 
 def prefetch(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same items in the same order, each made in a thread while its predecessor is in use.
+    """The same items, each computed in a thread while the previous one is in use.
 
-    At most one is waiting. An error in the making is raised where the item would have come. Leaving
-    early, by `break` or Ctrl-C, ends the thread and closes `items`, so that one series may be made
-    ahead of another.
+    At most one item waits. An error is raised where its item would have come. `break` or Ctrl-C
+    ends the thread and closes `items`.
 
     Example:
         >>> list(prefetch(number**2 for number in range(4)))

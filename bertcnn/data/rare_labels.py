@@ -1,4 +1,4 @@
-"""Labels with too few rows to learn from, merged into their parent or into one."""
+"""Merges labels with too few rows into their parent or into one label."""
 
 from __future__ import annotations
 
@@ -16,12 +16,9 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class MergedLabels:
-    """Labels after rare ones were merged.
+    """Labels after merging, one for each row, blank where none was given.
 
-    Attributes:
-        labels: one for each row, blank where none was given.
-        merged: each rare label and the one it became part of.
-        rows: of each rare label.
+    `merged` maps each rare label to the label it became, and `rows` to its number of rows.
     """
 
     labels: list[str]
@@ -29,11 +26,11 @@ class MergedLabels:
     rows: Mapping[str, int]
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What a row's labels became, sorted, each once."""
+        """The labels of a row after merging, sorted and unique."""
         return tuple(sorted({self.merged.get(name, name) for name in names}))
 
     def in_words(self) -> str:
-        """What was merged, in one line."""
+        """A one-line description of the merges."""
         shown = [
             f"{name} ({self.rows[name]}) into {self.merged[name]}"
             for name in sorted(self.merged, key=lambda name: -self.rows[name])
@@ -46,20 +43,14 @@ class MergedLabels:
 def merge_rare(
     labels: Sequence[str], fewest: int, into: str = OTHER, levels: str = LEVELS
 ) -> MergedLabels:
-    """Merge labels with fewer than `fewest` rows; no row is dropped.
+    """Merges labels with fewer than `fewest` rows; no row is dropped.
 
-    "A > B > C" becomes part of "A > B", and that of "A" if it is still rare; a label without a
-    parent, or whose parents are rare too, becomes part of `into`.
-
-    Args:
-        labels: one for each row; blank ones stay as they are and do not count.
-        fewest: rows a label needs.
-        into: the label for rare ones without a parent.
-        levels: what stands between levels; "no" for none; "auto" for " > ", but not in comparisons
-            such as "Delay > 30 days".
+    "A > B > C" becomes "A > B", or "A" if that is still rare. A label without a parent, or with
+    rare parents only, becomes `into`. Blank labels are ignored. `levels` is the separator of
+    levels, "no", or "auto" for " > " outside comparisons such as "Delay > 30 days".
 
     Raises:
-        LabelError: what became part of `into` is too rare itself.
+        LabelError: the label `into` is too rare itself.
 
     Example:
         >>> names = ["a"] * 9 + ["b > x"] * 5 + ["b > y"] * 2 + ["b > z"] * 2
@@ -76,7 +67,7 @@ def merge_rare(
         )
         for name in counts
     }
-    # the deepest first: a parent then has all its rare children
+    # deepest first, so that a parent already has all its rare children
     for level in range(max(map(len, above.values()), default=0), -1, -1):
         for name in sorted(
             name
@@ -101,7 +92,6 @@ def merge_rare(
 
 
 def _end(name: str, becomes: Mapping[str, str]) -> str:
-    """What a label is at last."""
     while name in becomes:
         name = becomes[name]
     return name

@@ -1,9 +1,8 @@
-"""Labels that are written in different ways and mean the same: the one place that says which.
+"""Decides which labels with different spellings are the same.
 
-Two labels are the same if people see no difference between them (white space, invisible characters,
-the form of accents), or if they are one value as different file formats write it: 7.0 and 7, TRUE
-and true, 2024-01-05T00:00:00 and 2024-01-05. Case counts otherwise: "Billing" and "billing" are two
-labels.
+Two labels are the same if they look the same (white space, invisible characters, composed accents),
+or if file formats write one value in both ways: 7.0 and 7, TRUE and true, 2024-01-05T00:00:00 and
+2024-01-05. Otherwise case matters: "Billing" and "billing" are two labels.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from decimal import Decimal
 from bertcnn.wording import count
 
 _SHOWN = 4
-_FEWEST_DIGITS_LOST = 23  # of a whole number: a float's text has an exponent from there on
+_FEWEST_DIGITS_LOST = 23  # a whole float of this many digits has an exponent as text
 
-# soft hyphens, zero-width spaces, byte order marks, marks of writing direction; joiners only beside
-# ASCII, since some scripts need them
+# Soft hyphens, zero-width spaces, byte order marks, marks of writing direction. Joiners only next
+# to ASCII, since some scripts need them.
 _INVISIBLE = re.compile(
     "[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
-_EMOJI_OR_TEXT = re.compile("[\ufe0e\ufe0f]")  # after an emoji: two looks of one character
+_EMOJI_OR_TEXT = re.compile("[\ufe0e\ufe0f]")  # variation selectors after an emoji
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?(e\+[0-9]{1,2})?", re.IGNORECASE)
 _CLOCK = r"([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DATE = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[T ]{_CLOCK})?")
@@ -37,7 +36,7 @@ _BOOLEANS = {
 
 
 def clean_label(name: str) -> str:
-    r"""A label without what nobody sees: NFC, single spaces, no invisible characters.
+    r"""A label in NFC, with single spaces and without invisible characters.
 
     Example:
         >>> clean_label("\ufeff Lost\u00a0 card\u200b ")
@@ -47,7 +46,7 @@ def clean_label(name: str) -> str:
 
 
 def label_key(name: str) -> str:
-    """What is equal for labels that are the same.
+    """A key that is equal for labels that are the same.
 
     Example:
         >>> names = ("7.0", "7.50", "TRUE", "2024-01-05T00:00:00", " Lost  card")
@@ -64,7 +63,7 @@ def label_key(name: str) -> str:
 
 
 def _whole(number: str) -> str:
-    """A whole number without ".0" or an exponent; "" for any other."""
+    """A whole number without ".0" or an exponent; "" for any other number."""
     if "." not in number and "+" not in number:
         return number
     value = Decimal(number)
@@ -76,7 +75,6 @@ def _whole(number: str) -> str:
 def _moment(
     day: str, time: str | None, seconds: str | None, fraction: str | None, zone: str | None
 ) -> str:
-    """A date, with its time unless that is midnight."""
     clock = f"{time or '00:00'}:{seconds or '00'}"
     fraction = (fraction or "").rstrip("0")
     zone = "" if zone in (None, "Z", "+00:00", "+0000") else f"{zone}"
@@ -86,16 +84,11 @@ def _moment(
 
 
 def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]:
-    """For each label that should be spelled in another way, that spelling.
+    """Maps each label to its new spelling; omits labels that stay.
 
-    It is the commonest of those that mean the same. Values are spelled in one way whatever the
-    format: dates always, true and false where both occur, whole numbers where no number has
-    decimals (2.0 beside 2.5 may be a version).
-
-    Args:
-        names: labels, as often as they occur.
-        values: whether a label that is spelled in one way only may get another spelling. Not so for
-            labels in a program, which compares them with its own.
+    The commonest spelling of a label wins. With `values`, dates always have a canonical spelling,
+    true and false if both occur, and whole numbers if no number has decimals (2.0 next to 2.5 may
+    be a version). Labels in a program need `values=False`, since it compares them with its own.
 
     Example:
         >>> one_spelling(["7.0", "8", "8", "network ", "network"])
@@ -116,7 +109,6 @@ def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]
 
 
 def _usual(keys: Collection[str]) -> set[str]:
-    """Of labels' keys those that are the label's spelling, whatever is commonest."""
     numbers = {key for key in keys if _NUMBER.fullmatch(key)}
     found = set() if any("." in key for key in numbers) else numbers
     found |= {key for key in keys if _DATE.fullmatch(key)}
@@ -124,7 +116,7 @@ def _usual(keys: Collection[str]) -> set[str]:
 
 
 def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
-    """A sentence about labels that got another spelling, by `one_spelling`; "" for none.
+    """A sentence about the labels that `one_spelling` changed; "" for none.
 
     Example:
         >>> describe_spellings(["7.0", "7", "7"], {"7.0": "7"}).split(": ")[1]
@@ -143,11 +135,7 @@ def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
 
 
 class KnownLabels:
-    """Finds the spelling that a model has for a label.
-
-    Args:
-        labels: the model's.
-        merged: labels that became part of one of these, each with that one.
+    """Finds the model's spelling of a label; `merged` maps merged labels to the label they became.
 
     Example:
         >>> known = KnownLabels(["7", "Lost card"], {"Found card": "Lost card"})
@@ -164,11 +152,11 @@ class KnownLabels:
         self._found: dict[str, str | None] = {**exact}
 
     def find(self, name: str) -> str | None:
-        """The model's label for `name`; None if it has none."""
+        """The model's label for `name`, or None."""
         if name not in self._found:
             self._found[name] = self._by_key.get(label_key(name))
         return self._found[name]
 
     def spelled(self, name: str) -> str:
-        """The same; for a label that the model does not know, `name` without what nobody sees."""
+        """The model's label for `name`, or else `clean_label(name)`."""
         return self.find(name) or clean_label(name)

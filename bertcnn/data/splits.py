@@ -1,7 +1,4 @@
-"""Divides labelled rows into training and validation, the same on every run.
-
-Stratified, duplicates kept together.
-"""
+"""Deterministic, stratified splits of labelled rows that keep duplicates together."""
 
 from __future__ import annotations
 
@@ -15,16 +12,13 @@ import numpy as np
 
 from bertcnn.errors import SettingsError
 
-# more than any model reads; the time of NFKC grows with the square of combining marks in a row
+# more than any model reads; NFKC takes quadratic time for consecutive combining marks
 _COMPARED_CHARACTERS = 20_000
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
 def duplicate_key(text: str) -> str:
-    """What is left of a text when case, spaces, punctuation and digits do not count.
-
-    A text of nothing else stays as it is.
-    Of a longer text, its first 20,000 characters count.
+    """The first 20,000 characters without case, spaces, punctuation and digits, if any are left.
 
     Example:
         >>> duplicate_key("Order 4711: NO signal!") == duplicate_key("order 12, no signal")
@@ -38,27 +32,17 @@ def duplicate_key(text: str) -> str:
 def split_validation(
     texts: Sequence[str], labels: Sequence[str], fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers for training and for validation.
+    """Row numbers for training and validation, both int64 and ascending.
 
-    Texts that are equal but for case, spaces, punctuation and digits form a group, which is never
-    divided. The groups of each label are ordered by a hash of their text, and those that come first
-    are validated, so the choice depends on nothing but the texts and labels: not on the order of
-    rows, nor on chance, and rows added later move few of the old ones. A label with two groups or
-    more has one on each side at least; a label with one group is trained on. A group with several
-    labels counts for the commonest of them, and is kept for training if no other training group has
-    one of its labels, so that every label is learned.
-
-    Args:
-        texts: one text a row.
-        labels: one label a row.
-        fraction: share of rows to validate on, at least 0 and less than 1. With 0, all rows are for
-            training.
-
-    Returns:
-        int64 [training rows] and int64 [validation rows], both ascending.
+    Texts that only differ in case, spaces, punctuation and digits form a group, which is never
+    split. Each label's groups are ordered by a hash of their text, and the first ones are for
+    validation. So the split depends only on the texts and labels, not on chance or row order, and
+    new rows move few old ones. A label with at least two groups has one on each side; a label with
+    one group is only in training. A group with several labels counts for the commonest. It stays in
+    training if no other training group has one of its labels.
 
     Raises:
-        SettingsError: if the fraction is out of range, or there are not as many labels as texts.
+        SettingsError: the fraction is out of range, or there are not as many labels as texts.
 
     Example:
         >>> texts = [f"router {word}" for word in ("dead", "slow", "hot", "lost")]
@@ -94,16 +78,10 @@ def split_validation(
 def assign_folds(
     groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str], folds: int
 ) -> np.ndarray:
-    """The fold of each row, int64 [rows]: groups stay together, and each label is spread evenly.
+    """The fold of each row, int64 [rows]: groups stay together, and labels are spread evenly.
 
-    The groups of each label are dealt out in the order of a hash of their first text, so that folds
-    depend neither on chance nor on the order of labels in the file.
-
-    Args:
-        groups: rows of equal groups must not be divided.
-        labels: one a row; a group with several counts for the commonest.
-        texts: one a row.
-        folds: how many.
+    Each label's groups are distributed by a hash of their first text, so folds do not depend on
+    chance or on the order of labels. A group with several labels counts for the commonest.
 
     Example:
         >>> assign_folds([0, 1, 2, 2], ["a", "a", "b", "b"], ["w", "x", "y", "z"], folds=2).tolist()
@@ -120,15 +98,9 @@ def assign_folds(
 
 
 def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
-    """About so many rows, an equal share of each label's, at least one.
+    """About `most` rows, int64 and ascending: the same share of each label's, at least one.
 
-    Args:
-        labels: int [rows], 0 to C - 1.
-        most: rows wanted; all of them if there are no more.
-        generator: the source of the choice.
-
-    Returns:
-        int64 [part], ascending.
+    `labels` are integers from 0 to C - 1.
 
     Example:
         >>> labels = np.array([0] * 90 + [1] * 9 + [2])
@@ -148,10 +120,7 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
 def _by_label(
     groups: Sequence[Hashable], labels: Sequence[str], texts: Sequence[str]
 ) -> dict[str, list[tuple[bytes, list[int]]]]:
-    """The groups of each label, a group with several counting for the commonest.
-
-    A hash of the first text, and the rows.
-    """
+    """The groups by their commonest label: a hash of the first text, and the rows."""
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         members[group].append(row)
@@ -166,15 +135,11 @@ def _hash(key: str) -> bytes:
 
 
 def _main_label(labels: list[str]) -> str:
-    """The commonest label of a group; of several, the first in the alphabet."""
     return min(Counter(labels).items(), key=lambda item: (-item[1], item[0]))[0]
 
 
 def _first_groups(groups: list[tuple[bytes, list[int]]], fraction: float) -> list[list[int]]:
-    """Groups in their order until they hold `fraction` of the rows.
-
-    At least one and never all, if there are two.
-    """
+    """Groups in order until they hold `fraction` of the rows; never none or all of several."""
     if fraction == 0 or len(groups) < 2:
         return []
     wanted = fraction * sum(len(rows) for _, rows in groups)

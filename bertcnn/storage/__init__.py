@@ -1,1 +1,1 @@
-"""Files and folders that appear whole or not at all, whatever kills the process."""
+"""Files and folders that appear completely or not at all, even if the process is killed."""

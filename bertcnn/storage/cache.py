@@ -1,4 +1,4 @@
-"""The cache of what can be made again."""
+"""The cache of reproducible files."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from pathlib import Path
 from bertcnn.errors import OutputError
 from bertcnn.storage.files import open_regular, temporary_name
 
-_DIGEST_BYTES = 16  # before what is kept in the cache
-_ABANDONED_AFTER = 24 * 3600.0  # seconds without a change, of a file half written
+_DIGEST_BYTES = 16  # at the start of each cache file
+_ABANDONED_AFTER = 24 * 3600.0  # seconds since the last change of an unfinished file
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Where encoders and compiled engines are kept.
-
-    `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
+    """The cache folder: `cache`, else $BERTCNN_CACHE, else `bertcnn` in the user's cache folder.
 
     Raises:
-        OutputError: the user has no home folder, or `~` stands before a name that is no user's.
+        OutputError: the user has no home folder, or `~` precedes an unknown user name.
     """
     given = cache or os.environ.get("BERTCNN_CACHE")
     variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
-    try:  # platformdirs has the same rule on Linux, and moves the cache on macOS and Windows
+    try:  # platformdirs agrees on Linux, but uses other folders on macOS and Windows
         if given:
             return Path(given).expanduser().absolute()
         return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
@@ -38,7 +36,7 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
 
 
 def read_kept(path: Path) -> bytes | None:
-    """What `keep` put there; None if there is nothing, or if it was changed since."""
+    """The content that `keep` wrote; None if it is missing or was changed."""
     try:
         with open_regular(path) as file:
             digest, content = file.read(_DIGEST_BYTES), file.read()
@@ -48,15 +46,9 @@ def read_kept(path: Path) -> bytes | None:
 
 
 def keep(path: Path, content: bytes, most: int) -> None:
-    """Write a cache file, which begins with its digest, and remove the oldest of its kind.
+    """Writes a cache file, which starts with its digest, and removes the oldest of its kind.
 
-    Args:
-        path: in a folder for files of this kind, which all have its extension.
-        content: what to keep; it can be made again.
-        most: how many files stay.
-
-    Raises:
-        OSError: the cache cannot be written.
+    At most `most` files with this extension stay in the folder. Raises OSError on failure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(temporary_name(path))
@@ -69,7 +61,7 @@ def keep(path: Path, content: bytes, most: int) -> None:
         path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime, reverse=True
     )[most:]:
         old.unlink(missing_ok=True)
-    for half in path.parent.glob("*.tmp"):  # of killed processes
+    for half in path.parent.glob("*.tmp"):  # left by killed processes
         with suppress(FileNotFoundError):
             if time.time() - half.stat().st_mtime > _ABANDONED_AFTER:
                 half.unlink()

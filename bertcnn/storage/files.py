@@ -1,4 +1,4 @@
-"""Single files that appear whole or not at all; bad places are refused before any work."""
+"""Atomic writes of single files, and early checks of output paths."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from bertcnn.errors import OutputError, one_line
 MORE_ROOM = "free some space, or name another folder for temporary files in the variable TMPDIR"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LARGEST_MANIFEST = 1 << 16  # bytes
-MANIFEST_KEYS = {"format", "schema_version", "members", "bundle_id"}  # as manifest.py writes them
-# of a file's name in that of its temporary one: with more, names near 255 bytes would be too long
+MANIFEST_KEYS = {"format", "schema_version", "members", "bundle_id"}
+# a temporary name keeps this many characters of a file's name, so that it fits in 255 bytes
 NAME_CHARACTERS = 40
-_NAME_BYTES, _PATH_BYTES = 255, 4095  # that Linux allows, for most file systems
-_ROOM = 15  # bytes kept for an ending, at least
+_NAME_BYTES, _PATH_BYTES = 255, 4095  # limits of Linux for most file systems
+_ROOM = 15  # minimum bytes left for a suffix
 _LONGEST_WRITE = 1 << 26  # bytes; one write call takes at most 2 GiB on Linux
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
-    """`error`, met while writing `path`, as an error the user can act on."""
+    """Converts an OSError while writing `path` into an error that users can act on."""
     if error.errno in DISK_FULL:
         return OutputError(
             f"no space left to write {path}",
@@ -52,7 +52,7 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 
 def unreadable(path: Path, error: OSError) -> tuple[str, str]:
-    """`error`, met while looking at `path`, and what was expected, as words for an error."""
+    """Describes an OSError while reading `path`: what was given, and what was expected."""
     return (
         excess(path)
         if error.errno == errno.ENAMETOOLONG
@@ -61,13 +61,13 @@ def unreadable(path: Path, error: OSError) -> tuple[str, str]:
 
 
 def excess(path: Path) -> tuple[str, str]:
-    """What is too long about a path, and how long it may be, as words for an error."""
-    # not Path.is_dir, which raises for such names
+    """Describes which part of a path is too long, and the limit."""
+    # Path.is_dir would raise for such names
     parents = path.absolute().parents
     above = next((folder for folder in parents if os.path.isdir(folder)), Path("/"))  # noqa: PTH112
     try:
         most = os.pathconf(above, "PC_NAME_MAX")
-    except (AttributeError, OSError, ValueError):  # Windows; a file system that does not say
+    except (AttributeError, OSError, ValueError):  # Windows, or a file system without this value
         most = _NAME_BYTES
     longest = max(path.parts, key=lambda part: len(os.fsencode(part)), default="")
     size = len(os.fsencode(longest))
@@ -79,12 +79,10 @@ def excess(path: Path) -> tuple[str, str]:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A file that somebody else may have put there, open for reading.
-
-    A pipe or a device in its place, which may never answer, is refused.
+    """Opens a file that another user may have created.
 
     Raises:
-        OSError: it is no file, or cannot be read.
+        OSError: it cannot be read, or is a pipe or device, which may block forever.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -94,16 +92,16 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a regular file, in hexadecimal, as sha256sum prints it."""
+    """The sha256 of a regular file, in hexadecimal like sha256sum."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: Path) -> str:
-    """The UTF-8 text of such a file, with its own line ends.
+    """The UTF-8 text of a regular file, with its own line ends.
 
     Raises:
-        OSError: it is no file, or cannot be read.
+        OSError: it is not a regular file, or cannot be read.
         UnicodeDecodeError: it is not UTF-8.
     """
     with io.TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
@@ -111,7 +109,7 @@ def read_text(path: Path) -> str:
 
 
 def write_new(path: Path, data: bytes | memoryview) -> None:
-    """Write a file that does not exist yet, down to the disk."""
+    """Writes a file that does not exist yet, and syncs it."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         rest = memoryview(data)
@@ -123,7 +121,7 @@ def write_new(path: Path, data: bytes | memoryview) -> None:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """The path with "~" as the home folder; as it is where there is no such user, as in a shell."""
+    """Expands "~"; unchanged if there is no such user, as in a shell."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -137,21 +135,21 @@ def check_file_target(
     others: Iterable[str | os.PathLike[str] | None] = (),
     option: str = "--out",
 ) -> Path:
-    """The place for a file to be written, refused before any work if it will not do.
+    """Checks, before any work, that a file can be written to `path`; returns its absolute path.
 
     Args:
-        path: where the file is to stand, in a folder that exists.
-        overwrite: whether a file that is there may be replaced.
-        others: files of the same command, which it must not be; None counts for nothing.
-        option: what users name the place with.
+        path: the output file, in an existing folder.
+        overwrite: whether an existing file may be replaced.
+        others: other files of the same command, which must differ from `path`; None is ignored.
+        option: the name of the option, for the error.
 
     Raises:
-        OutputError: it is one of `others`, a folder or in none, a pipe or a device, in a saved
-            model, taken, or cannot be written.
+        OutputError: the path is one of `others`, a folder, not in a folder, a pipe or a device, in
+            a saved model, taken, or cannot be written.
     """
     target = expanded(path).absolute()
     try:
-        place = Path(os.path.realpath(target))  # where a link leads to
+        place = Path(os.path.realpath(target))  # the target of a link
         check_outside_models(target)
         if any(given is not None and _is_same_file(target, Path(given)) for given in others):
             raise OutputError(
@@ -179,11 +177,7 @@ def check_file_target(
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a place that holds what no file can take the place of, such as /dev/stdout.
-
-    Raises:
-        OutputError: it is a pipe or a device.
-    """
+    """Raises OutputError for a path that a file cannot replace, such as /dev/stdout."""
     if path.exists() and not path.is_file():
         raise OutputError(
             f"the output {str(path)!r} is a pipe or a device",
@@ -199,18 +193,13 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
-    """Write a file, complete or not at all, down to the disk.
+    """Writes a file atomically and syncs it.
 
-    One that is there passes its rights on, a link stays one.
-
-    Args:
-        path: in a folder that exists.
-        data: all of it.
-        overwrite: whether a file that is there gives way; without, one that has appeared since
-            `check_file_target` does not.
+    An existing file keeps its permissions; a link stays a link. Without `overwrite`, a file that
+    has appeared since `check_file_target` is also kept.
 
     Raises:
-        OutputError: its place is taken or cannot be written.
+        OutputError: the path is taken or cannot be written.
     """
     path = Path(os.path.realpath(path))
     temporary = path.with_name(temporary_name(path))
@@ -228,19 +217,14 @@ def write_whole(path: Path, data: bytes, *, overwrite: bool) -> None:
 
 
 def as_json(content: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    """JSON for people and programs, in UTF-8.
-
-    Lone surrogates, which UTF-8 does not have, as JSON escapes them.
-    """
+    """Indented JSON in UTF-8, with lone surrogates as JSON escapes."""
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode(
         "utf-8", "backslashreplace"
     )
 
 
 def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
-    """Rename a finished file.
-
-    Without `overwrite` it never replaces another file, even one that appears at this moment.
+    """Renames a finished file; without `overwrite` it never replaces a file, not even in a race.
 
     Raises:
         OutputError: the name is taken.
@@ -266,17 +250,12 @@ def give_name(temporary: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def reserve(path: Path, size: int, *, what: str) -> None:
-    """Write a new file of zeros whose room on the disk is taken.
+    """Writes a file of zeros with its disk space allocated; `what` names it in the error.
 
-    Writing into a map of a file that has none kills the process.
-
-    Args:
-        path: in a folder for temporary files.
-        size: bytes, at least 1.
-        what: that is to be kept there, in the plural, for the error.
+    Without allocated space, writing to a memory map of the file could kill the process.
 
     Raises:
-        OutputError: there is no room.
+        OutputError: there is not enough disk space.
     """
     try:
         with path.open("xb") as file:
@@ -301,7 +280,7 @@ def reserve(path: Path, size: int, *, what: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's list of names down to the disk; Windows has no such call."""
+    """Syncs a folder's directory entries to disk; not on Windows."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -312,15 +291,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def try_lock(handle: int) -> bool:
-    """Take the lock of an open file or folder; False when somebody else has it.
-
-    It falls with the process, also by kill -9.
-    """
+    """Locks an open file or folder until the process ends; False if another has the lock."""
     return take_lock(handle) is not False
 
 
 def take_lock(handle: int) -> bool | None:
-    """Whether the lock is ours now; None where the system or the file system has no locks."""
+    """Like `try_lock`, but None if the system or the file system has no locks."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -335,26 +311,27 @@ def take_lock(handle: int) -> bool | None:
 
 
 def check_can_write(target: Path) -> None:
-    """Try to make and remove a work folder for `target`, in the nearest folder above that exists.
+    """Creates and removes a work folder in the nearest existing folder above `target`.
+
+    Permissions alone do not show read-only mounts, /proc, full disks and long names.
 
     Raises:
-        OSError: it cannot be made; asking for the rights alone would miss read-only mounts, /proc,
-            full disks and long names.
+        OSError: it cannot be created.
     """
     above = next(path for path in target.parents if path.exists())
     probe = above / temporary_name(target)
     probe.mkdir(mode=0o700)
-    with suppress(OSError):  # a save at the same place may have cleaned it up
+    with suppress(OSError):  # a save to the same path may have removed it
         probe.rmdir()
 
 
 def check_outside_models(path: Path) -> None:
-    """Refuse a place in a folder whose manifest lists its files, as a saved model's does.
+    """Rejects a path in a saved folder with a manifest, such as a model.
 
-    With one more file in it, that folder could not be saved again.
+    With an extra file, that folder could not be overwritten by another save.
 
     Raises:
-        OutputError: `path` is in one.
+        OutputError: `path` is in such a folder.
     """
     for folder in path.resolve().parents:
         try:
@@ -372,24 +349,19 @@ def check_outside_models(path: Path) -> None:
 
 
 def companion(path: Path, ending: str) -> Path:
-    """The place of a file that belongs to `path` and lies beside it: its name and `ending`.
-
-    See `short_name`.
+    """The path of a file next to `path`: its `short_name` and `ending`.
 
     Example:
         >>> companion(Path("scored.csv"), ".rejects.csv").name
         'scored.csv.rejects.csv'
     """
-    # "." and ".." have a name only there
+    # only the real paths of "." and ".." have a name
     path = path if path.name not in ("", "..") else Path(os.path.realpath(path))
     return path.with_name(short_name(path.name, len(ending)) + ending)
 
 
 def short_name(name: str, room: int) -> str:
-    """A file's name, to which `room` bytes can be added.
-
-    Of one too long for that, its start and a digest.
-    """
+    """A file's name with room for `room` more bytes; a long name is cut and gets a digest."""
     whole = os.fsencode(name)
     if len(whole) + max(room, _ROOM) <= _NAME_BYTES:
         return name
@@ -397,13 +369,10 @@ def short_name(name: str, room: int) -> str:
 
 
 def temporary_name(path: Path) -> str:
-    """The name of a file or folder in which what will stand at `path` is made, beside it.
-
-    No two are the same.
-    """
+    """A unique name for a temporary file or folder next to `path`."""
     return f".{temporary_stem(path)}.{secrets.token_hex(8)}.tmp"
 
 
 def temporary_stem(path: Path) -> str:
-    """The part of `temporary_name` that all temporary names of this path have in common."""
+    """The common part of all temporary names of a path."""
     return short_name(path.name, len("..") + 16 + len(".tmp"))

@@ -1,7 +1,4 @@
-"""Folders that appear whole or not at all.
-
-Whatever kills the process or fills the disk.
-"""
+"""Folders that appear completely or not at all, even after a kill or on a full disk."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ from bertcnn.storage.files import (
 )
 
 _TEMPORARY = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
-# in a work folder: what stood at the target before, where two folders cannot be exchanged
+# in a work folder: the previous folder, where exchanging two folders is not supported
 _OLD = "old"
 _AT_CWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-# EPERM: some sandboxes say so of calls they do not know
+# EPERM: some sandboxes return it for unknown system calls
 _EXCHANGE_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
 _DEBRIS = {
@@ -48,18 +45,16 @@ _DEBRIS = {
     "__macosx",
 }
 _DEBRIS_BEGINS = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
-# seconds; where folders cannot be locked, a work folder this old has no owner any more
+# seconds; where folders cannot be locked, an older work folder counts as abandoned
 _FORGOTTEN_AFTER = 24 * 3600.0
 
 
 class BusyError(OutputError):
-    """A folder in which another run is at work."""
+    """Another run is using the folder."""
 
 
 def real_folder(folder: str | os.PathLike[str]) -> Path:
-    """Where a folder to be written really is.
-
-    A link to one stays a link when the folder is replaced.
+    """Resolves links, so that a link to a folder stays a link when the folder is replaced.
 
     Raises:
         OutputError: it is not a valid folder path.
@@ -75,14 +70,10 @@ def real_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def check_target(folder: str | os.PathLike[str], check_replaceable: Callable[[Path], None]) -> None:
-    """Refuse, before any work, a place where a new folder could not be put.
-
-    Args:
-        folder: where it is to stand.
-        check_replaceable: raises an OutputError for what must not give way.
+    """Checks, before any work, that a new folder can be written.
 
     Raises:
-        OutputError: it is taken, is in a saved model, or cannot be written.
+        OutputError: `check_replaceable` rejects it, it is in a saved model, or cannot be written.
     """
     target = real_folder(folder)
     check_outside_models(target)
@@ -108,21 +99,20 @@ def check_replaceable(
     expected: str,
     stranger: Callable[[Path], str | None],
 ) -> None:
-    """Refuse a folder that must not be replaced.
+    """Rejects a folder that must not be replaced.
 
-    Replaced are an empty folder (see `is_debris`) and, with `overwrite`, one that we made and that
-    holds no file of anybody else.
+    Empty folders (see `is_debris`) may be replaced. With `overwrite`, so may folders that we wrote
+    and that have no foreign files.
 
     Args:
-        target: where a folder is to stand.
-        overwrite: whether an older one of the same kind may be replaced.
-        holds: what such a folder holds, as "a saved model".
-        expected: what may be replaced, as "a model saved by bertcnn".
-        stranger: says of a folder that is not empty what keeps it from being of this kind, as "is
-            not a saved model"; None if nothing does.
+        target: the output folder.
+        overwrite: whether an older folder of the same kind may be replaced.
+        holds: the content of such a folder, as "a saved model".
+        expected: a replaceable folder, as "a model saved by bertcnn".
+        stranger: returns why a folder is not of this kind, as "is not a saved model", or None.
 
     Raises:
-        OutputError: it may not give way.
+        OutputError: it must not be replaced.
     """
     place = resting_place(target)
     if not place.exists():
@@ -151,12 +141,7 @@ def check_replaceable(
 
 
 def is_debris(path: str) -> bool:
-    """Whether a file manager or a file server leaves such a file in any folder.
-
-    Nobody misses it, and it comes again.
-
-    Args:
-        path: in the folder.
+    """Whether a file manager or file server creates such a file (a relative path) in any folder.
 
     Example:
         >>> [is_debris(path) for path in (".DS_Store", "engine/._model.xml", "THUMBS.DB")]
@@ -171,16 +156,7 @@ def is_debris(path: str) -> bool:
 
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
-    """A private folder beside `target` to build its successor in.
-
-    Gone afterwards, and so are those of killed processes.
-
-    Args:
-        target: where the result will stand; missing folders above it are made.
-
-    Yields:
-        The work folder, mode 0700, on the same file system as `target`.
-    """
+    """A temporary folder, mode 0700, next to `target`; also removes those of killed processes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     clean_leftovers(target)
     folder, lock = _locked_new_folder(target)
@@ -196,16 +172,10 @@ def work_folder(target: Path) -> Iterator[Path]:
 def new_folder(
     target: Path, *, overwrite: bool, check: Callable[[Path, bool], None]
 ) -> Iterator[Path]:
-    """An empty folder to fill: it stands at `target` after the block, and nowhere if it fails.
+    """An empty folder that moves to `target` after the block, unless the block fails.
 
-    Args:
-        target: missing folders above it are made.
-        overwrite: whether a folder with something in it gives way.
-        check: given these two just before; raises an OutputError if what somebody may have put
-            there meanwhile must not give way.
-
-    Yields:
-        The folder, on the same file system as `target`.
+    Just before the move, `check(target, overwrite)` raises an OutputError if a folder that has
+    appeared meanwhile must not be replaced. Missing parents are created.
 
     Raises:
         OutputError: it cannot be written.
@@ -223,16 +193,13 @@ def new_folder(
 
 @contextmanager
 def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
-    """The folder of a long run's work, while no other run is at work there.
+    """The locked working folder of a long run; created if missing, removed afterwards if empty.
 
-    Args:
-        folder: made if it is not there, and the folders above it; those left empty are gone
-            afterwards.
-        does: what the other run does there, for the error, as "keeps its checkpoints in".
+    `does` describes the other run's use of it in the error, as "keeps its checkpoints in".
 
     Raises:
-        BusyError: another run is at work there.
-        OutputError: it cannot be made.
+        BusyError: another run has the lock.
+        OutputError: it cannot be created.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()] or [folder]
     lock = None
@@ -240,22 +207,19 @@ def held_folder(folder: Path, *, does: str) -> Iterator[Path]:
         lock = _locked_folder(folder, does)
         yield folder
     except BusyError:
-        made = []  # the other run's
+        made = []  # the other run needs them
         raise
     finally:
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # not empty
             for path in made:
                 path.rmdir()
-        # only now, or a run that waits for it would hold a folder that is gone
+        # unlock last, or a waiting run would lock a removed folder
         if lock is not None:
             os.close(lock)
 
 
 def _locked_folder(folder: Path, does: str) -> int | None:
-    """The folder, made and locked.
-
-    Another run that ends may remove it between the two steps, then comes another.
-    """
+    """Creates and locks the folder; tries again if another run removes it in between."""
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -281,10 +245,7 @@ def _locked_folder(folder: Path, does: str) -> int | None:
 
 
 def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
-    """A new work folder with its lock held.
-
-    Somebody cleaning up may catch it between the two steps, then comes another.
-    """
+    """Creates and locks a work folder; tries again if a cleanup removes it in between."""
     while True:
         folder = target.parent / temporary_name(target)
         folder.mkdir(mode=0o700)
@@ -300,18 +261,12 @@ def _locked_new_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
-    """Make the folder `new` stand at `target`.
+    """Moves the finished, synced folder `new` to `target`, and the old folder to `work`.
 
-    At any moment `target` (or `resting_place`) holds all of the old or all of the new.
-
-    Args:
-        new: a finished folder inside `work`, its files already on the disk.
-        target: where it goes; an empty folder may be there.
-        work: the `work_folder` of this target; what stood at `target` ends up in it.
-        replace: whether a folder with something in it may give way.
+    At any moment, `resting_place` finds the complete old or the complete new folder.
 
     Raises:
-        FileExistsError: something is there, and `replace` is off.
+        FileExistsError: the target is not empty, and `replace` is off.
     """
     sync_folder(new)
     while not _renamed(new, target):
@@ -319,7 +274,7 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
         if exchange(new, target):
             break
-        if (work / _OLD).exists():  # another save has replaced it since
+        if (work / _OLD).exists():
             shutil.rmtree(work / _OLD)
         with suppress(FileNotFoundError):  # another save has just moved it away
             target.rename(work / _OLD)
@@ -327,7 +282,6 @@ def put_in_place(new: Path, target: Path, work: Path, *, replace: bool) -> None:
 
 
 def _renamed(new: Path, target: Path) -> bool:
-    """Rename a folder; False where a folder with something in it is in the way."""
     try:
         new.rename(target)
     except OSError as error:
@@ -338,14 +292,11 @@ def _renamed(new: Path, target: Path) -> bool:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Let two folders change places in one step.
+    """Swaps two folders atomically; False if the system or the file system does not support it.
 
-    Two renames alone do not suffice where it can be had: between them a program that knows only
-    the path finds no folder (31 of 750,000 looks during 151 saves, none with the exchange), and
-    reading a model failed in five tries while two processes saved over it.
-
-    Returns:
-        False where the system or the file system cannot.
+    With two renames instead, a program that knows only the path can find no folder in between (31
+    of 750,000 looks during 151 saves; none with the exchange). Reading a model while two processes
+    overwrote it also failed in five tries.
     """
     renameat2 = _renameat2()
     if renameat2 is None:
@@ -376,10 +327,7 @@ def _renameat2() -> Any:  # noqa: ANN401 - a foreign function
 
 
 def resting_place(target: Path) -> Path:
-    """Where the folder of `target` is to be read.
-
-    There, or where a save killed between two renames left it.
-    """
+    """The path to read `target` from, also after a save was killed between two renames."""
     if _is_vacant(target):
         for folder in _leftovers(target):
             if (folder / _OLD).is_dir():
@@ -388,33 +336,29 @@ def resting_place(target: Path) -> Path:
 
 
 def _is_vacant(target: Path) -> bool:
-    """Whether nothing stands there, or an empty folder."""
     try:
         with os.scandir(target) as entries:
             return next(entries, None) is None
     except FileNotFoundError:
         return True
-    except OSError:  # a file, or a folder we may not look into
+    except OSError:  # a file, or a folder we may not read
         return False
 
 
 def clean_leftovers(target: Path) -> None:
-    """Remove what killed processes left beside `target`, putting back what they had moved away."""
+    """Removes work folders of killed processes; folders they had moved away move back."""
     for folder in _leftovers(target):
         with (
             suppress(OSError),
             _held(folder) as abandoned,
-        ):  # it may be gone by now, or be another user's
+        ):  # removed meanwhile, or another user's
             if abandoned:
                 _discard(folder, target)
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Whether the process that made a work folder is gone.
-
-    Its lock stays ours until the block ends, so no new owner can appear.
-    """
+    """Locks a work folder during the block and yields whether its owner is gone."""
     handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
     try:
         lock = None if handle is None else take_lock(handle)
@@ -425,10 +369,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 
 def _discard(work: Path, target: Path) -> None:
-    """Remove a work folder.
-
-    What stood at `target` goes back there, or stays where `resting_place` finds it.
-    """
+    """Moves the old folder back to `target`, or leaves it for `resting_place`; removes the rest."""
     old = work / _OLD
     if old.is_dir() and _is_vacant(target):
         with suppress(OSError):
@@ -438,7 +379,6 @@ def _discard(work: Path, target: Path) -> None:
 
 
 def _leftovers(target: Path) -> list[Path]:
-    """The work folders beside `target`, in the order of their names."""
     found, stem = [], temporary_stem(target)
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Requests to the Hugging Face hub, with the limits and the access that its library has."""
+"""Requests to the Hugging Face hub, with the timeouts and credentials of its library."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import httpx2
 
-ANSWER_SECONDS: Final = 5.0  # until the first answer, with the look-up of the address
-READ_SECONDS: Final = 15.0  # between two pieces of a file
-_YES = {"1", "on", "yes", "true"}  # as the hub's library reads its variables
+ANSWER_SECONDS: Final = 5.0  # until the response starts, including DNS
+READ_SECONDS: Final = 15.0  # between two chunks of a file
+_YES = {"1", "on", "yes", "true"}  # values that huggingface_hub accepts as true
 
 
 def hub_seconds(variable: str, default: float) -> float:
-    """The seconds that an environment variable gives, else the default."""
+    """The seconds in an environment variable, or the default."""
     try:
         return float(os.environ[variable])
     except (KeyError, ValueError):
@@ -24,18 +24,18 @@ def hub_seconds(variable: str, default: float) -> float:
 
 
 def hub_endpoint() -> str | None:
-    """The address in `HF_ENDPOINT`; None for the library's own."""
+    """The address in `HF_ENDPOINT`; None for the library's default."""
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
 
 
 def hub_is_offline() -> bool:
-    """Whether `HF_HUB_OFFLINE` is set; the library reads it only once, when it is imported."""
+    """Whether `HF_HUB_OFFLINE` is set now; the library only reads it at import."""
     return os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES
 
 
 @contextmanager
 def quiet_library() -> Iterator[None]:
-    """The library's warnings and bars stay off the user's screen; what matters is in our error."""
+    """Silences the library's warnings and progress bars; our errors have the relevant facts."""
     from huggingface_hub.utils import (  # type: ignore[attr-defined]
         are_progress_bars_disabled,
         disable_progress_bars,
@@ -57,11 +57,11 @@ def quiet_library() -> Iterator[None]:
 
 @contextmanager
 def hub_response(url: str, offset: int = 0) -> Iterator[httpx2.Response]:
-    """The answer to a request for a file from byte `offset` on; its content is still to be read.
+    """Requests a file from byte `offset` on; the content is not read yet.
 
     Raises:
-        httpx2.HTTPError: no answer in time, or one that is an error; the library has subclasses of
-            it for a repository, a revision or a file that is not there.
+        httpx2.HTTPError: a timeout or an error response; subclasses of the library tell whether the
+            repository, the revision or the file is missing.
     """
     import httpx2
     from huggingface_hub import get_session
@@ -84,25 +84,25 @@ def hub_response(url: str, offset: int = 0) -> Iterator[httpx2.Response]:
                 )
                 break
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-                if not may_be_stale:  # a kept connection that the server closed meanwhile
+                if not may_be_stale:  # a kept connection that the server has closed
                     raise
         hf_raise_for_status(response)
         yield response
 
 
 def hub_pieces(url: str, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """A file's bytes from `offset` on, each piece with its place.
+    """A file's bytes from `offset` on, as (position, bytes) chunks.
 
-    A server that cannot skip starts again at 0.
+    If the server does not support ranges, they start at 0.
 
     Raises:
-        httpx2.HTTPError: as in `hub_response`, and for a connection that breaks.
+        httpx2.HTTPError: as in `hub_response`, or the connection breaks.
     """
     import httpx2
 
     with hub_response(url, offset) as response:
         place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
-        # as they arrive: collecting them would lose some when the connection breaks
+        # yield at once: a buffer would be lost when the connection breaks
         for piece in response.iter_bytes():
             yield place, piece
             place += len(piece)

@@ -1,7 +1,6 @@
-"""A folder whose manifest lists every file's length and hash.
+"""A folder with a manifest of the length and hash of every file.
 
-Any change of these files after saving is noticed. What else lies in the folder is neither read nor
-minded.
+Changes of these files are detected; other files in the folder are ignored.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from bertcnn.storage.folders import check_replaceable, is_debris, resting_place
 
 MANIFEST: Final = "manifest.json"
 
-_TRIES = 5  # reading again because somebody saved over the folder being read
-_LFS = b"version https://git-lfs.github.com/spec/"  # how a pointer begins
+_TRIES = 5  # reads, if the folder is being overwritten
+_LFS = b"version https://git-lfs.github.com/spec/"  # start of a pointer file
 _POINTER = "a pointer of Git LFS in place of the file, which git lfs pull fetches"
 _SAVE_AGAIN = "save the model again, or copy the whole folder again from where it came"
 
-_MOST_VALUE_BYTES = 192 << 20  # that the values of a JSON file may take in memory
+_MOST_VALUE_BYTES = 192 << 20  # memory for the values of a JSON file
 _VALUE_BYTES = {
     b",": 40,
     b"[": 80,
     b"{": 80,
     b":": 200,
 }  # of memory, for each of these signs outside strings
-_STRING_BYTES = 30  # for each quotation mark
-# the numbers that Python may read as infinity
+_STRING_BYTES = 30  # per quotation mark
+# numbers that Python may read as infinity
 _MAY_BE_INFINITE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_DEEPEST = 32  # values in each other
-_OURS = "bertcnn "  # how the name of each format begins
-_LARGEST_MEMBER = 1 << 33  # bytes, of a folder of any format
+_DEEPEST = 32
+_OURS = "bertcnn "  # prefix of every format name
+_LARGEST_MEMBER = 1 << 33  # bytes, in a folder of any format
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
@@ -56,7 +55,7 @@ CheckBulk = Callable[[Mapping[str, bytes], int], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A file of such a folder, and the most bytes we are ready to read of it."""
+    """A file of the folder, and the maximum bytes to read."""
 
     name: str
     largest: int
@@ -64,14 +63,7 @@ class Member:
 
 @dataclass(frozen=True)
 class FolderFormat:
-    """A kind of folder with a manifest.
-
-    Attributes:
-        name: stands in the manifest.
-        schema_version: the one that this code reads and writes.
-        members: the files it holds.
-        bulk: name of the largest member, which is read last.
-    """
+    """A kind of folder with a manifest; `bulk` is the largest member, which is read last."""
 
     name: str
     schema_version: int
@@ -80,12 +72,12 @@ class FolderFormat:
 
     @property
     def largest(self) -> dict[str, int]:
-        """The most bytes of each member."""
+        """The maximum bytes of each member."""
         return {member.name: member.largest for member in self.members}
 
 
 class FileRecord(Settings):
-    """What a file was when it was recorded."""
+    """The hash and length of a file when it was saved."""
 
     sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
     bytes: Whole
@@ -104,10 +96,9 @@ class Manifest(Settings):
 
 
 def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    """The one byte form of a JSON value: sorted keys, two spaces, UTF-8, a newline at the end.
+    """Canonical JSON: sorted keys, an indent of two spaces, UTF-8, a final newline.
 
-    Raises:
-        ValueError: a number is not finite or a string is not Unicode text.
+    Raises ValueError for a number that is not finite or a string that is not valid Unicode.
     """
     return (
         json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -115,21 +106,21 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
 
 
 def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON in a member.
+    """Parses the JSON of a member.
 
-    Refused are duplicate keys, non-finite numbers, lone surrogates, values deep in others, and more
-    values than memory has room for.
+    Duplicate keys, non-finite numbers, lone surrogates, deep nesting and huge values are rejected.
     """
     try:
         _check_extent(data)
-        number = _finite if _MAY_BE_INFINITE.search(data) else None  # Python's own is twice as fast
+        # Python's own parser is twice as fast
+        number = _finite if _MAY_BE_INFINITE.search(data) else None
         value = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_unique_keys,
             parse_constant=_finite,
             parse_float=number,
         )
-        if b"\\u" in data:  # the one way in for lone surrogates
+        if b"\\u" in data:  # lone surrogates can only come from escapes
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         refuse(f"{name} is not usable JSON ({error})", "the JSON that was saved")
@@ -137,23 +128,17 @@ def parse_json(name: str, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _check_extent(data: bytes) -> None:
-    """Measure what the values of a JSON text would take, before any is built.
-
-    JSON that is broken is not noticed here.
-
-    Raises:
-        ValueError: too many values, or too many in each other.
-    """
+    """Raises ValueError if parsing would take too much memory or depth; ignores invalid JSON."""
     if data.count(b'"') * _STRING_BYTES > _MOST_VALUE_BYTES:
         raise ValueError("more strings than a model has")
-    # of strings
+    # text outside strings
     outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     if sum(outside.count(sign) * size for sign, size in _VALUE_BYTES.items()) > _MOST_VALUE_BYTES:
         raise ValueError("more values than a model has")
     brackets = outside.translate(None, _NO_BRACKETS)
     for _ in range(_DEEPEST):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    if brackets.strip(b"]}"):  # the parser reports what is closed and was never opened
+    if brackets.strip(b"]}"):  # the parser reports closing brackets without an opening one
         raise ValueError(f"more than {_DEEPEST} values in each other")
 
 
@@ -173,12 +158,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse(given: str, expected: str) -> NoReturn:
-    """Raise: the folder is not what was saved."""
+    """Raises a BundleError: the folder is not as it was saved."""
     raise BundleError(given, expected=expected, fix=_SAVE_AGAIN) from None
 
 
 def object_of(name: str, value: Any, version: int) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    """A member's JSON object, unless it is of another schema version."""
+    """A member's JSON object; rejects other schema versions."""
     if not isinstance(value, dict):
         refuse(f"{name} holds a {type(value).__name__}", "a JSON object")
     given = value.get("schema_version", version)
@@ -192,7 +177,7 @@ def object_of(name: str, value: Any, version: int) -> dict[str, Any]:  # noqa: A
 
 
 def settings_of(name: str, schema: type[SettingsType], value: Any, version: int) -> SettingsType:  # noqa: ANN401 - any JSON value
-    """`value` as an object of a closed schema."""
+    """Validates `value` against a closed schema."""
     try:
         return schema.of_json(object_of(name, value, version))
     except SettingsError as error:
@@ -203,7 +188,7 @@ def settings_of(name: str, schema: type[SettingsType], value: Any, version: int)
 
 
 def write_manifest(form: FolderFormat, members: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """The id of a folder with these members, and the manifest that says so."""
+    """The id and the manifest of a folder with these members."""
     records = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in members.items()
@@ -229,17 +214,13 @@ def claims_to_be(form: FolderFormat, place: Path) -> bool:
 def check_saved_target(
     form: FolderFormat, kind: str, target: Path, overwrite: bool, *, more: Collection[str] = ()
 ) -> None:
-    """Refuse a folder that a model of this format must not replace; see `check_replaceable`.
+    """Rejects a folder that a model of this format must not replace; see `check_replaceable`.
 
-    Args:
-        form: of the model.
-        kind: what such a model is called, as "translator".
-        target: where it is to stand.
-        overwrite: whether an older one, damaged or not, may be replaced.
-        more: names in such a folder beside its members.
+    `kind` is the name of such a model, as "translator". With `overwrite`, older models may be
+    replaced, damaged or not. `more` are names in such a folder that are not members.
 
     Raises:
-        OutputError: it may not give way.
+        OutputError: it must not be replaced.
     """
 
     def stranger(place: Path) -> str | None:
@@ -264,25 +245,19 @@ def read_members(
     wanted: Collection[str] | None = None,
     check: CheckBulk | None = None,
 ) -> tuple[str, dict[str, bytes]]:
-    """The id of the folder and the bytes of its `wanted` members (all by default), as saved.
+    """The id of the folder and the verified bytes of its `wanted` members, by default all.
 
-    Args:
-        target: the folder.
-        form: what it has to be.
-        wanted: members to be read; of the others only the lengths are compared with the manifest.
-        check: given the other members and the length of the bulk, may refuse it before it is read.
+    For other members only the length is checked. `check` is called with the members read so far and
+    the length of the bulk before the bulk is read; it may raise.
 
     Raises:
-        BundleError: not such a folder, of another schema version, or not exactly what was saved.
+        BundleError: not such a folder, of another schema version, or changed since it was saved.
     """
     return _retried(target, lambda place: _read_members(target, place, form, wanted, check))
 
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
-    """Read again when the folder was replaced in the middle of it.
-
-    What is broken otherwise is broken.
-    """
+    """Reads again if the folder was replaced meanwhile."""
     try:
         real = Path(os.path.realpath(target))
     except ValueError:  # a NUL character
@@ -304,10 +279,7 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
 
 
 def _identity(place: Path) -> tuple[int, int, int] | None:
-    """What distinguishes a folder from its successor.
-
-    The time too, because file systems use the numbers of removed folders again.
-    """
+    """Distinguishes a folder from its successor by time too: inode numbers are reused."""
     try:
         status = place.stat()
     except OSError:
@@ -341,7 +313,6 @@ def _read_members(
 
 
 def _names(target: Path, place: Path) -> set[str]:
-    """The names in a folder that looks like a bundle."""
     expected = "a folder saved by bertcnn"
     fix = "give the folder that `bertcnn train --out` or `save` wrote"
     try:
@@ -379,17 +350,14 @@ def _changed(name: str, what: str) -> NoReturn:
 
 
 def _check_length(place: Path, name: str, expected: int) -> None:
-    """A member that is not read now, and so not hashed, has its length at least.
-
-    Copying that broke off is noticed at once.
-    """
+    """Checks the length of a member that is not read, to detect an incomplete copy."""
     size = _status(place, name).st_size
     if size != expected:
         _changed(name, f"it has {size:,} bytes instead of {expected:,}{_pointer(place, name)}")
 
 
 def _status(place: Path, name: str) -> os.stat_result:
-    """What a member is, where a link leads to; nothing but a file is ever opened."""
+    """The file status of a member, following links; only regular files are accepted."""
     try:
         status = (place / name).stat()
     except OSError as error:
@@ -405,7 +373,7 @@ def _status(place: Path, name: str) -> os.stat_result:
 
 
 def _pointer(place: Path, name: str) -> str:
-    """What explains a wrong length: Git keeps large files elsewhere."""
+    """Explains a wrong length if the file is a pointer of Git LFS."""
     with suppress(OSError), (place / name).open("rb") as file:
         if file.read(len(_LFS)) == _LFS:
             return f": {_POINTER}"
@@ -413,7 +381,7 @@ def _pointer(place: Path, name: str) -> str:
 
 
 def _read_file(place: Path, name: str, largest: int, expected: int | None = None) -> bytes:
-    """All bytes of a member through one open; never more than `largest`."""
+    """Reads a member through one open, at most `largest` bytes."""
     _status(place, name)
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -445,7 +413,6 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
 
 
 def _parse_manifest(form: FolderFormat, data: bytes) -> Manifest:
-    """The manifest of a folder that has to be of this format."""
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:
         other = value.get("format") if isinstance(value, dict) else None
@@ -467,11 +434,11 @@ def _parse_manifest(form: FolderFormat, data: bytes) -> Manifest:
 
 
 def parse_manifest(data: bytes) -> Manifest:
-    """The manifest of a folder of any format, such as one that is copied as it is.
+    """The manifest of a folder of any format, for example to copy it unchanged.
 
     Raises:
-        BundleError: it is not a manifest of ours, does not agree with the id it carries, or lists
-            members that are not files in the folder itself.
+        BundleError: it is not our manifest, does not match its id, or lists members that are not
+            files directly in the folder.
     """
     value = parse_json(MANIFEST, data)
     form = value.get("format") if isinstance(value, dict) else None
@@ -491,7 +458,7 @@ def parse_manifest(data: bytes) -> Manifest:
 
 
 def _checked_manifest(data: bytes, value: dict[str, Any], version: int | None) -> Manifest:
-    """The manifest, which must be the canonical form of itself and hash to the id it carries."""
+    """The manifest, if it is in canonical form and matches its id."""
     given = value.get("schema_version") if version is None else version
     manifest = settings_of(MANIFEST, Manifest, value, given if isinstance(given, int) else 1)
     rest = {key: part for key, part in value.items() if key != "bundle_id"}

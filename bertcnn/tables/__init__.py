@@ -1,1 +1,1 @@
-"""A file in, labelled rows out; rows in, a file out."""
+"""Reading labelled rows from files, and writing rows to files."""

@@ -1,4 +1,4 @@
-"""Any value as the text of a cell or as a whole number, and names of columns."""
+"""Converts values to the text of a cell, and cleans column names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bertcnn.errors import SettingsError
 from bertcnn.tables.lines import undecodable
 
 MOST_COLUMNS = 16_384
-_LARGEST_WHOLE = 1e22  # numbers of cards, orders, phones are smaller; above it repr has an exponent
+_LARGEST_WHOLE = 1e22  # numbers of cards, orders, phones are smaller; repr has an exponent above
 _MISSING_TYPES = frozenset(("NAType", "NaTType", "MaskedConstant"))  # of pandas and NumPy
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,15}(\.0*)?")
 
@@ -30,11 +30,7 @@ def name_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
-    """`names` with a number added to each one that is repeated.
-
-    Args:
-        names: column names, in order.
-        unnamed: name for an empty one, with {} for its position; it stays empty by default.
+    """Numbers repeated names; `unnamed` replaces empty ones, with {} for the position.
 
     Example:
         >>> unique_names(["text", "label", "text", "text_2"])
@@ -42,7 +38,7 @@ def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
     """
     given = list(names)
     columns: dict[str, None] = {}
-    used, numbers = set(given), Counter[str]()  # the last number that each name was tried with
+    used, numbers = set(given), Counter[str]()  # the last number tried for each name
     for place, name in enumerate(given, 1):
         wanted = name or unnamed.format(place)
         chosen = wanted
@@ -54,7 +50,7 @@ def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, NaT, NA and masked values, of any library.
+    """Whether a value is None, NaN, NaT, NA or masked, from any library.
 
     Example:
         >>> is_missing(float("nan")), is_missing(None), is_missing(""), is_missing(0)
@@ -71,7 +67,7 @@ def is_missing(value: object) -> bool:
 def plain_text(value: object) -> str:
     r"""Any value as the text of a cell: "" for a missing one, 7 for 7.0, dates in ISO form.
 
-    Bytes are text in UTF-8. Bytes that are not become lone surrogates, which `undecodable` finds.
+    Bytes are decoded as UTF-8; invalid ones become lone surrogates, which `undecodable` finds.
 
     Example:
         >>> plain_text(7.0), plain_text(0.1), plain_text(None), plain_text(True)
@@ -103,11 +99,10 @@ def plain_text(value: object) -> str:
 
 
 def _text_of_scalar(value: Any) -> str:  # noqa: ANN401 - of any library
-    """A boolean or a whole number, a value of NumPy or PyArrow, or anything else."""
     kind = type(value).__name__
     if kind in ("bool", "bool_"):
         return "true" if value else "false"
-    if kind in ("float16", "float32"):  # as 64 bits they have digits that nobody wrote
+    if kind in ("float16", "float32"):  # converted to 64 bits they would have spurious digits
         return str(value).removesuffix(".0")
     if kind == "datetime64":
         moment = value.item()
@@ -120,7 +115,7 @@ def _text_of_scalar(value: Any) -> str:  # noqa: ANN401 - of any library
 
 
 def given_text(value: object) -> str:
-    """A value that a program passes as a text; see `plain_text`.
+    """Converts a value that a program passes as a text; see `plain_text`.
 
     Raises:
         SettingsError: it is bytes that are not UTF-8.
@@ -136,7 +131,7 @@ def given_text(value: object) -> str:
 
 
 def whole_number(value: object) -> int | None:
-    """A whole number from any cell; None if it is something else.
+    """The whole number in a cell; None for anything else.
 
     Example:
         >>> [whole_number(value) for value in (3, 3.0, " 3 ", "3.0", Decimal(3), 3.5, True, "")]
@@ -147,7 +142,7 @@ def whole_number(value: object) -> int | None:
 
 
 def well_formed(text: str) -> str:
-    r"""`text` with each lone surrogate, as from a cut emoji, replaced by U+FFFD.
+    r"""Replaces lone surrogates, as from a cut emoji, by U+FFFD.
 
     Example:
         >>> well_formed("cut \ud83d") == "cut \ufffd"

@@ -1,4 +1,4 @@
-"""Compares names of columns and labels without regard to case, spaces and the form of accents."""
+"""Compares column and label names regardless of case, spaces and composed accents."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Sequence
 
 _UNSEEN = re.compile("[\ufeff\u200b\u200c\u200d\u2060\u00ad\0]")
-_HYPHEN = re.compile(r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])")  # no sign, as in "A-", "-1"
+_HYPHEN = re.compile(r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])")  # no sign as in "A-", "-1"
 _BETWEEN = re.compile(r"[\s_]+")
 
 
 def folded(name: str) -> str:
-    r"""A name in the form in which names are compared.
+    r"""The key by which names are compared.
 
-    Blanks, underscores and hyphens between words are the same. All other signs count.
+    Spaces, underscores and hyphens between words are equal; other signs are kept.
 
     Example:
         >>> folded("\ufeff Ticket_Text ") == folded("ticket text")
@@ -33,7 +33,7 @@ def folded(name: str) -> str:
 
 
 def find_name(name: str, columns: Sequence[str]) -> str | None:
-    """The column called `name`, else the only one that differs just in case, spaces, "_" or "-".
+    """The column called `name`, or the only one that differs just in case, spaces, "_" or "-".
 
     Example:
         >>> find_name("subject", ("id", "Subject")), find_name("text", ("Text", "TEXT"))

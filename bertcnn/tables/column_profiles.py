@@ -20,8 +20,8 @@ from bertcnn.tables.tables import Chunk
 from bertcnn.tables.times import looks_like_time
 
 _SAMPLED_ROWS = 20_000
-_FILLED = 0.02  # share of a column that has to be filled to be read at all
-# cells, different ones and characters of a column of a few short values
+_FILLED = 0.02  # a column with a smaller share of filled cells is ignored
+# limits for a column of a few short values: cells, distinct cells, characters
 _ENOUGH = 8
 _FEW_VALUES = 20
 _SHORT = 20
@@ -29,7 +29,7 @@ _LONGEST_CODE = 200
 _OF_LABELS = ("name", "id")  # as in label_name
 # columns of a scored file
 _ANSWERS = frozenset(("predicted_label", "confidence", "decision", "because"))
-_ADVICE = frozenset(("suggested_label", "finding"))  # of one that the doctor wrote
+_ADVICE = frozenset(("suggested_label", "finding"))  # columns that the doctor adds
 
 # possessive quantifiers keep the time linear
 _NUMBER = re.compile(r"\s*+[-+]?[.,\s]*+\d[\d.,\s]*+(e[-+]?\d++)?\s*+%?\s*+", re.IGNORECASE)
@@ -48,22 +48,15 @@ _FLAGS = frozenset(
 
 @dataclass(frozen=True)
 class Profile:
-    """The name of a column and statistics of its cells; only `filled` counts blank ones.
+    """The name of a column and statistics of its cells; only `filled` includes blank cells.
 
     Attributes:
-        name: name of the column.
-        place: position of the column.
-        words: words of the name.
-        cells: number of cells that are not blank.
         filled: share of cells that are not blank.
         length: average number of characters.
         spaces: average number of spaces between words.
-        distinct: number of different cells.
-        numbers: share of cells that are numbers.
-        dates: share of cells that are dates.
-        links: share of cells that are links.
-        codes: share of cells that are ids, mail addresses, phone numbers or times.
-        is_flag: whether all cells say yes or no.
+        numbers: share of cells that are numbers; likewise `dates` and `links`.
+        codes: share of ids, mail addresses, phone numbers or times.
+        is_flag: whether all cells mean yes or no.
         is_indicator: whether all cells are 0 or 1, and both occur.
     """
 
@@ -84,11 +77,11 @@ class Profile:
 
     @property
     def variety(self) -> float:
-        """Number of different cells divided by the number of cells."""
+        """The share of distinct cells."""
         return self.distinct / self.cells if self.cells else 0.0
 
     def rank(self, words: Sequence[str]) -> float | None:
-        """Position of the name in `words`; whole names come before parts. None if it has none."""
+        """The position of the name in `words`, or None; whole names come before parts."""
         whole = "".join(self.words)
         if whole in words:
             return words.index(whole)
@@ -101,11 +94,11 @@ class Profile:
         return self.rank(TEXT_WORDS) is not None and self.rank(NEVER_TEXT_WORDS) is None
 
     def is_after_decision(self) -> bool:
-        """Whether the name means a column that is filled in once the label is known."""
+        """Whether the name suggests a column that is filled in once the label is known."""
         return not set(self.words).isdisjoint(AFTER_WORDS)
 
     def is_something_else(self) -> bool:
-        """Whether the cells are no texts but dates, numbers, links, codes or a few short values."""
+        """Whether the cells are dates, numbers, links, codes or a few short values, not texts."""
         if max(self.numbers, self.dates, self.links, self.codes) > 0.5 or self.is_flag:
             return True
         return (
@@ -127,10 +120,7 @@ class Profile:
         return (self.spaces >= 2 and self.length >= 12) or self.length >= 40
 
     def _is_about_something_else(self) -> bool:
-        """Whether the name means a channel, a language, a person and so on.
-
-        "label_name" and "label_id" do not, if their values repeat.
-        """
+        """Whether the name means a channel, a person and so on; not "label_name", "label_id"."""
         never = [word for word in self.words if word in NEVER_LABEL_WORDS]
         of_labels = (
             self.rank(LABEL_WORDS) is not None
@@ -140,7 +130,7 @@ class Profile:
         return bool(never) and not of_labels
 
     def may_be_label(self) -> bool:
-        """Whether the cells repeat like labels; with a typical name, less repetition is enough."""
+        """Whether the cells repeat like labels; a typical name needs less repetition."""
         if (
             not self.cells
             or self.dates > 0.5
@@ -162,9 +152,9 @@ class Profile:
 
 
 def profiles_of(sample: Chunk) -> list[Profile]:
-    """The profile of each column, without columns that a model or the doctor added.
+    """The profiles of all columns except those that scoring or the doctor added.
 
-    The rows are spread evenly over the sample, since files are often sorted by label.
+    The rows are spread evenly, since files are often sorted by label.
     """
     step = -(-len(sample.rows) // _SAMPLED_ROWS) or 1
     rows = sample.rows[::step]

@@ -10,8 +10,7 @@ def _list(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-# Words of column names, the most typical first. A name that is such a word comes before a name that
-# contains one.
+# The most typical words come first. A name that equals a word precedes a name that contains one.
 LABEL_WORDS = _list("""
     label labels category intent class target topic queue team department type reason product
     issue tag group sentiment kategorie klasse thema abteilung bereich absicht warteschlange
@@ -29,7 +28,7 @@ NEVER_LABEL_WORDS = _list("""
     quelle sprache land firma kunde benutzer canal origine langue pays origen idioma pais canale
     lingua kanaal taal bron kraj jezyk
 """)
-# columns that a support team fills in once it has decided what a ticket is about
+# columns that a support team fills in after deciding on a ticket
 AFTER_WORDS = _list("""
     resolution resolved solution answer answers answered reply replied response responded closed
     closure satisfaction csat nps rating status antwort losung zufriedenheit bewertung reponse

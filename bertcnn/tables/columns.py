@@ -45,7 +45,7 @@ def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
 
 
 def latest_name(name: str, columns: Sequence[str]) -> str:
-    """The name that `free_names` has made of one, in a file with these columns.
+    """The last name that `free_names` derived from `name` in a file with these columns.
 
     Example:
         >>> latest_name("label", ["label", "bertcnn_label"]), latest_name("label", ["text"])
@@ -58,15 +58,9 @@ def latest_name(name: str, columns: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The chosen columns.
+    """The chosen columns; the cells of several text columns are joined by `join_texts`.
 
-    Attributes:
-        text: one or several columns, whose cells `join_texts` joins.
-        label: the column to predict; None if only the text was needed.
-        id: an identifier of the row, if a column seems to be one.
-        time: the time of the row, if a column seems to hold it.
-        reasons: the chosen columns under "text", "label", "id" and "time", with the reason for
-            each.
+    `reasons` describes the choices for "text", "label", "id" and "time".
     """
 
     text: tuple[str, ...]
@@ -78,16 +72,13 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a saved model remembers of the table it was trained on.
+    """The training table's columns and label format, saved with the model.
 
     Attributes:
-        text: the text columns.
-        label: the label column.
-        separator: what stood between several labels of a row; with one, rows may have several
-            though all have one.
-        merged: rare labels, each with the label that it became part of.
-        levels: what stands between the levels of a label; by default as the classifier has it.
-        out_of_scope: the label of rows out of scope; by default as the classifier has it.
+        separator: between the labels of a row; if set, rows may have several even if all have one.
+        merged: each rare label, with the label it became.
+        levels: the separator of levels; None for the classifier's.
+        out_of_scope: the label of rows out of scope; None for the classifier's.
     """
 
     text: tuple[str, ...] = ()
@@ -99,7 +90,7 @@ class Columns:
 
 
 def join_texts(cells: Iterable[str]) -> str:
-    r"""Join the cells of several text columns with line breaks, without the blank ones.
+    r"""Joins the cells of several text columns with line breaks, without blank cells.
 
     Example:
         >>> join_texts(["No signal", " ", "since Monday"])
@@ -111,25 +102,19 @@ def join_texts(cells: Iterable[str]) -> str:
 def guess_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, label: str | None = None
 ) -> ColumnChoice:
-    """The columns to train on: given names are checked, the others guessed from names and cells.
+    """The columns to train on: checks given names, guesses the others from names and cells.
 
-    Among several possible label columns, these names come first, in several languages and in this
-    order: label, category, intent, class, target, topic, queue, team, department, type, reason,
-    product and so on. A name that is such a word comes before a name that contains one. Then come
-    columns with other names, the last one first, and then priority or severity. Channel, status,
+    Label columns are preferred in this order: names like label, category, intent, class, target,
+    topic, queue, team, department, type, reason and product in several languages, whole names
+    before parts; other names, the last column first; priority or severity. Channel, status,
     language, company, gender and the like are never guessed, nor columns that scoring or the doctor
-    added. Among several text columns, one with a typical name comes first, then the longest.
-    Columns that are filled in after the decision, such as Resolution, answer and rating, are text
-    or label only where there is no other column.
-
-    Args:
-        sample: a whole `Table`, or some of its rows.
-        text: the text column, several of them, or several names separated by commas.
-        label: the label column.
+    added. For the text, a typical name is preferred, then the longest column. Columns filled in
+    after the decision (resolution, answer, rating) are the last resort for both. `text` may be
+    several names, also separated by commas.
 
     Raises:
-        ColumnError: a named column is missing, or no column looks like text or like labels; the
-            message lists the columns.
+        ColumnError: a named column is missing, or none looks like text or labels; lists the
+            columns.
         LabelColumnError: each label has a column of 0 and 1, or `text` is the label column.
 
     Example:
@@ -179,16 +164,12 @@ def guess_columns(
 def guess_text_columns(
     sample: Chunk, *, text: str | Sequence[str] | None = None, trained_on: Sequence[str] = ()
 ) -> ColumnChoice:
-    """The text columns of a file to score; a file's only column is always its text.
+    """The text columns of a file to score: `text`, else those `trained_on`, else a guess.
 
-    Args:
-        sample: some rows of the file.
-        text: the text column, several of them, or several names separated by commas.
-        trained_on: the text columns of the training file, which are used unless others are named.
+    A file's only column is always its text. `text` may be several names, also separated by commas.
 
     Raises:
-        ColumnError: a named column or one of the training file's is missing, or no column looks
-            like text; the message lists the columns.
+        ColumnError: a column is missing, or none looks like text; lists the columns.
     """
     profiles = profiles_of(sample)
     if text is None and trained_on:
@@ -203,10 +184,7 @@ def guess_text_columns(
 
 
 def id_columns(sample: Chunk, choice: ColumnChoice) -> tuple[str, ...]:
-    """The columns that may hold the rows' ids, by their names and some rows.
-
-    Whether each value is there and different only the whole file says.
-    """
+    """Candidates for the id column, by name and some rows; uniqueness needs the whole file."""
     taken = (*choice.text, choice.label, choice.time)
     return tuple(
         one.name for one in profiles_of(sample) if one.name not in taken and _may_be_id(one)
@@ -218,13 +196,10 @@ def as_in_training(
 ) -> tuple[tuple[str, ...], str]:
     """The columns that a model was trained on, by their names in this table, and the reason.
 
-    Args:
-        trained_on: their names in the training file.
-        columns: columns of the table.
-        option: the option that names another column.
+    `option` is the option that names another column, for the error.
 
     Raises:
-        ColumnError: a column is missing; a guessed one could hold something else.
+        ColumnError: a column is missing; a guess could be wrong.
 
     Example:
         >>> as_in_training(["subject"], ("id", "Subject"), "--text")
@@ -249,7 +224,6 @@ def as_in_training(
 def _only_or_named(
     profiles: list[Profile], columns: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text column of a table with one column, or of one without rows."""
     if len(columns) == 1:
         return columns, {"text": f"{one_line(columns[0], 40)} (the only column)"}
     named = [profile for profile in profiles if profile.is_text_name()]
@@ -276,7 +250,6 @@ def _choose_text(
     named: str | Sequence[str] | None,
     label: str | None,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text columns, and the reason for them."""
     if named is not None:
         names = _named(named, columns)
         return names, {
@@ -306,12 +279,11 @@ def _choose_text(
 
 
 def columns_after_decision(sample: Chunk) -> tuple[str, ...]:
-    """The columns that are filled in once the label is known, by their names."""
+    """The columns whose names suggest that they are filled in once the label is known."""
     return tuple(one.name for one in profiles_of(sample) if one.is_after_decision())
 
 
 def _after_decision(profiles: list[Profile], chosen: Sequence[str]) -> str:
-    """A remark about free text that is written after the decision."""
     after = [one for one in profiles if one.is_after_decision()]
     used = tuple(one.name for one in after if one.name in chosen)
     texts = tuple(one.name for one in after if one.name not in chosen and one.is_free_text())
@@ -324,10 +296,7 @@ def _after_decision(profiles: list[Profile], chosen: Sequence[str]) -> str:
 
 
 def _text_order(profile: Profile) -> tuple[bool, bool, float, int]:
-    """Free text first, then typical names, then the longest.
-
-    Among columns that are not free text, the most typical name comes first.
-    """
+    """Free text first, then typical names, then the longest; without free text, the best name."""
     rank = profile.rank(TEXT_WORDS)
     return (
         profile.is_free_text(),
@@ -360,7 +329,6 @@ def _text_reason(best: Profile, candidates: list[Profile]) -> str:
 
 
 def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns named, each checked."""
     if isinstance(named, str):
         named = (
             (named,)
@@ -377,7 +345,6 @@ def _named(named: str | Sequence[str], columns: tuple[str, ...]) -> tuple[str, .
 
 
 def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[str, str]:
-    """The label column, and the reason for it."""
     candidates = sorted(
         (profile for profile in profiles if profile.may_be_label()), key=_label_order
     )
@@ -423,9 +390,9 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
 def _label_order(profile: Profile) -> tuple[int, float]:
     """The sort key of candidates, the best first: group, and order within it.
 
-    The groups: typical names in their order; other names, the last column first; priorities; yes
-    or no under a name that suggests many values, such as Issue; columns that are mostly blank;
-    columns filled in after the decision; columns with one value.
+    The groups: typical names in their order; other names, the last column first; priorities; yes or
+    no under a name that suggests many values, such as Issue; columns that are mostly blank; columns
+    filled in after the decision; columns with one value.
     """
     rank, last = profile.rank(LABEL_WORDS), profile.rank(LAST_LABEL_WORDS)
     if profile.distinct >= 2 and profile.is_after_decision():
@@ -447,7 +414,6 @@ def _may_be_id(profile: Profile) -> bool:
 def _with_id_and_time(
     profiles: list[Profile], text: tuple[str, ...], label: str | None, reasons: dict[str, str]
 ) -> ColumnChoice:
-    """The choice, with the id and time columns, if there are any."""
     rest = [
         profile
         for profile in profiles

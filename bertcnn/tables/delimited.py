@@ -1,9 +1,9 @@
-"""Splits the lines of a CSV or TSV file into rows of cells; broken quoting costs only one row.
+"""Splits the lines of a CSV or TSV file into cells; broken quoting costs only one row.
 
-Python's csv module and DuckDB's reader were tried on damaged files first. DuckDB gives no line
-numbers of accepted rows, stops at a cell of 40 MB, keeps rejects in memory, and in its lenient mode
-drops cells beyond the header's. The csv module limits a row whose quote never closes only by one
-setting for the whole process. Neither can resume at the line after a broken quote.
+The csv module and DuckDB's reader cannot resume at the line after a broken quote. DuckDB also gives
+no line numbers of accepted rows, stops at a cell of 40 MB, keeps rejects in memory, and in its
+lenient mode drops surplus cells. The csv module limits unclosed quotes only by a setting for the
+whole process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import count
 
 MAX_CELL_CHARACTERS = 1_000_000
-# longest row with a quoted cell, in characters, and how many more each of its lines counts for;
-# beyond it the quote counts as broken. A cell that is accepted has a sixteenth of this.
+# Longest row with a quoted cell, in characters, plus this many for each line. In a longer row the
+# quote counts as broken. Accepted cells have at most a sixteenth of this.
 _LONGEST_ROW, _LINE = 16_000_000, 50
-# most characters read again after broken quotes: this many, and 8 for each that a quoted cell spans
+# most characters to read again after broken quotes: this many, and 8 for each that a quoted cell
+# spans
 _READ_AGAIN = 250_000
 _READ_AGAIN_SHARE = 8
 _SPACES = re.compile(" *+")
@@ -38,10 +39,9 @@ class Dialect:
     """How a file separates and quotes its cells.
 
     Attributes:
-        delimiter: separator of cells; empty for a file of one column.
-        quote: quote around a cell that has delimiters or line breaks, doubled inside it; empty for
-            a file without quoting.
-        escape: character before a quote inside a cell, if quotes are not doubled; else empty.
+        delimiter: empty for a file of one column.
+        quote: around cells with delimiters or line breaks, doubled inside; empty without quoting.
+        escape: precedes a quote inside a cell, if quotes are not doubled; else empty.
         spaced: whether there may be spaces between a delimiter and a quote.
     """
 
@@ -52,7 +52,7 @@ class Dialect:
 
 
 class BrokenRowError(Exception):
-    """A row that cannot be read, with the reason as its text."""
+    """A row that cannot be read; the message is the reason."""
 
 
 def spreadsheet_delimiter(line: str) -> str | None:
@@ -62,7 +62,7 @@ def spreadsheet_delimiter(line: str) -> str | None:
 
 
 class RowReader:
-    r"""Rows of a delimited file, with the line at which each starts.
+    r"""Parses the rows of a delimited file, with line numbers.
 
     Quoting is strict: a cell that starts with a quote must end with one before a delimiter or the
     end of a line. Otherwise only its first line is rejected, and reading resumes at the next one.
@@ -70,7 +70,7 @@ class RowReader:
     Args:
         lines: lines without "\n".
         dialect: how they separate and quote cells.
-        reject: callback for each row that cannot be read, with line, reason and content.
+        reject: called for each unreadable row with line, reason and content.
         as_written: keep the quotes that `formulas.escape_formula` put before cells.
     """
 
@@ -100,14 +100,13 @@ class RowReader:
         return self._number
 
     def skip(self, lines: int) -> None:
-        """Skip lines, such as those above the header."""
+        """Skips lines, such as those above the header."""
         deque(islice(self._take(), lines), maxlen=0)
 
     def header(self) -> tuple[str, ...] | None:
         """The cells of the first line that is not blank, or None at the end of the file.
 
-        Raises:
-            BrokenRowError: its quoting is broken.
+        Raises BrokenRowError if its quoting is broken.
         """
         for line in self._take():
             if line.strip() and not (self._number == 1 and spreadsheet_delimiter(line)):
@@ -118,8 +117,7 @@ class RowReader:
     def rows(self, width: int) -> Iterator[Row]:
         """Every row of at most `width` cells, with the number of its first line.
 
-        A row with fewer cells, whose last ones an exporter left out, is not padded. Additional
-        cells are dropped if they are blank.
+        Shorter rows are not padded; additional blank cells are dropped.
         """
         delimiter = self._dialect.delimiter
         quote = self._dialect.quote
@@ -169,7 +167,7 @@ class RowReader:
                 yield number, tuple(cells)
 
     def _take(self) -> Iterator[str]:
-        """Yield and count lines; those to read again come first."""
+        """Yields and counts lines; lines to read again come first."""
         while True:
             line = self._again.popleft() if self._again else next(self._lines, None)
             if line is None:
@@ -178,12 +176,9 @@ class RowReader:
             yield line
 
     def _cells(self, first: str, width: int | None) -> tuple[list[str], str]:
-        """The cells of the row that starts with line `first`, and its text.
+        """The cells and the text of the row that starts with line `first`; no `width` for a header.
 
-        `width` is None for the header.
-
-        Raises:
-            BrokenRowError: its quoting is broken; the lines after the first are then read again.
+        With broken quoting it raises BrokenRowError, and the lines after the first are read again.
         """
         cells: list[str] = []
         open_cell: list[str] = []
@@ -223,10 +218,7 @@ class RowReader:
         return cells, "\n".join(taken)
 
     def _is_quoted_row(self, line: str, width: int) -> bool:
-        """Whether `line` by itself is a full row with a quoted cell.
-
-        A line inside a quoted cell should not be one.
-        """
+        """Whether `line` is a full row with a quoted cell, unlike a line inside a quoted cell."""
         quote, delimiter = self._dialect.quote, self._dialect.delimiter
         if (
             not self._dialect.spaced
@@ -251,11 +243,7 @@ class RowReader:
         return wrong_width(cells, width) if found else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
-        """Append the cells of `line`, which may start `inside` the quoted cell `open_cell`.
-
-        Returns:
-            Whether the line ends inside a quoted cell.
-        """
+        """Appends the cells of `line`; takes and returns whether a quoted cell is open."""
         text = line.rstrip("\r")
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
         position = 0
@@ -287,18 +275,15 @@ class RowReader:
             inside = False
 
     def _after_spaces(self, text: str, position: int) -> int:
-        """The position after spaces around a quoted cell, in a dialect that has them."""
         return _SPACES.match(text, position).end() if self._dialect.spaced else position  # type: ignore[union-attr]
 
     def _plain(self, quoted: str) -> str:
-        """The text of a quoted cell."""
         quote = self._dialect.quote
         text = quoted.replace(quote + quote, quote)
         return self._escaped.sub(r"\1", text) if self._escaped else text
 
 
 def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
-    """The reason to reject a row, if there is one."""
     if not text.strip("\0 \t\r"):
         return "nothing but NUL characters"
     if undecodable(text):
@@ -309,12 +294,12 @@ def _fault(text: str, cells: Sequence[str], width: int) -> str | None:
 
 
 def wrong_width(cells: Sequence[str], width: int) -> str:
-    """The message about a row with another number of cells than the header."""
+    """The message about a row with more or fewer cells than the header."""
     return f"{count(len(cells), 'cell')} where the header has {width:,}"
 
 
 def long_cell(cells: Sequence[str]) -> str | None:
-    """The message about a cell that is too long, if there is one."""
+    """The message about a cell that is too long, if any."""
     longest = max(map(len, cells), default=0)
     return (
         f"a cell of {longest:,} characters, more than {MAX_CELL_CHARACTERS:,}"

@@ -49,10 +49,10 @@ _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1a\x1b
 
 
 def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
-    """A sample of at most 2 MiB: the start of the file and, of a large one, parts from all over it.
+    """A sample of at most 2 MiB: the start of the file and, if it is large, parts from all over it.
 
-    The sample of a gzipped file is its start. If the sample is ASCII and the file is larger, the
-    first lines that are not ASCII are added.
+    A gzipped file is only sampled at its start. If the sample of a larger file is ASCII, the first
+    non-ASCII lines are added.
     """
     size, most = path.stat().st_size, _SAMPLE_BLOCK * _SAMPLE_BLOCKS
     with path.open("rb") as file:
@@ -80,7 +80,6 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
 
 
 def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
-    """The first lines that are not ASCII, about 64 KB of them."""
     found, rest = b"", b""
     while len(found) < _NON_ASCII_BYTES:
         block = read_block(stream, path, _SCANNED_BLOCK)
@@ -105,11 +104,11 @@ def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
 
 
 def detect_encoding(blocks: list[bytes]) -> str | None:
-    """Detect the encoding of a file from a sample of it; None if it is not text.
+    """Detects the encoding of a file from a sample of it; None if it is not text.
 
     The rules in their order: a byte order mark; UTF-16 without one, by its zero bytes; UTF-8, if at
-    least half of the lines with non-ASCII bytes are valid in it, so that a single broken line does
-    not turn all others into mojibake; the result of charset-normalizer, Western European first.
+    least half of the lines with non-ASCII bytes are valid, so that a broken line does not turn the
+    others into mojibake; charset-normalizer's result, Western European first.
 
     Example:
         >>> detect_encoding(["café".encode()]), detect_encoding(["café".encode("latin-1")])
@@ -134,7 +133,7 @@ def detect_encoding(blocks: list[bytes]) -> str | None:
 
 
 def _utf_16_without_mark(block: bytes) -> str | None:
-    """Detect UTF-16 in Western text, where nearly every second byte is zero."""
+    """Detects UTF-16 in Western text, where nearly every second byte is zero."""
     block = block[: len(block) // 2 * 2]
     even, odd = block[::2].count(0), block[1::2].count(0)
     if (
@@ -155,16 +154,16 @@ def _is_text(line: bytes, encoding: str) -> bool:
 
 
 def _legacy_encoding(lines: list[bytes]) -> str:
-    """Detect the legacy encoding of lines that all have non-ASCII bytes.
+    """Detects the legacy encoding of lines that all have non-ASCII bytes.
 
-    cp1252 and similar encodings differ in few letters, so cp1252 is chosen if it is nearly as
-    likely as the best one, unless it puts symbols inside words, as with Polish in cp1250. A few
-    broken lines are left out, since they would rule out the right encoding.
+    Similar encodings differ in few letters. So cp1252 is chosen if it is nearly as likely as the
+    best one and does not put symbols inside words, as it does for Polish in cp1250. A few broken
+    lines are ignored, since they would rule out the right encoding.
     """
     import charset_normalizer
 
     ends = list(accumulate(map(len, lines)))
-    # whole lines, since the codecs of Asia refuse a character that is cut
+    # whole lines, since Asian codecs reject a character that is cut
     most = max(1, bisect_right(ends, _NON_ASCII_BYTES))
     text = b"\n".join(_without_broken(lines[:most]))
     matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
@@ -187,7 +186,7 @@ def _legacy_encoding(lines: list[bytes]) -> str:
 
 
 def _without_broken(lines: list[bytes]) -> list[bytes]:
-    """`lines` without the few that cannot be decoded by an encoding that decodes all the others."""
+    """`lines` without the few that fail in an encoding that decodes all the others."""
     kept = lines
     for encoding in _CANDIDATES:
         whole = [line for line in lines if _is_text(line, encoding)]
@@ -197,7 +196,7 @@ def _without_broken(lines: list[bytes]) -> list[bytes]:
 
 
 def check_encoding(name: str) -> str:
-    """The Python name of an encoding; UTF-8 is read with or without its byte order mark.
+    """The Python name of an encoding; UTF-8 is read with or without a byte order mark.
 
     Raises:
         SettingsError: Python does not know this text encoding.
@@ -215,11 +214,7 @@ def check_encoding(name: str) -> str:
 
 
 def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | None) -> str:
-    """The encoding `given`, or the one detected in a sample of the file.
-
-    Raises:
-        TableError: the file is binary.
-    """
+    """The encoding `given`, or detected in a sample; raises TableError for a binary file."""
     encoding = check_encoding(given) if given else detect_encoding(blocks)
     if encoding is None:
         raise TableError(
@@ -236,13 +231,9 @@ def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | 
 def sniff(
     text: str, is_tsv: bool, delimiter: str | None = None, quote: str | None = None
 ) -> Dialect:
-    r"""Detect the dialect in which most lines of `text` have as many cells as the header.
+    r"""Detects the dialect in which most lines of `text` have as many cells as the header.
 
-    Args:
-        text: the start of the file, in whole lines.
-        is_tsv: whether the extension means tabs, which are then tried first.
-        delimiter: the delimiter, if it is given.
-        quote: the quote, if it is given.
+    `text` is the start of the file in whole lines. With `is_tsv`, tabs are tried first.
 
     Example:
         >>> sniff("id;Nachricht\n1;kein Signal, schon wieder\n", is_tsv=False)
@@ -278,7 +269,7 @@ def sniff(
 
 
 def _score(lines: list[str], dialect: Dialect) -> float:
-    """Share of rows that fit the header, weighed by the header's width; 0 for a single column."""
+    """Share of rows that fit the header, weighted by the header's width; 0 for a single column."""
     rejected: list[int] = []
     reader = RowReader(lines, dialect, lambda line, _reason, _content: rejected.append(line))
     try:

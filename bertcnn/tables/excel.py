@@ -15,20 +15,16 @@ from bertcnn.tables.formats import unreadable
 from bertcnn.tables.header import below_header, skipped_remark
 from bertcnn.tables.misnamed import describe_archive
 
-# most columns without a name that are read to the right of the last name; if there are more, it was
-# only a stray cell
+# unnamed columns right of the last named one that are read; more of them mean a stray cell
 _MOST_NAMELESS = 100
-_MOST_MERGED = 100_000  # merged ranges that are examined
-_MOST_OTHERS = 10  # unread sheets that the remark lists
+_MOST_MERGED = 100_000  # merged ranges to examine
+_MOST_OTHERS = 10  # unread sheets in the remark
 
 
 class ExcelSource:
     """The first sheet of an Excel workbook that is neither hidden nor empty, held in memory.
 
-    Attributes:
-        header: the original column names.
-        remark: the parts of the workbook that are not read; mostly empty.
-        total: number of rows in the sheet.
+    `remark` names the parts of the workbook that are not read.
     """
 
     def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
@@ -68,7 +64,7 @@ class ExcelSource:
         first, above = below_header(rows, known)
         if above:
             remarks.append(skipped_remark(above))
-        self._header_row, self._rows = first[0][0] - 1, chain(first[1:], rows)  # the former from 0
+        self._header_row, self._rows = first[0][0] - 1, chain(first[1:], rows)  # counted from 0
         header = list(map(plain_text, first[0][1]))
         named = max(place for place, name in enumerate(header, 1) if name)
         self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
@@ -85,11 +81,11 @@ class ExcelSource:
             )
         self.remark = "; ".join(remarks)
         self.header = tuple(header[: self._width])
-        self._blank = [0] * self._width  # cells without a value in each column
-        self._count = 0  # rows
+        self._blank = [0] * self._width  # blank cells in each column
+        self._count = 0
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its number; `reject` is called for the others."""
+        """Every readable row with its number; calls `reject` for the others."""
         for number, values in self._rows:
             row = tuple(map(plain_text, values[: self._width]))
             if "" in row:
@@ -120,7 +116,7 @@ class ExcelSource:
 
 
 def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 - the library's types
-    """The first sheet that is neither hidden nor empty, its position, and the others' names."""
+    """The first visible sheet with text, its position, and descriptions of the others."""
     import python_calamine
 
     first, first_place, others = None, 0, list[str]()

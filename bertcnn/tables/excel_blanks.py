@@ -16,10 +16,9 @@ from bertcnn.wording import count
 _BLOCK = 1024**2
 _SMALL_FILE = (
     4 * 1024**2
-    # bytes; a smaller file is searched for formulas if any cell is blank, a larger one only if a
-    # whole column is blank
+    # bytes; a larger file is searched for formulas only if a whole column is blank
 )
-_NAMED = 3  # columns named in a remark
+_NAMED = 3  # columns in a remark
 _SHEET = re.compile(rb"<(?:\w+:)?sheet\s[^>]*?\w:id\s*=\s*[\"']([^\"']+)")
 _RELATIONSHIP = re.compile(rb"<(?:\w+:)?Relationship\s[^>]*>")
 _FORMULA_ONLY = re.compile(
@@ -34,18 +33,9 @@ Ranges = Iterable[tuple[tuple[int, int], tuple[int, int]]]
 def blanks_remark(
     path: Path, sheet: int, columns: Sequence[str], blank: Sequence[int], rows: int, merged: Ranges
 ) -> str:
-    """A remark about columns whose cells are blank for one of these reasons, and what to do.
+    """A remark about cells that are blank for one of these reasons, and the remedy, or "".
 
-    It is empty if there are none.
-
-    Args:
-        path: the workbook.
-        sheet: position of the sheet.
-        columns: the header.
-        blank: number of blank cells of each column.
-        rows: number of rows of the table.
-        merged: ranges of merged cells below the header: first and last cell, each as row and
-            column counted from 0.
+    `blank` counts blank cells by column; `merged` has first and last cells as (row, column) from 0.
     """
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
@@ -86,7 +76,7 @@ def _named(found: dict[str, int]) -> str:
 
 
 def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
-    """Number of cells of each column with a formula and no value; empty if it cannot be read."""
+    """Counts the cells of each column with a formula and no value; empty if unreadable."""
     found = Counter[int]()
     try:
         with zipfile.ZipFile(path) as book:
@@ -105,13 +95,12 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
         RuntimeError,
         ValueError,
     ):
-        # only the reason is missing: the library that reads the cells accepts more files
+        # python_calamine accepts more files, so only the reason is missing
         return Counter()
     return found
 
 
 def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
-    """The archive member with a sheet's cells."""
     with book.open("xl/workbook.xml") as stream:
         ids = _SHEET.findall(stream.read(_BLOCK))
     with book.open("xl/_rels/workbook.xml.rels") as stream:
@@ -125,7 +114,6 @@ def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
 
 
 def _formula_cells(stream: IO[bytes]) -> Iterable[bytes]:
-    """The column letters of each cell with a formula and no value."""
     rest = b""
     while block := stream.read(_BLOCK):
         text = rest + block

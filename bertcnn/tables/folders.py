@@ -1,4 +1,4 @@
-"""The tables in a folder."""
+"""Finds the tables in a folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from bertcnn.tables.formats import kind_of
 def tables_in(
     folder: Path, *, levels: int | None = None, without: Path | None = None
 ) -> Iterator[Path]:
-    """The tables in a folder in the order of their names, then those of its folders.
+    """The tables in a folder, sorted by name, then the tables in its subfolders.
 
-    Hidden files and folders are left out, and folders that are links, or may not be read.
-
-    Args:
-        folder: where to look.
-        levels: how many levels of folders below it; by default all.
-        without: a folder that is left out, with all links resolved.
+    Hidden files and folders, links to folders, unreadable folders, and the resolved path `without`
+    are skipped. By default all `levels` of subfolders are searched.
     """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

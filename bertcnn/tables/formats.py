@@ -65,19 +65,14 @@ _SIGNATURES = (
 
 @dataclass(frozen=True)
 class FileKind:
-    """The format that an extension stands for.
-
-    Attributes:
-        format: the table format.
-        gzipped: whether it is compressed as a whole.
-    """
+    """The table format of an extension, and whether the file is gzipped as a whole."""
 
     format: Format
     gzipped: bool
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """The format that the extension of `path` stands for, or None for an unknown one.
+    """The format of the extension of `path`, or None for an unknown one.
 
     Example:
         >>> kind_of(Path("inbox.CSV.gz"))
@@ -94,10 +89,7 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 def output_kind(path: Path) -> FileKind | None:
-    """The format to write for the extension of `path`.
-
-    .json is not written, since other programs expect a single value in it.
-    """
+    """The format to write for an extension; not .json, where programs expect a single value."""
     return None if is_json(path) else kind_of(path)
 
 
@@ -107,16 +99,16 @@ def is_json(path: Path) -> bool:
 
 
 def seems_to_be(head: bytes) -> str | None:
-    """A description of the binary format that the first bytes of a file show, if they show one."""
+    """A description of the binary format of a file's first bytes, if they show one."""
     return next((words for signature, words in _SIGNATURES if head.startswith(signature)), None)
 
 
 def check_input(path: Path) -> FileKind:
-    """The format of an existing file whose first bytes agree with its extension.
+    """The format of an existing file; its first bytes must agree with its extension.
 
     Raises:
-        TableError: the file is missing or a folder, its extension is unknown, or its
-            content has another format.
+        TableError: the file is missing or a folder, its extension is unknown, or its content has
+            another format.
     """
     head = read_head(path, "an existing table")
     kind = kind_of(path)
@@ -128,7 +120,7 @@ def check_input(path: Path) -> FileKind:
             expected=KNOWN_EXTENSIONS,
             fix=fix,
         )
-    if head:  # a file of 0 bytes has no rows in every format
+    if head:  # an empty file has no rows in any format
         _check_head(path, kind, head)
     return kind
 
@@ -141,7 +133,7 @@ def read_head(path: Path, expected: str) -> bytes:
     """
     try:
         mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a NUL in the name
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         raise TableError(
             f"there is no file {str(path)!r}",
             expected=expected,
@@ -187,7 +179,6 @@ def _closed(path: Path, error: OSError) -> TableError:
 
 
 def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
-    """Refuse a file whose first bytes are not those of its extension."""
     seems = seems_to_be(head)
     promised = {
         "parquet": "a Parquet file",
@@ -209,8 +200,8 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
 
 
 def _content(path: Path, head: bytes) -> tuple[str | None, str]:
-    """What a file really is, and what to do with it."""
-    # imported here: they import modules that import this one
+    """A description of a file's real content, and what to do with it."""
+    # imported here to avoid an import cycle
     from bertcnn.tables.misnamed import describe_archive, describe_text, is_encrypted
 
     seems = seems_to_be(head)
@@ -224,7 +215,6 @@ def _content(path: Path, head: bytes) -> tuple[str | None, str]:
 
 
 def _similar(path: Path) -> str:
-    """A hint at the file that was probably meant."""
     try:
         names = (
             [other.name for other in path.parent.iterdir() if other.is_file()]

@@ -1,10 +1,9 @@
 r"""Escapes cells that a spreadsheet would run as a formula, in CSV and TSV.
 
 Excel, LibreOffice and Google Sheets run a cell of a CSV file that starts with = + - or @; a
-Japanese
-Excel also accepts the full-width forms. Converters skip spaces and invisible characters before it.
-The characters are those in the lists of OWASP and ASVS (CSV Injection; 1.2.10), and similar-looking
-ones. Formats with types (Parquet, JSON, Excel) store text as text and need no escaping.
+Japanese Excel also accepts the full-width forms. Converters skip spaces and invisible characters
+before it. The characters are those of OWASP and ASVS (CSV Injection; 1.2.10), and similar ones.
+Formats with types (Parquet, JSON, Excel) need no escaping.
 """
 
 from __future__ import annotations
@@ -30,19 +29,18 @@ _NUMBER = (
 _PHONE = rf"[{_PLUS}][ (]{{0,2}}\d(?:[ ()./\u2013-]{{0,3}}\d){{6,17}}(?: ?(?:ext|x)\.? ?\d{{1,6}})?"
 _PLAIN = re.compile(
     rf"[@{_MINUS}{_PLUS} ./*_~:,;\u2013\u2014]+"  # a dash for "nothing", a line of dashes
-    rf"|{_NUMBER}(?:[,;] ?(?:{_NUMBER}|\d+(?:\.\d+)?))?"  # the second one of a place on earth
-    rf"|[{_MINUS}{_PLUS}]\d{{1,2}}:\d\d(?::\d\d)?"  # of a time zone
+    rf"|{_NUMBER}(?:[,;] ?(?:{_NUMBER}|\d+(?:\.\d+)?))?"  # optionally two, as for coordinates
+    rf"|[{_MINUS}{_PLUS}]\d{{1,2}}:\d\d(?::\d\d)?"  # a time zone
     rf"|{_PHONE}(?: ?[,;/] ?{_PHONE})*"
 )
 
 
 def escape_formula(cell: str) -> str:
-    """`cell` with a leading quote if a spreadsheet would run it.
+    """Adds a leading quote to a cell that a spreadsheet would run; not to plain and phone numbers.
 
-    That is a cell that starts with = + - @ or their full-width forms, also after spaces and
-    invisible characters, or with a tab, a line break or NUL. Plain numbers and phone numbers are
-    not changed. A cell that already has such quotes gets one more, so that `unescape_formula`
-    restores every cell.
+    Such a cell starts with = + - @ or their full-width forms, also after spaces and invisible
+    characters, or with a tab, a line break or NUL. A cell that already has such quotes gets one
+    more, so that `unescape_formula` restores every cell.
 
     Example:
         >>> escape_formula("=1+1"), escape_formula("a=1"), escape_formula("'=5")
@@ -54,7 +52,7 @@ def escape_formula(cell: str) -> str:
 
 
 def unescape_formula(cell: str) -> str:
-    """The cell that `escape_formula` was given.
+    """Reverts `escape_formula`.
 
     Example:
         >>> unescape_formula("'=1+1"), unescape_formula("'tis"), unescape_formula("'-5")

@@ -35,24 +35,18 @@ _BROKEN = "?"  # in place of a line whose quoting is broken
 _TEXTS = frozenset(TEXT_WORDS + TITLE_WORDS)
 _OTHERS = frozenset(LABEL_WORDS + LAST_LABEL_WORDS + ID_WORDS + TIME_WORDS) - {
     "no"
-}  # which is an answer, too
+}  # "no" is also a cell of yes and no
 _VALUE = re.compile(
     r"[\W\d_]*\d[\W\d_]*|.*\b\d{4}-\d\d-\d\d\b.*|.*\b\d{1,2}:\d\d\b.*|\S+@\S+\.\S+|https?://.*",
     re.DOTALL,
-)  # and no name
+)  # not a name
 _HAS_TEXT = re.compile(r"\w")
 _SENTENCE_END = re.compile(r"[.!?。！？]\s*\Z")
 
 
 @dataclass(frozen=True)
 class TextStart:
-    """The start of the table in a text file.
-
-    Attributes:
-        dialect: how it separates and quotes cells.
-        above: number of lines above the header.
-        remark: a remark about these lines; empty if there are none.
-    """
+    """The start of the table in a text file; `above` is the number of lines above the header."""
 
     dialect: Dialect
     above: int = 0
@@ -62,14 +56,9 @@ class TextStart:
 def find_start(
     text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()
 ) -> TextStart:
-    r"""Detect the dialect of a text file and the number of lines above its header.
+    r"""Detects the dialect of a text file and the number of lines above its header.
 
-    Args:
-        text: the start of the file, in whole lines.
-        is_tsv: whether the extension means tabs.
-        delimiter: the delimiter, if it is given.
-        quote: the quote, if it is given.
-        known: columns that the table should have, if they are known.
+    `text` is the start of the file in whole lines; `is_tsv` if the extension promises tabs.
 
     Example:
         >>> rows = "1;the router is dead again\n2;no signal since Monday\n3;a wrong bill\n"
@@ -141,12 +130,7 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """The index of the header among the first rows of a table, none of which is blank.
-
-    Args:
-        rows: cells as text; at most `ROWS_SEEN` rows are used.
-        known: columns that the table should have, if they are known.
-    """
+    """The index of the header among the first rows, none blank; `known` are expected columns."""
     if known and (place := _row_with(known, rows)) is not None:
         return place
     start = next((place for place, row in enumerate(rows[: _DEEPEST + 1]) if not _is_none(row)), 0)
@@ -179,7 +163,6 @@ def _is_none(row: Sequence[str]) -> bool:
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    """Whether a row has a typical column name, and no values."""
     return any(map(_is_telling, row)) and all(map(_could_be_name, row))
 
 
@@ -205,10 +188,7 @@ def skipped_remark(rows: Sequence[str]) -> str:
 
 
 def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
-    """The first row with all these names.
-
-    For a single column, this holds only if the first row is not a typical name itself.
-    """
+    """The first row with all these names; not below a typical name of a single column."""
     place = next(
         (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
     )
@@ -222,7 +202,6 @@ def _has_all(known: Sequence[str], row: Sequence[str]) -> bool:
 
 
 def _is_telling(cell: str) -> bool:
-    """Whether a cell is a typical column name."""
     return "".join(words_of(cell)) in _TEXTS | _OTHERS
 
 
@@ -237,7 +216,7 @@ def _names_itself(row: Sequence[str]) -> bool:
 
 
 def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether a cell recurs in its column, as values do, in a row that is not the same."""
+    """Whether a cell recurs in its column, as values do; identical rows do not count."""
     return any(
         cell and cell == value
         for other in others
@@ -247,7 +226,6 @@ def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    """Whether the cells, one of which may be empty, could be column names."""
     names = [cell.strip() for cell in row[: extent(row)]]
     filled = [name for name in names if name]
     return (
@@ -303,19 +281,13 @@ def _differs(name: str, cells: Sequence[str]) -> bool:
 
 
 def _share(rows: Sequence[Sequence[str]], fits: Callable[[Sequence[str]], bool]) -> float:
-    """Share of rows that fit; 1 if there are no rows."""
     return sum(map(fits, rows)) / len(rows) if rows else 1.0
 
 
 def below_header(
     rows: Iterator[tuple[int, Sequence[object]]], known: Sequence[str]
 ) -> tuple[list[tuple[int, Sequence[object]]], list[str]]:
-    """The first rows of a sheet from its header on, and the text of each row above it.
-
-    Args:
-        rows: numbered rows of cells; as many as needed are read.
-        known: columns that the table should have, if they are known.
-    """
+    """The first rows of a sheet from its header on, and the text of each row above it."""
     first: list[tuple[int, Sequence[object]]] = []
     texts: list[list[str]] = []
     for number, row in rows:

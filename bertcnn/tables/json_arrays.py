@@ -1,7 +1,7 @@
-"""JSON that is not an object a line: an array of objects, one in an object such as {"data".
+"""Streams the objects of JSON files that are not JSON Lines.
 
-[...]}, or objects over several lines.
-Their elements are found without decoding the file as a whole, so that it may have any size.
+These are an array of objects, alone or inside an object such as {"data": [...]}, and objects over
+several lines. The file is never decoded as a whole, so it may have any size.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bertcnn.tables.column_names import find_names
 from bertcnn.tables.lines import LONGEST_LINE, TextFile
 from bertcnn.tables.not_tables import json_error, recognized, refusal
 
-_SEEN = 1024**2  # characters that tell how a file is built
+_SEEN = 1024**2  # characters to inspect
 _LINES_SEEN = 200
 _LONG = 3  # spaces in a value that may be a text
-_ROWS = frozenset(  # what lists of rows are called
+_ROWS = frozenset(  # names of lists of rows
     """data results result items rows records value values hits entries docs documents issues
     tickets cases conversations
     complaints""".split()  # noqa: SIM905
@@ -47,11 +47,9 @@ _SPACES = " \t\r\n\ufeff"
 
 @dataclass(frozen=True)
 class ElementsPlace:
-    """Where the objects of a file are that has not one a line.
+    """The position of the objects in a JSON file: after `start` characters.
 
-    Attributes:
-        start: characters before them.
-        is_inside: whether they stand in a list inside an object, whose end is the end of them.
+    `is_inside` means that they are in a list inside an object, so that they end with the list.
     """
 
     start: int
@@ -59,15 +57,10 @@ class ElementsPlace:
 
 
 def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> ElementsPlace | None:
-    """Where the objects of a JSON file are; None where it has one a line.
-
-    Args:
-        path: for messages.
-        file: freshly opened.
-        known: columns that the rows should have, if that is known.
+    """The position of the objects of a freshly opened JSON file; None for JSON Lines.
 
     Raises:
-        TableError: what is there is no table, such as an error message.
+        TableError: the file is not a table, such as an error message.
     """
     text, is_whole = _beginning(file)
     begin = len(text) - len(text.lstrip(_SPACES))
@@ -86,10 +79,6 @@ def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> Element
 def _place_of_objects(
     path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, known: Sequence[str]
 ) -> ElementsPlace | None:
-    """Where the objects are of a file that starts with one, whose first `lines` are given.
-
-    None where it has one a line.
-    """
     is_a_line = isinstance(_decoded(lines[0]), dict)
     if is_a_line and not (len(lines) == 1 and is_whole):
         return None
@@ -114,16 +103,7 @@ def _place_of_objects(
 
 
 def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
-    """The elements of lists, or the objects outside of any, as they are spelled.
-
-    Each comes with the line that it starts at.
-
-    Of a very long one only the start is kept, as of a line.
-
-    Args:
-        file: freshly opened.
-        place: where they are.
-    """
+    """Yields the first line number and text of each element; very long elements are cut."""
     scanner = _Scanner()
     skip = place.start
     for block in file.blocks():
@@ -138,10 +118,7 @@ def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
 
 
 class _Scanner:
-    """Goes through JSON by its brackets, commas and strings.
-
-    What they enclose need not be valid.
-    """
+    """Splits JSON at its brackets, commas and strings, without validating the parts."""
 
     def __init__(self) -> None:
         self.line = 1
@@ -155,7 +132,6 @@ class _Scanner:
         self._rest = ""
 
     def found_in(self, block: str, is_inside: bool) -> Iterator[tuple[int, str]]:
-        """The elements that end in one more block."""
         block, self._rest = self._rest + block, ""
         begin = position = 0
         while position < len(block):
@@ -180,7 +156,7 @@ class _Scanner:
         self._keep(block[begin : len(block) - len(self._rest)])
 
     def _cut(self, token: re.Match[str]) -> int | None:
-        """Where an element ends because of a bracket or a comma, if one does."""
+        """The end of an element at a bracket or a comma, if there is one."""
         char = token[0]
         if char == ",":
             return None if self._depth else token.start()
@@ -197,13 +173,13 @@ class _Scanner:
         return token.start() if char == "]" else None
 
     def end(self) -> Iterator[tuple[int, str]]:
-        """What the file breaks off in."""
+        """An incomplete element at the end of the file."""
         yield from self._take(self._rest)
 
     def _end_of_string(self, block: str, position: int) -> int:
         rest = _REST_OF_STRING.match(block, position)
         end = position if rest is None else rest.end()
-        # the last character, whose meaning depends on the next block
+        # the next block completes the escape
         if end < len(block) and block[end] == "\\":
             self._rest = "\\"
             return len(block)
@@ -228,7 +204,6 @@ class _Scanner:
 
 
 def _beginning(file: TextFile) -> tuple[str, bool]:
-    """The start of a file, and whether it is all of it."""
     text = ""
     for block in file.blocks():
         text += block
@@ -245,7 +220,6 @@ def _decoded(text: str) -> object:
 
 
 def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
-    """The object that starts at `begin`, if it is there as a whole, and where it ends."""
     try:
         return json.JSONDecoder().raw_decode(text, begin)  # type: ignore[no-any-return]
     except (ValueError, RecursionError):
@@ -255,11 +229,7 @@ def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
 def _list_inside(
     path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]
 ) -> ElementsPlace | None:
-    """Where the list of rows in an object starts, if it has one.
-
-    Raises:
-        TableError: it has several.
-    """
+    """The position of the list of rows in an object, if any; raises TableError for several."""
     filled, empty = _lists_of_objects(text, begin)
     lists = [(key, start) for key, start in filled if key.casefold() not in _NO_ROWS]
     named = [(key, start) for key, start in lists or empty if key.casefold() in _ROWS]
@@ -277,7 +247,7 @@ def _list_inside(
 
 
 def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> bool:
-    """Whether an object with a list of objects in it is a row of its own."""
+    """Whether an object with a list of objects in it is itself a row."""
     if known and find_names(known, list(found)) is not None:
         return True
     return not has_named and any(
@@ -286,15 +256,12 @@ def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> 
 
 
 def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """The lists of objects and the empty ones that are reached by keys alone.
-
-    The last key, and where the list starts.
-    """
+    """The last key and the start of each outer list of objects, and of each empty list."""
     found: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
     depth, lists, key = 0, 0, ""
     for token in _TOKEN.finditer(text, begin):
         char = token[0][0]
-        if lists and char in "[{]}":  # below a list: nothing but its end is of interest
+        if lists and char in "[{]}":  # inside a list only its end matters
             lists += 1 if char in "[{" else -1
         elif char == "[":
             lists = 1
@@ -313,11 +280,7 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
 
 
 def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse the only object of a file if it is an error message, or a table column by column.
-
-    Raises:
-        TableError: it is.
-    """
+    """Raises TableError if a file's only object is an error message, or a table by columns."""
     if error := json_error(only, known):
         raise refusal(
             path, error, "export or download the table again, and look into the file first"

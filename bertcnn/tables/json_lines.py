@@ -1,7 +1,4 @@
-"""JSON Lines, an object a line, and lists of objects.
-
-Their keys and those of the objects in them are columns.
-"""
+"""Reads JSON Lines and lists of objects; keys become columns, also those of nested objects."""
 
 from __future__ import annotations
 
@@ -19,23 +16,22 @@ from bertcnn.tables.json_arrays import elements, find_place
 from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.mixed_encoding import utf_8_remark
 
-_DEEPEST = 8  # objects in objects that make columns of their own; deeper ones are cells of JSON
-# different keys that such objects have at one place, as many as an issue tracker has fields; with
-# more they are data
+_DEEPEST = 8  # nesting levels with columns; deeper objects are cells of JSON
+# Distinct keys of the nested objects at one place, as many fields as an issue tracker has. With
+# more, keys are data.
 _WIDEST = 1000
-_MOST_CELLS = 4_000_000  # of the whole file ...
-# ... in which one in so many has a value; with more and emptier ones, rare keys are data too
+_MOST_CELLS = 4_000_000  # of a file; in a larger and sparser one, rare keys are data
+# a file is sparse if fewer than one cell in this many has a value
 _SPARSE = 20
 _MOST_FREQUENT = 100  # keys that have a column if one line in a thousand has them
 _REST = "other_keys"
 
 
 class JsonLinesSource:
-    """One JSON object a line, or a list of them.
+    """Rows of JSON Lines, or of a list of objects.
 
-    Columns are the keys of all, in order of appearance, of objects in them "ticket.body". Keys
-    beyond the 16,384th have no columns, and neither have rare ones in a file of very many different
-    keys, as where each line has keys of its own: they are together in one cell of JSON,
+    Columns are the keys in order of appearance; keys of nested objects are named "ticket.body".
+    Keys beyond the 16,384th, and rare keys in a file of very many, share one cell of JSON,
     `other_keys`.
     """
 
@@ -100,11 +96,10 @@ class JsonLinesSource:
         self._file = self._open()
 
     def _records(self, file: TextFile) -> Iterator[tuple[int, str]]:
-        """What should be an object each, with its line."""
         return enumerate(file, 1) if self._place is None else elements(file, self._place)
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with the line it starts at; `reject` hears of the others."""
+        """Every readable row with its first line number; calls `reject` for the others."""
         for number, line in self._records(self._file):
             if not line.strip():
                 continue
@@ -123,7 +118,7 @@ class JsonLinesSource:
                 yield number, cells
 
     def _cells(self, found: Mapping[str, Any], line: str) -> tuple[str, ...]:
-        """The cells of a row: numbers as they are spelled, lists and objects as JSON."""
+        """The cells of a row: numbers with their spelling, lists and objects as JSON."""
         values = self._keys.cells(found)
         if any(isinstance(value, list | dict) for value in values):
             with_numbers = self._keys.cells(json.loads(line.lstrip("\ufeff")))
@@ -134,11 +129,11 @@ class JsonLinesSource:
         return tuple(well_formed(plain_text(value)) for value in values)
 
     def position(self) -> int:
-        """Bytes of the file done."""
+        """Number of bytes read."""
         return self._file.position()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         self._file.close()
 
 
@@ -149,21 +144,18 @@ def _lack(path: Path, is_list: bool) -> str:
 
 
 class _Keys:
-    """The different keys of the objects at one place of the lines.
+    """The distinct keys of the objects at one place, as a tree; the root stands for the lines.
 
-    Each comes with the keys of the objects that are its values.
-
-    The root is the place of the lines themselves. Elsewhere, objects with too many different keys,
-    as where "2024-05-01" is one, are kept whole, and are a cell of JSON.
+    Nested objects with too many distinct keys, such as dates, are kept whole as a cell of JSON.
 
     Attributes:
         depth: how many keys lead here.
-        below: what was found so far, by key, in order of appearance.
-        is_cell: whether some values here are cells: those that are no objects, have no keys, or are
-            kept whole.
+        below: the children by key, in order of appearance.
+        is_cell: whether some values here are cells: values that are not objects, have no keys, or
+            are kept whole.
         is_whole: whether objects are kept whole here.
-        lines: how many lines have something here.
-        has_rest: whether there are keys beside those `below`, at the root.
+        lines: number of lines with a value here.
+        has_rest: whether the root has keys that are not in `below`.
     """
 
     __slots__ = ("below", "depth", "has_rest", "is_cell", "is_whole", "lines")
@@ -177,14 +169,7 @@ class _Keys:
         self.has_rest = False
 
     def learn(self, found: Mapping[str, Any], widest: int) -> int:
-        """Take in the keys of one more object.
-
-        How many cells more rows have by it, a negative number for fewer.
-
-        Args:
-            found: a line, or an object in one.
-            widest: how many keys objects in a line may have in all.
-        """
+        """Adds the keys of one more object; returns how many cells each row gains (or loses)."""
         more = 0
         for key, value in found.items():
             child = self.below.get(key)
@@ -199,34 +184,21 @@ class _Keys:
         return more + self._keep_whole() if self.depth and len(self.below) > widest else more
 
     def narrow(self, widest: int) -> int:
-        """Keep objects in a line whole that have more than `widest` different keys.
-
-        How many cells more rows have by it.
-        """
+        """Keeps objects with more than `widest` distinct keys whole; returns like `learn`."""
         if self.depth and len(self.below) > widest:
             return self._keep_whole()
         return sum(child.narrow(widest) for child in self.below.values() if child.below)
 
     def forget(self, count: int) -> int:
-        """Leave the last `count` keys to the rest, none for a negative number.
-
-        How many cells more rows have by it.
-        """
+        """Moves the last `count` keys to the rest, none if negative; returns like `learn`."""
         self.has_rest = self.has_rest or count > 0
         return sum(-self.below.popitem()[1].count() for _ in range(count))
 
     def filled(self) -> int:
-        """How many cells of the file have a value, about."""
         return self.lines * self.is_cell + sum(child.filled() for child in self.below.values())
 
     def keep_frequent(self, lines: int) -> None:
-        """Keep rare keys in one cell.
-
-        Of objects in a line by keeping the object whole, at the root in the rest.
-
-        Args:
-            lines: of the file.
-        """
+        """Merges the rare keys of `lines` lines into one cell: the nested object, or the rest."""
         for child in self.below.values():
             child.keep_frequent(lines)
         if self.depth:
@@ -245,11 +217,9 @@ class _Keys:
         self.has_rest = self.has_rest or bool(rare)
 
     def count(self) -> int:
-        """How many cells a row has for what is here."""
         return self.is_cell + sum(child.count() for child in self.below.values())
 
     def has_columns(self, value: object) -> bool:
-        """Whether `value`, found here, is gone into."""
         return isinstance(value, dict) and bool(value) and not self.is_whole
 
     def paths(self) -> Iterator[tuple[str, ...]]:
@@ -260,7 +230,7 @@ class _Keys:
             yield from ((key, *path) for path in child.paths())
 
     def cells(self, found: Mapping[str, Any]) -> list[Any]:
-        """The values of a line, those of `paths` first."""
+        """The values of a line in the order of `paths`, then the rest."""
         values = list(self.values(found))
         if self.has_rest:
             values.append(
@@ -269,7 +239,7 @@ class _Keys:
         return values
 
     def values(self, found: Mapping[str, Any]) -> Iterator[Any]:
-        """What an object holds for each of `paths`, None where it holds nothing."""
+        """The value of an object for each of `paths`, or None."""
         for key, child in self.below.items():
             value = found.get(key)
             has_columns = child.has_columns(value)
@@ -285,7 +255,7 @@ class _Keys:
 
 
 class _Pairs(dict[str, Any]):
-    """A JSON object, refusing a key that comes twice."""
+    """A JSON object that rejects repeated keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -299,7 +269,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _json_object(line: str) -> dict[str, Any] | str:
-    """The object on a line, its numbers as they are spelled, or why there is none."""
+    """The object on a line, its numbers as strings, or the reason why there is none."""
     if len(line) > LONGEST_LINE:
         return (
             f"a line of more than {LONGEST_LINE:,} characters; a cell may have"

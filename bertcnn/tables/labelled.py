@@ -1,4 +1,4 @@
-"""The one reader of labelled files: a table's texts, and the labels of its rows."""
+"""Reads labelled files: the texts and labels of a table."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ from bertcnn.text.cleaning import is_blank
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """A file's rows, each with its text and its labels.
+    """A file's rows with their texts and labels.
 
     Attributes:
-        table: all its columns and rows.
-        columns: which of them hold the text and the label, and why.
         texts: one a row, "" where it is blank.
-        cells: the label column, one cell a row, "" where it is blank; empty without such a column.
-        sets: the labels of each row, sorted, each once; empty until they are split.
-        separator: what stands between the labels of a row; None where each row has one at most.
-        slices: by the name of a column, such as channel or month, its value in each row; figures
-            are reported by them.
+        cells: the label column, "" where it is blank; empty without such a column.
+        sets: the labels of each row, sorted and unique; empty until they are split.
+        separator: between the labels of a row; None if each row has at most one.
+        slices: values of each row by column name, such as channel or month, for reports.
     """
 
     table: Table
@@ -50,19 +47,14 @@ class LabelledTable:
 
     @property
     def labels(self) -> list[str] | list[LabelSet]:
-        """What `BertCNNClassifier.fit` takes: each row's label, "" for none; or all of each."""
+        """The labels for `BertCNNClassifier.fit`: a string a row, "" for none, or a set a row."""
         return labels_of_sets(self.sets, self.separator)
 
     def with_labels(self, multi_label: str, progress: Progress) -> LabelledTable:
-        """The rows with their labels split, each label in one spelling.
-
-        Args:
-            multi_label: what stands between the labels of a row that has several; "auto" finds ;
-                and | and lists, "no" takes every cell for one label.
-            progress: receives notes on what was done to the labels.
+        """Splits the labels and unifies their spelling; see `read_labelled`.
 
         Raises:
-            SettingsError: the separator is blank, or stands in no cell.
+            SettingsError: the separator is blank, or occurs in no cell.
         """
         column = read_label_column(self.cells, multi_label)
         for remark in column.remarks:
@@ -86,13 +78,9 @@ class LabelledTable:
         )
 
     def split(self, share: float) -> tuple[LabelledTable, LabelledTable]:
-        """Rows to learn from, and about a share of the rows to evaluate on.
+        """Splits off about `share` of the rows for evaluation; see `split_validation`.
 
-        Stratified by label, duplicates kept together, the same on every run. Rows without a label
-        are among the first, and rows without a text in neither.
-
-        Args:
-            share: of the rows with a text and a label, between 0 and 1.
+        Rows without a label are in the first part, rows without a text in neither.
 
         Raises:
             LabelError: fewer than two labels, or a label with a single row.
@@ -118,23 +106,22 @@ def read_labelled(
     rejects: Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledTable:
-    r"""Read a labelled file as a whole.
+    r"""Reads a labelled file as a whole.
 
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
             row; either may be blank.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
-            finds ; and | and lists by itself, "no" takes every cell for one label.
-        rejects: a .csv file for rows that cannot be read, made only if there are any.
-        progress: receives notes on the columns chosen and why, rows that cannot be read, and what
-            was done to the labels.
+        multi_label: the separator of a row's labels, such as ","; "auto" detects ; and | and lists,
+            "no" takes each cell as one label.
+        rejects: a .csv file for unreadable rows, created only if there are any.
+        progress: receives notes on the chosen columns, unreadable rows, and changes to the labels.
 
     Raises:
         TableError: the file cannot be read, or has no rows.
         ColumnError: a named column is missing, or none looks like text or labels.
-        SettingsError: `multi_label` is a separator that stands in no cell.
+        SettingsError: `multi_label` is a separator that occurs in no cell.
 
     Example:
         >>> import tempfile
@@ -164,22 +151,21 @@ def read_columns(
     reading: Progress | None = None,
     progress: Progress,
 ) -> LabelledTable:
-    """Read a file as a whole, its labels not split yet.
+    """Reads a file as a whole, with labels that are not split yet.
 
     Args:
         data: the file.
-        choose: the columns of a table; those chosen with a reason are reported.
-        rejects: as in `read_labelled`; the folder it is in is made too.
-        known: columns that the file should have; see `open_table`.
-        as_written: whether the table keeps the quotes that `escape_formula` puts before cells;
-            texts and labels lose them.
+        choose: chooses the columns of a table; columns with a reason are reported.
+        rejects: as in `read_labelled`; a missing folder is created.
+        known: the expected columns; see `open_table`.
+        as_written: whether the table keeps the quotes of `escape_formula`; texts and labels do not.
         most: rows to keep in memory; see `TableReader.whole`.
         reading: reports how much of the file is read; none by default.
-        progress: receives notes on the chosen columns, and on which part of the file is not read.
+        progress: receives notes on the chosen columns and on unread parts of the file.
 
     Raises:
         TableError: the file cannot be read, or has no rows.
-        ColumnError: `choose` refuses the columns.
+        ColumnError: `choose` rejects the columns.
     """
 
     def read(required: Sequence[str] = ()) -> Table:
@@ -188,14 +174,14 @@ def read_columns(
         table = _read_whole(data, place, known, required, as_written, reading, most)
         if rejects is None or is_there or not table.rejected:
             return table
-        rejects.parent.mkdir(parents=True, exist_ok=True)  # only now is there something to keep
+        rejects.parent.mkdir(parents=True, exist_ok=True)  # only needed if there are rejected rows
         return _read_whole(data, rejects, known, required, as_written, reading, most)
 
     table = read()
     if table.remark:
         progress.note(table.remark)
     columns = choose(table)
-    if table.is_cut(columns.text):  # rows that end before their text are no rows
+    if table.is_cut(columns.text):  # rows that end before their text are rejected
         table = read(columns.text)
     for role in ("text", "label"):
         if role in columns.reasons:
@@ -208,7 +194,7 @@ def read_columns(
 
 
 def note_left_out(table: Table, rejects: Path | None, progress: Progress) -> None:
-    """Say how many rows are short or could not be read, and where these are."""
+    """Reports how many rows are short or unreadable, and where the unreadable rows are."""
     if table.rejected:
         where = f"; they and the reasons are in {rejects}" if rejects else ""
         progress.note(

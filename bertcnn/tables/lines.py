@@ -1,4 +1,4 @@
-"""Bytes of a text file into lines of bounded length; what cannot be decoded is marked."""
+"""Decodes a text file into lines of bounded length, and marks undecodable bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bertcnn.errors import TableError
 from bertcnn.tables.mixed_encoding import LineDecoder
 from bertcnn.wording import memory_size
 
-LONGEST_LINE = 4_000_000  # characters; of a longer line only the start is kept
+LONGEST_LINE = 4_000_000  # characters; longer lines are cut
 _BLOCK = 1024**2
-# bytes that a gzip file may hold, and so many more for each of its own; text needs up to 20
+# Limit for unpacked bytes: this many, plus a number for each packed byte; text needs up to 20.
 _UNPACKED = 32 * 1024**2
 _UNPACKED_PER_BYTE = 150
 _PACKED_BLOCK, _GZIP = 8 * 1024, 31  # bytes, and zlib's number for gzip with a header
@@ -28,14 +28,9 @@ _MARK = "\udcff"
 class TextFile:
     r"""A text file, gzipped or not, as an iterator of lines without their "\n".
 
-    Bytes that are not text in `encoding` become lone surrogates, which `undecodable` finds.
-
-    Args:
-        path: the file.
-        gzipped: whether it is compressed.
-        encoding: a text encoding of Python.
-        newline: what ends a line, "\n" (a "\r" before it stays) or "\r".
-        is_mixed: whether lines that are valid in UTF-8 are in UTF-8 all the same.
+    Bytes that are not valid in `encoding` become lone surrogates, which `undecodable` finds.
+    `newline` is "\n" (a "\r" before it stays) or "\r". With `is_mixed`, lines of valid UTF-8 are
+    decoded as UTF-8.
     """
 
     def __init__(
@@ -56,14 +51,14 @@ class TextFile:
         self._lines = self._split()
 
     def position(self) -> int:
-        """How many bytes of the file have been read."""
+        """Number of bytes read."""
         return 0 if self._file.closed else self._file.tell()
 
     def __iter__(self) -> Iterator[str]:
         return self._lines
 
     def blocks(self) -> Iterator[str]:
-        """The text in pieces, in place of its lines."""
+        """The text in blocks instead of lines."""
         return self._decoded()
 
     def __enter__(self) -> Self:
@@ -78,7 +73,7 @@ class TextFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._stream.close()
         self._file.close()
 
@@ -113,7 +108,7 @@ class TextFile:
             block = read_block(self._stream, self._path, _BLOCK)
             try:
                 text = decoder.decode(block, final=not block)
-            except UnicodeDecodeError:  # some encodings cannot pass every wrong byte on
+            except UnicodeDecodeError:  # some encodings cannot pass on every invalid byte
                 text = (
                     block.decode(self._encoding, "replace").replace(
                         "\N{REPLACEMENT CHARACTER}", _MARK
@@ -128,23 +123,17 @@ class TextFile:
 
 
 def _bounded(parts: list[str]) -> str:
-    """A line; of one that is too long a character more than may be, so that it is seen to be."""
+    """A line; if too long, it is cut one character after the limit, to be recognisable."""
     return ("".join(parts) if len(parts) > 1 else parts[0])[: LONGEST_LINE + 1]
 
 
 def unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
-    """What the open gzip file holds, as a stream.
-
-    Reading raises TableError where it swells to many times its size.
-    """
+    """An open gzip file as a stream; raises TableError if it expands to many times its size."""
     return io.BufferedReader(_Unpacked(file, path), _BLOCK)
 
 
 class _Unpacked(io.RawIOBase):
-    """Bytes of a gzip file, counted.
-
-    Python's own reader needs 8 times as long for each of a million empty members.
-    """
+    """A gzip stream of limited size; Python's needs 8 times as long for a million empty members."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path
@@ -178,7 +167,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def swollen(path: Path) -> TableError:
-    """The error for a file with far more in it than tables of its size have."""
+    """The error for a file with far more content than tables of its size have."""
     return TableError(
         f"{str(path)!r}, {memory_size(path.stat().st_size)}, holds many times what a table of its"
         " size can",
@@ -191,7 +180,7 @@ def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:
     """Up to `size` bytes of `stream`.
 
     Raises:
-        TableError: if the disk or a damaged gzip file stops it.
+        TableError: the disk fails or the gzip file is damaged.
     """
     try:
         return stream.read(size)
@@ -204,5 +193,5 @@ def read_block(stream: IO[bytes], path: Path, size: int) -> bytes:
 
 
 def undecodable(text: str) -> bool:
-    """Whether `text` holds bytes that could not be decoded."""
+    """Whether `text` contains bytes that could not be decoded."""
     return not text.isascii() and _UNDECODABLE.search(text) is not None

@@ -1,4 +1,4 @@
-"""What a file really is that was saved under the name of an Excel, Parquet or gzip file."""
+"""Describes the real content of a file with the extension of an Excel, Parquet or gzip file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ZIP_PARTS = {
 
 
 def describe_text(path: Path) -> str | None:
-    """What text the file holds, in words, or None if it holds none.
+    """A description of the text in a file, or None if it is not text.
 
     Example:
         >>> import tempfile
@@ -49,12 +49,12 @@ def describe_text(path: Path) -> str | None:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether an Office file is protected by a password; then it has the old ones' container."""
+    """Whether an Office file has a password; such files use the container of the old formats."""
     return _holds(path, _ENCRYPTED)
 
 
 def describe_archive(path: Path) -> str | None:
-    """What a ZIP archive is, if that is known."""
+    """A description of a ZIP archive, if it is a known kind."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

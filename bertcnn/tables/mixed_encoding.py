@@ -1,4 +1,4 @@
-"""Files of which only some lines are UTF-8, as where two programs have appended to one log."""
+"""Files in which only some lines are UTF-8, such as a log that two programs append to."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import re
 
 from bertcnn.wording import count
 
-# of Asia's encodings, short texts may be valid UTF-8 by chance
+# Asian encodings are excluded: their short texts may be valid UTF-8 by chance.
 _ONE_BYTE = re.compile(r"cp125\d|latin-1|koi8_r")
 _LONGEST = 16_000_000  # bytes of a line that are kept until its end
 
 
 def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
-    """That some lines are read as UTF-8 and the others in the encoding found.
-
-    Nothing where all are alike.
-
-    Args:
-        path: of the file.
-        blocks: parts of it.
-        encoding: in which most of its lines with non-ASCII bytes seem to be.
-    """
+    """The remark that some lines are read as UTF-8 and the others as `encoding`; "" if none are."""
     if not _ONE_BYTE.fullmatch(encoding):
         return ""
     lines = [line for block in blocks for line in block.splitlines() if not line.isascii()]
@@ -50,7 +42,6 @@ class LineDecoder(codecs.IncrementalDecoder):
 
 
 def _decoded(line: bytes, encoding: str, errors: str = "strict") -> str | None:
-    """A line as UTF-8, else in the other encoding, if there is one."""
     try:
         return line.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Files that are no table: web pages, JSON errors and pointers of Git LFS."""
+"""Recognises files that are not tables: web pages, JSON errors and pointers of Git LFS."""
 
 from __future__ import annotations
 
@@ -39,28 +39,20 @@ _AROUND_ERRORS = frozenset(
 
 
 def check_is_table(path: Path, text: str) -> None:
-    """Refuse a file whose text begins as no table does.
-
-    Args:
-        path: the file.
-        text: its start.
-
-    Raises:
-        TableError: it is something else; which, and what to do.
-    """
+    """Raises TableError if the start of a file, `text`, shows that it is not a table."""
     if found := recognized(text) or _json_under_another_name(text):
         raise refusal(path, *found)
 
 
 def refusal(path: Path, kind: str, fix: str) -> TableError:
-    """The error for a file that is something else than a table."""
+    """The error for a file that is not a table."""
     return TableError(
         f"{str(path)!r} is {kind}", expected="a table: names of columns, then rows", fix=fix
     )
 
 
 def recognized(text: str) -> tuple[str, str] | None:
-    r"""What a text is if it is no table, and what to do; None for all that may be one.
+    r"""A description of a text that is not a table and what to do, or None.
 
     Example:
         >>> page = recognized("<!DOCTYPE html><html><body>Sign in")[0]
@@ -72,11 +64,7 @@ def recognized(text: str) -> tuple[str, str] | None:
 
 
 def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | None:
-    """What the only object of a file is if it is an error instead of a row.
-
-    Args:
-        found: the object.
-        known: columns that the table should have, if that is known.
+    """A description of a file's only object if it is an error message, not a row; else None.
 
     Example:
         >>> refused = json_error({"message": "Not Found", "status": "404"})
@@ -105,7 +93,7 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
 
 
 def _json_under_another_name(text: str) -> tuple[str, str] | None:
-    """JSON in a file that promises delimited cells."""
+    """JSON in a file with the extension of delimited text."""
     start = text.lstrip("\ufeff \t\r\n")
     if not re.match(r'(\[\s*)?\{\s*("[^"\n]*"\s*:|\}\s*\Z)|\[\s*(\[|\]\s*\Z)', start):
         return None

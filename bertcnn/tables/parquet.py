@@ -1,4 +1,4 @@
-"""Rows of a Parquet file; read in a worker process, see `bertcnn.tables.worker`."""
+"""Reads the rows of a Parquet file, in a worker process (see `bertcnn.tables.worker`)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,7 @@ _BATCH_ROWS = 1024
 
 
 class ParquetSource:
-    """Parquet, a record batch at a time.
-
-    The fields of a structure are columns of their own, as "ticket.body".
-
-    Attributes:
-        header: the names of the columns as they stand in the file.
-        remark: nothing.
-        total: rows, as far as the file says.
-    """
+    """Rows of a Parquet file by record batches; fields of structures are named "ticket.body"."""
 
     remark: str = ""
 
@@ -40,11 +32,11 @@ class ParquetSource:
             pyarrow.ArrowException,
             OSError,
             UnicodeDecodeError,
-        )  # the last one of names of columns
+        )  # for column names
         self._path = path
         try:
             self._file = pyarrow.parquet.ParquetFile(path)
-        except pyarrow.lib.ArrowMemoryError:  # which is one of the others, too
+        except pyarrow.lib.ArrowMemoryError:  # a subclass of one of the others
             raise MemoryError from None
         except self._errors as error:
             raise unreadable(path, "Parquet", error) from None
@@ -60,7 +52,7 @@ class ParquetSource:
         self._not_text: dict[int, str] = {}
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its number; `reject` hears of the others."""
+        """Every readable row with its number; calls `reject` for the others."""
         import pyarrow
 
         done = 0
@@ -76,13 +68,13 @@ class ParquetSource:
                         reject(done, fault, as_line(row))
                     else:
                         yield done, row
-        except pyarrow.lib.ArrowMemoryError:  # which is one of the others, too
+        except pyarrow.lib.ArrowMemoryError:  # a subclass of one of the others
             raise MemoryError from None
         except self._errors as error:
             raise unreadable(self._path, "Parquet", error) from None
 
     def _empty_binary(self, table: Any, columns: list[list[str]]) -> None:  # noqa: ANN401
-        """Leave columns of bytes empty that hold something else than text, such as images."""
+        """Empties columns of bytes that are not text, such as images."""
         for place, (kind, cells) in enumerate(zip(table.schema.types, columns, strict=True)):
             if "binary" not in str(kind):
                 continue
@@ -91,7 +83,7 @@ class ParquetSource:
                 columns[place] = [""] * len(cells)
 
     def closing_remark(self) -> str:
-        """Which columns are left empty."""
+        """The names of the emptied columns."""
         if not self._not_text:
             return ""
         shown = ", ".join(one_line(name, 40) for name in self._not_text.values())
@@ -99,20 +91,19 @@ class ParquetSource:
 
 
 def _flat(table: Any) -> Any:  # noqa: ANN401 - pyarrow tables
-    """The table with a column for each field of its structures, and of those in them."""
+    """Replaces structures, also nested ones, by a column for each field."""
     while any(str(kind).startswith("struct<") for kind in table.schema.types):
         table = table.flatten()
     return table
 
 
 def _bytes_in(row: tuple[str, ...]) -> str:
-    """Why a row with bytes that are no text cannot be read; "" for others."""
     return "bytes that are not text in UTF-8" if any(map(undecodable, row)) else ""
 
 
 def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow array
     """The values of a column, for `plain_text`."""
-    # 32 bits, whose shortest text as 64 bits has digits that nobody wrote
+    # float32: as 64 bits its shortest text would have spurious digits
     if str(column.type) == "float":
         return [
             (
@@ -129,9 +120,9 @@ def python_values(column: Any) -> list[object]:  # noqa: ANN401 - a pyarrow arra
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401 - a pyarrow scalar
-    """A value as Python has it; what it does not have as text.
+    """The Python value of a cell; unknown time zones are UTC.
 
-    Bytes in a string, dates beyond the year 9999, unknown time zones as UTC.
+    Bytes in a string and dates beyond the year 9999 become text.
     """
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""The list of rows that could not be read: a .csv file beside what becomes of the others."""
+"""Writes unreadable rows to a .csv file next to the output."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from bertcnn.storage.files import companion
 from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers, explained
 
 _COLUMNS = ("line", "reason", "content_start")
-_CONTENT_CHARACTERS = 100_000  # of a row; Python's csv module refuses cells of more than 131,072
+_CONTENT_CHARACTERS = 100_000  # of a row; Python's csv module rejects cells of more than 131,072
 _HELD_CHARACTERS = 16 * 1024**2
 
 
 class RejectsFile:
-    """The list of rejected rows, made only if there are any, and complete when it is closed.
-
-    Args:
-        path: where it goes; None for nowhere.
-    """
+    """The list of rejected rows, created only if there are any; discarded if `path` is None."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -30,7 +26,7 @@ class RejectsFile:
         self._characters = 0
 
     def hold(self, line: int, reason: str, content: str) -> None:
-        """Add a row after one that may be rejected later; that one has to stand before it."""
+        """Delays a row, since an earlier row may still be rejected and must come first."""
         if self._path is None:
             return
         if self._characters > _HELD_CHARACTERS:
@@ -40,12 +36,12 @@ class RejectsFile:
             self._characters += len(self._held[-1][2]) + len(reason)
 
     def release(self, before: float = math.inf) -> None:
-        """Write those held of the lines before this one."""
+        """Writes the delayed rows of lines before `before`."""
         while self._held and self._held[0][0] < before:
             self.write(*self._held.popleft())
 
     def write(self, line: int, reason: str, content: str) -> None:
-        """Add a row: the line it starts at, why it was rejected, and how it stands in the file."""
+        """Adds a row: the line it starts at, the reason, and its original text."""
         if self._path is None:
             return
         if self._writer is None:
@@ -61,10 +57,7 @@ class RejectsFile:
         *,
         is_whole: bool,
     ) -> None:
-        """Put the list in place, unless there was an error.
-
-        Without a row in the whole table, an earlier list goes.
-        """
+        """Puts the list in place, or removes an earlier one if no row was rejected."""
         if error is None:
             self.release()
         writer, self._writer = self._writer, None
@@ -76,11 +69,7 @@ class RejectsFile:
 
 
 def check_rejects(path: Path) -> None:
-    """Refuse a place for rows that cannot be read where a file stands that is none of those.
-
-    Raises:
-        OutputError: there is one, or the place cannot be written.
-    """
+    """Raises OutputError if the list cannot be written or would replace another file."""
     check_output(path, overwrite=True)
     clean_leftovers(path)
     if path.exists():
@@ -94,8 +83,5 @@ def check_rejects(path: Path) -> None:
 
 
 def rejects_of(target: Path) -> Path:
-    """The path of the rows that cannot be read, beside `target`, which is made of the table.
-
-    `target` is a scored file, or a model, whose training data these rows were in.
-    """
+    """The path of the rejected rows for the output `target`, a scored file or a model."""
     return companion(target, ".rejects.csv")

@@ -1,4 +1,4 @@
-"""How each table format is written to an open binary file."""
+"""Writes each table format to an open binary file."""
 
 from __future__ import annotations
 
@@ -20,31 +20,29 @@ from bertcnn.tables.formats import Format
 _EXCEL_ROWS = 1_048_575  # below the header
 _EXCEL_COLUMNS = 16_384
 _EXCEL_CELL = 32_767  # UTF-16 units
-_NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # what the members of the ZIP archive say too
+_NO_TIME = datetime(1980, 1, 1, tzinfo=UTC)  # as in the members of the ZIP archive
 _PARQUET_GROUP = 32_768  # rows of a row group
 _PARQUET_CHARACTERS = 32 * 1024**2  # or this much text
 
 
 class FormatLimitError(OutputError):
-    """A table that the output's format cannot hold, however often one tries."""
+    """A table that exceeds the limits of the output format."""
 
 
 class Sink(Protocol):
-    """One format's way to put rows into an open binary file."""
+    """Writes rows to an open binary file in one format."""
 
     def write(self, rows: Iterable[Sequence[str]]) -> None:
         """Append rows."""
 
     def finish(self) -> None:
-        """Put everything into the file."""
+        """Write everything to the file."""
 
     def abandon(self) -> None:
-        """Let go of what is left, after `finish` or instead of it."""
+        """Release resources, after `finish` or instead of it."""
 
 
 class _TextSink:
-    """CSV, TSV and JSONL, in UTF-8, with or without gzip."""
-
     def __init__(
         self, format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str]
     ) -> None:
@@ -88,14 +86,12 @@ class _TextSink:
             self._packed.close()
 
     def abandon(self) -> None:
-        # what cannot be flushed any more is dropped with the file
+        # unflushed data is discarded with the file
         with suppress(OSError, ValueError):
             self._text.close()
 
 
 class _ParquetSink:
-    """Parquet with string columns, one row group at a time."""
-
     def __init__(self, stream: IO[bytes], columns: Sequence[str]) -> None:
         import pyarrow
         import pyarrow.parquet
@@ -125,7 +121,7 @@ class _ParquetSink:
         self._writer.close()
 
     def abandon(self) -> None:
-        with suppress(OSError, ValueError):  # its footer has no place to go
+        with suppress(OSError, ValueError):  # the footer can no longer be written
             self._writer.close()
 
 
@@ -196,7 +192,6 @@ def _too_many_rows() -> FormatLimitError:
 
 
 def _check_cell(cell: str, place: str) -> None:
-    """Refuse a cell that Excel cannot hold."""
     if len(well_formed(cell).encode("utf-16-le")) > 2 * _EXCEL_CELL:
         raise FormatLimitError(
             f"{place} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
@@ -206,10 +201,7 @@ def _check_cell(cell: str, place: str) -> None:
 
 
 def check_fits_excel(chunks: Iterable[tuple[Sequence[int], Sequence[Sequence[str]]]]) -> None:
-    """Find out, before any work is done, whether an Excel sheet can hold the rows of a table.
-
-    Args:
-        chunks: numbers of lines, and the rows there.
+    """Checks, before any work, that chunks of line numbers and rows fit in an Excel sheet.
 
     Raises:
         FormatLimitError: it has too many rows or too long a cell.
@@ -228,9 +220,9 @@ def check_fits_excel(chunks: Iterable[tuple[Sequence[int], Sequence[Sequence[str
 def open_sink(
     format_name: Format, gzipped: bool, stream: IO[bytes], columns: Sequence[str], scratch: Path
 ) -> Sink:
-    """The sink for a format; what it must set aside meanwhile goes to a new folder named `scratch`.
+    """The sink for a format; temporary files go to a new folder named `scratch`.
 
-    No format keeps the time of writing, so that equal tables are equal files.
+    No format stores the time of writing, so equal tables are equal files.
     """
     if format_name == "parquet":
         return _ParquetSink(stream, columns)

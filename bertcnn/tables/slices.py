@@ -1,4 +1,4 @@
-"""The columns by which a report breaks figures down: channel, language, month."""
+"""Columns for the breakdowns of a report: channel, language, month."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ _MOST_VALUES = 50  # a column with more of them identifies single rows
 
 
 def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
-    """What each row has in the columns to slice by; the month instead of the time.
+    """The values of each row in the columns for breakdowns, with the month instead of the time.
 
-    Args:
-        table: the rows.
-        choice: the columns that have another part already; `time` is the one that gives the month.
-
-    Returns:
-        By the name shown, one value for each row, "" for none.
+    The columns of `choice` are skipped. The keys are the displayed names; "" means no value.
     """
     found = {}
     taken = {
@@ -50,7 +45,7 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
 def months_of(cells: Sequence[str]) -> list[str]:
     """The month of each time, such as "2025-03".
 
-    "" where there is none, or where the column leaves the order of day and month open.
+    "" for other cells, or if the column does not show the order of day and month.
 
     Example:
         >>> months_of(["2025-03-01T10:00", "2025/4/2", "?"]), months_of(["3.4.2025"])

@@ -1,4 +1,4 @@
-"""One row source for each table format: rows of text cells, unreadable rows reported."""
+"""The row source for each table format."""
 
 from __future__ import annotations
 
@@ -30,33 +30,30 @@ from bertcnn.tables.worker import WorkerSource
 
 __all__ = ["MAX_CELL_CHARACTERS", "Reject", "Row", "RowSource", "open_source"]
 
-_LOOKED_AT = 64 * 1024  # bytes that tell whether a text is a table at all
+_LOOKED_AT = 64 * 1024  # bytes for recognising files that are not tables
 _QUOTED = re.compile('"[^"]*"')
-# ends lines in files from old Macintoshes, and in what Excel calls "CSV (Macintosh)"
+# line end of old Macintosh files, and of Excel's "CSV (Macintosh)"
 _LONE_RETURN = re.compile("\r(?!\n)")
 
 
 class RowSource(Protocol):
     """An open file of rows."""
 
-    columns: tuple[str, ...]  # different names, to choose by
-    header: tuple[str, ...]  # the names as they stand in the file
+    columns: tuple[str, ...]  # unique names, to choose by
+    header: tuple[str, ...]  # the original names
     encoding: str | None
     delimiter: str | None
-    # which part of the file is not read, if so; after the last row also what the rows have shown
+    # unread parts of the file; after the last row also remarks about the rows
     remark: str
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its line; `reject` hears of the others.
-
-        A short one lacks its last cells.
-        """
+        """Every readable row with its line, not padded; calls `reject` for the others."""
 
     def position(self) -> int:
-        """Bytes of the file done."""
+        """Number of bytes read."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 def open_source(
@@ -69,11 +66,7 @@ def open_source(
     as_written: bool = False,
     known: Sequence[str] | None = None,
 ) -> RowSource:
-    """The source for a file that `formats.check_input` has let pass.
-
-    `known` are columns that it should have, if that is known; a file without a header and rows then
-    has these.
-    """
+    """The source for an accepted file; `known` columns are also the header of an empty file."""
     if kind.format != "jsonl" and not path.stat().st_size:
         kind = FileKind("csv", gzipped=False)
     if kind.format in ("parquet", "xlsx"):
@@ -84,8 +77,6 @@ def open_source(
 
 
 class _DelimitedSource:
-    """CSV and TSV."""
-
     def __init__(
         self,
         path: Path,
@@ -170,7 +161,7 @@ class _DelimitedSource:
 
 
 def _decoded_start(block: bytes, encoding: str) -> tuple[str, str]:
-    """The start of the file as text, up to its last line break, and what its lines end with."""
+    """The start of the file as text, up to its last line break, and its line end."""
     text = (
         codecs.getincrementaldecoder(encoding)("replace")
         .decode(block[: 1024**2])

@@ -59,7 +59,7 @@ _CELL_MEMORY = 50
 
 
 def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
-    """The column that `name` may mean: equal but for case and spaces, else similar, else None."""
+    """The column that `name` may mean: equal but for case and spaces, or similar, else None."""
     import difflib
 
     plain = {column.strip().casefold(): column for column in reversed(columns)}
@@ -68,13 +68,12 @@ def closest_name(name: str, columns: tuple[str, ...]) -> str | None:
 
 
 def column_position(name: str, columns: tuple[str, ...]) -> int:
-    """The position of column `name`.
+    """The position of a column.
 
     If no column has exactly this name, case, spaces around it, "_" and "-" are ignored.
 
     Raises:
-        ColumnError: there is no such column; the message lists the columns and suggests the
-            closest.
+        ColumnError: there is no such column; lists the columns and suggests the closest.
     """
     column = find_name(name, columns)
     if column is not None:
@@ -88,7 +87,7 @@ def column_position(name: str, columns: tuple[str, ...]) -> int:
 
 
 def list_columns(columns: tuple[str, ...], most: int = 12) -> str:
-    """The names of the columns, quoted, the first `most` of them."""
+    """The quoted names of the first `most` columns."""
     names = ", ".join(one_line(column, 40) for column in columns[:most])
     return names if len(columns) <= most else f"{names} and {len(columns) - most} more"
 
@@ -98,10 +97,8 @@ class Chunk:
     """Some rows of a table.
 
     Attributes:
-        columns: the header.
-        rows: the cells, as text, in the order of the columns.
-        line_numbers: start of each row in the file, counted from 1: the line of a text file (the
-            header is line 1), or the row of an Excel sheet or a Parquet file.
+        line_numbers: position of each row in the file, from 1: the line of a text file (the header
+            is line 1), or the row of an Excel sheet or a Parquet file.
     """
 
     columns: tuple[str, ...]
@@ -122,15 +119,12 @@ class Table(Chunk):
     """A whole table in memory.
 
     Attributes:
-        path: the file it came from.
         header: the original column names; some may be empty or repeated.
         padded: number of rows that lack their last cells in the file; these are blank here.
         shortest: number of cells in the file's shortest row.
         rejected: number of rows that could not be read or repeat the header.
-        left_out: number of rows that were read and are not here, where a sample was asked for.
-        remark: the parts of the file that are not read, such as other sheets of a workbook;
-            mostly empty.
-        format: csv, tsv, jsonl, parquet or xlsx.
+        left_out: number of rows that a sample omits.
+        remark: unread parts of the file, such as other sheets of a workbook; mostly empty.
         encoding: encoding of a text file; None for others.
         delimiter: delimiter of a CSV or TSV file; None for others.
     """
@@ -157,18 +151,15 @@ def _cells_up_to(names: Sequence[str], columns: tuple[str, ...]) -> int:
 
 
 class TableReader:
-    """An open table, whose rows are read in chunks; see `open_table`.
+    """An open table that is read in chunks; see `open_table`.
 
     Attributes:
-        columns: the column names; a repeated one gets a number ("text_2"), an empty one its
-            position ("column_3").
+        columns: unique names: a repeated one is numbered ("text_2"), an empty one is "column_3".
         header: the original column names.
-        format: csv, tsv, jsonl, parquet or xlsx.
         encoding: encoding of a text file, else None.
         delimiter: delimiter of a CSV or TSV file, empty if it has one column; else None.
         accepted: number of rows read so far.
-        padded: number of these rows that lack their last cells, which exporters leave out; they
-            are blank here.
+        padded: number of these rows that lack their last cells, which are blank here.
         rejected: number of rows rejected so far.
         repeated_headers: number of these rows that repeat the header, as in concatenated exports.
         total_bytes: size of the file.
@@ -189,7 +180,7 @@ class TableReader:
         self.padded = 0
         self.rejected = 0
         self.repeated_headers = 0
-        self.first_reason = ""  # of the first rejected row
+        self.first_reason = ""
         self._rejects = RejectsFile(rejects)
         self._rows = self._below_headers(source.rows(self._reject))
         self._named = next(
@@ -215,7 +206,7 @@ class TableReader:
         return min(self._source.position(), self.total_bytes)
 
     def require(self, text_columns: Sequence[str]) -> None:
-        """From now on, reject rows that end before all of these columns, since they were cut off.
+        """From now on, rejects rows that end before all of these columns, since they were cut off.
 
         Raises:
             ColumnError: one of the columns is missing.
@@ -223,7 +214,7 @@ class TableReader:
         self._needed = _cells_up_to(text_columns, self.columns)
 
     def reject(self, chunk: Chunk, row: int, reason: str) -> None:
-        """Leave out a row of a chunk, and list it with those that could not be read."""
+        """Moves a row of a chunk to the rejected rows."""
         self.accepted -= 1
         self._reject(chunk.line_numbers[row], reason, as_line(chunk.rows[row], self.delimiter))
 
@@ -256,10 +247,8 @@ class TableReader:
     def whole(self, progress: Progress | None = None, most: int | None = None) -> Table:
         """The rest of the table in memory, at least one row; this closes the reader.
 
-        Args:
-            progress: callback for the bytes read.
-            most: a table of more rows, or of 1,000 times as many characters, is sampled: at least
-                half as many rows stay, chosen by their line numbers as if at random.
+        A table of more than `most` rows, or 1,000 times as many characters, is sampled: at least
+        half as many rows stay, chosen by a hash of their line numbers.
 
         Raises:
             TableError: the file has only a header, or every row was rejected.
@@ -268,7 +257,7 @@ class TableReader:
         sample = _Sample(most)
         rows, line_numbers = sample.rows, sample.line_numbers
         progress.stage("reading", self.total_bytes, "bytes")
-        position, objects = 0, 0  # the latter in bytes, without the characters
+        position, objects = 0, 0  # objects: bytes, without the characters
         for chunk in self.chunks():
             if self._compressed:
                 objects += _ROW_MEMORY * len(chunk) + _CELL_MEMORY * sum(
@@ -314,7 +303,6 @@ class TableReader:
         )
 
     def _remark_of_all(self) -> str:
-        """The remark about a table that was read to its end."""
         repeated = (
             f"{count(self.repeated_headers, 'row')} repeating the header left out"
             if self.repeated_headers
@@ -323,11 +311,7 @@ class TableReader:
         return "; ".join(filter(None, (self.remark, repeated)))
 
     def peek(self, rows: int = 1000) -> Chunk:
-        """The next rows, for guessing columns; `chunks` returns them again.
-
-        Args:
-            rows: most rows to return (fewer if cells are long).
-        """
+        """At most `rows` next rows, for guessing columns; `chunks` returns them again."""
         characters, width = sum(_size(row) for _, row in self._peeked), len(self.columns)
         self._peeking = True
         while (
@@ -377,7 +361,6 @@ class TableReader:
         return None
 
     def _below_headers(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows but those that are the header once more."""
         place, name = self._named, self.columns[self._named] if self.columns else ""
         longest = len(name) + _AROUND if name else -1
         for row in rows:
@@ -396,8 +379,7 @@ class TableReader:
     def _is_header(self, cells: Sequence[str]) -> bool:
         """Whether a row repeats the header, apart from quotes and byte order marks.
 
-        In a table of one column this needs a name that is usual for texts: otherwise the header
-        may really be the file's first message.
+        A single column needs a typical name of texts: its header may really be the first message.
         """
         if len(cells) == 1 and "".join(words_of(self.columns[0])) not in TEXT_WORDS:
             return False
@@ -409,10 +391,7 @@ class TableReader:
         (self._rejects.hold if self._peeking else self._rejects.write)(line, reason, content)
 
     def close(self) -> None:
-        """Close the file, and complete the file of rejected rows.
-
-        If the whole table has none, an earlier file of rejected rows is removed.
-        """
+        """Closes the file and the list of rejected rows; removes an earlier list if none were."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -431,11 +410,7 @@ class TableReader:
 
 
 class _Sample:
-    """The rows of a table that stay in memory: all, or an even sample of many.
-
-    Args:
-        most: number of rows, of `_SAMPLED_CHARACTERS` each; None for all.
-    """
+    """The rows that stay in memory: all, or an even sample of `most` rows of usual length."""
 
     def __init__(self, most: int | None) -> None:
         self.rows: list[tuple[str, ...]] = []
@@ -443,7 +418,7 @@ class _Sample:
         self._most, self._characters, self._share = most, 0, 2**64
 
     def add(self, chunk: Chunk) -> None:
-        """Add the chosen rows of a chunk; with too many, half of all are dropped."""
+        """Adds the chosen rows of a chunk; with too many, half of all are dropped."""
         if self._most is None:
             self.rows += chunk.rows
             self.line_numbers += chunk.line_numbers
@@ -473,7 +448,6 @@ class _Sample:
 
 
 def _size(row: Sequence[str]) -> int:
-    """Size of a row in memory, in characters, with some for each cell."""
     return sum(map(len, row)) + _CELL_CHARACTERS * len(row)
 
 
@@ -487,48 +461,46 @@ def open_table(
     as_written: bool = False,
     known: Sequence[str] | None = None,
 ) -> TableReader:
-    r"""Open a table for reading, in constant memory.
+    r"""Opens a table for reading, in constant memory.
 
-    Every cell is text: "NA", "null", "007" and "1e5" are kept, and a null of JSON, Parquet or Excel
-    is "". Numbers of JSON keep their spelling; those of Parquet and Excel become plain text ("7",
-    "0.1"). Blank lines are not rows. Rows that cannot be read are counted and written to `rejects`;
-    accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then blank;
-    such rows are counted (see `TableReader.require` for rows that were cut off). Cells beyond the
-    header's are dropped if all are blank. The quotes that `formulas.escape_formula` puts before
-    cells of CSV and TSV are removed.
+    Every cell is text. "NA", "null", "007" and "1e5" are kept; a null of JSON, Parquet or Excel is
+    "". JSON numbers keep their spelling; numbers of Parquet and Excel become plain text ("7",
+    "0.1"). The quotes of `formulas.escape_formula` in CSV and TSV are removed. Nested objects of
+    JSON, and the fields of Parquet's structures, become columns, named "ticket.body". Lists become
+    JSON, and so do objects of JSON with more than 1,000 different keys at one place, such as dates.
 
-    The header is the first line that is not blank, unless there are lines such as a title or a date
-    above it; `remark` then says so, and lines keep their numbers. A repeated header is rejected.
-    JSON may be one object per line, a list of objects, or an object with one such list, as in
-    {"data": [...]}. A file that is not a table, such as a web page or an error message, is refused.
+    Blank lines are not rows. Rows that cannot be read are counted and written to `rejects`;
+    accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then
+    blank; such rows are counted (see `TableReader.require` for rows that were cut off). Surplus
+    cells are dropped if all are blank.
 
-    Nested objects of JSON, and the fields of Parquet's structures, become columns of their own,
-    named "ticket.body". Lists become JSON, and so do objects of JSON that have more than 1,000
-    different keys at one place, such as dates.
+    The header is the first line that is not blank. Lines above it, such as a title or a date, are
+    skipped with a `remark`, and lines keep their numbers. A repeated header is rejected. JSON may
+    be one object per line, a list of objects, or an object with one such list, as in {"data":
+    [...]}. A file that is not a table, such as a web page or an error message, is rejected.
 
-    Of an Excel file, the first sheet that is neither hidden nor empty is read; the library holds it
-    in memory. A Parquet file needs memory for one row group. Both are read in a worker process that
-    may use 350 MB and 10 bytes for each byte of the file. Such files, and gzipped ones, are refused
-    if they expand far beyond the usual size. JSON files are read twice, first for their keys.
+    Excel: the first sheet that is neither hidden nor empty is read and held in memory. Parquet
+    needs memory for one row group. Both are read in a worker process that may use 350 MB and 10
+    bytes for each byte of the file. Such files, and gzipped ones, are rejected if they expand far
+    beyond the usual size. JSON files are read twice, first for their keys.
 
     Args:
         path: .csv, .tsv, .jsonl, .ndjson or .json (each also with .gz), .parquet or .xlsx.
         delimiter: separator of cells; detected by default.
         encoding: any text encoding that Python knows; detected by default.
         quote: quote around cells, "" for none; detected by default.
-        rejects: a .csv file for rows that cannot be read, with the columns line, reason and
-            content_start (the row's original text, at most 100,000 characters). It is created only
-            if there are such rows, and complete when the reader is closed. An earlier one is
-            replaced, or removed when the whole table was read.
+        rejects: a .csv file for unreadable rows, with the columns line, reason and content_start
+            (the row's original text, at most 100,000 characters). It is created only if there are
+            such rows, and complete when the reader is closed. An earlier one is replaced, or
+            removed when the whole table was read.
         as_written: keep the quotes before cells of CSV and TSV.
-        known: columns that the table should have: a line near the start with all of them is the
-            header. None if they are unknown; JSON without any object is then refused, since it has
-            no columns.
+        known: the expected columns: a line near the start with all of them is the header. If None,
+            JSON without any object is rejected, since it has no columns.
 
     Raises:
         OutputError: `rejects` cannot be written, or is another kind of file.
-        TableError: the file is missing, empty, binary or a folder, its extension is unknown, or
-            its header cannot be read.
+        TableError: the file is missing, empty, binary or a folder, its extension is unknown, or its
+            header cannot be read.
 
     Example:
         >>> import tempfile
@@ -550,13 +522,9 @@ def open_table(
 def check_outcome(
     source: Path, target: Path, *, overwrite: bool, option: str = "the output"
 ) -> None:
-    """Check before any work that the result of processing `source` can be written to `target`.
+    """Checks, before any work, that the result of processing `source` can be written to `target`.
 
-    Args:
-        source: the input.
-        target: the table to write; rows that cannot be read go to a file beside it.
-        overwrite: overwrite an existing file.
-        option: the option that sets the target, for the message.
+    Unreadable rows go to a file next to `target`. `option` sets the target, for the message.
 
     Raises:
         OutputError: the target or the file of rejected rows is the input, exists, or cannot be
@@ -586,9 +554,7 @@ def read_table(
     required: Sequence[str] = (),
     known: Sequence[str] | None = None,
 ) -> Table:
-    """Read a whole table with at least one row into memory.
-
-    The arguments are those of `open_table`; for `required` see `TableReader.require`.
+    """Reads a whole table into memory; see `open_table`, and `TableReader.require` for `required`.
 
     Raises:
         TableError: as in `open_table`; or the file has only a header, or every row was rejected.

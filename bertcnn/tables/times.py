@@ -1,4 +1,4 @@
-"""Times in the cells of a column, read by one form that is guessed from the whole column."""
+"""Reads the times in a column by one form that is guessed from the whole column."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDERS = {
     "day first": ("last", "middle", "first"),
     "month first": ("last", "first", "middle"),
     _YEAR_FIRST: ("first", "middle", "last"),
-}  # where year, month and day of a date such as 31/12/25 stand
+}  # positions of year, month and day in a date such as 31/12/25
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 _MONTH_NAMES = """january januar jänner, february februar feber, march märz maerz mrz, april,
@@ -40,7 +40,7 @@ _WEEKDAYS = ("mo", "tu", "we", "th", "fr", "sa", "su", "di", "mi", "do", "so")
 _STARTS = {*_WEEKDAYS, *(name[:2] for name in _MONTHS)}
 _ZONES = {"": 0, "z": 0, "ut": 0, "utc": 0, "gmt": 0}  # hours east of Greenwich
 _ZONES |= {"cet": 1, "mez": 1, "cest": 2, "mesz": 2, "edt": -4, "est": -5, "cdt": -5, "cst": -6}
-_ZONES |= {"mdt": -6, "mst": -7, "pdt": -7, "pst": -8}  # those of mail (RFC 2822)
+_ZONES |= {"mdt": -6, "mst": -7, "pdt": -7, "pst": -8}  # the zones of mail (RFC 2822)
 _LARGEST_OFFSET = 14 * 60  # minutes
 
 _WEEKDAY = rf"(?:(?:{'|'.join(_WEEKDAYS)})[^\W\d_]*\.?,?\s*)?"
@@ -69,16 +69,14 @@ _PATTERNS = [
     )
 ]
 _DOTTED = re.compile(r"\D*\d{1,2}\.")  # the day is first
-_NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,9})?")  # digits that count from 1970
+_NUMBER = re.compile(r"\d{9,19}(?:\.\d{1,9})?")  # counts from 1970
 
 
 @dataclass(frozen=True)
 class TimeForm:
-    """The form in which the times of a column are read.
+    """The form of a column's times; `name` is None if none was found, or several are possible.
 
-    Attributes:
-        name: which form; None if none was found, or if several are possible.
-        described: the form in words, with an example from the column.
+    `described` is the form in words, with an example from the column.
     """
 
     name: str | None
@@ -86,26 +84,20 @@ class TimeForm:
     latest: float = 0.0
 
     def seconds(self, cell: str) -> float | None:
-        """Seconds since 1970, UTC; None if the cell is blank or not a plausible time in this form.
-
-        A time without a zone is in UTC.
-        """
+        """Seconds since 1970 (UTC if no zone is given); None if the cell has no plausible time."""
         return None if self.name is None else _readings(cell, self.latest).get(self.name)
 
 
 class TimeSurvey:
     """Finds the form of a column's times from all of its cells, in constant memory.
 
-    Times before 1990 and later than tomorrow are not plausible: they come from a mistake, or stand
-    for an unknown time. A column that holds no day above 12, as in 01/02/2025, leaves the order of
-    day and month open, unless dots separate them: then the day is first.
-
-    Args:
-        dates: the order of day, month and year in dates such as 01/02/2025; guessed by default.
-        now: the time of the import, in seconds since 1970.
+    Times before 1990 and later than tomorrow are not plausible: they are mistakes or placeholders.
+    If no day in dates such as 01/02/2025 is above 12, the order of day and month is unknown, unless
+    dots separate them: then the day is first. `dates` sets that order, and `now` the time of the
+    import, in seconds since 1970.
 
     Raises:
-        SettingsError: there is no such order.
+        SettingsError: the order is unknown.
 
     Example:
         >>> survey = TimeSurvey()
@@ -130,7 +122,7 @@ class TimeSurvey:
         self._undecided = self._dotted = 0  # cells with several forms; those where a dot decides
 
     def update(self, cells: Iterable[str]) -> None:
-        """Take more cells of the column into account."""
+        """Adds more cells of the column."""
         for cell in cells:
             if not cell or cell.isspace():
                 continue
@@ -179,12 +171,7 @@ class TimeSurvey:
 
 
 def looks_like_time(cell: str, *, numbers: bool = False) -> bool:
-    """Whether a cell has the form of a date, plausible or not.
-
-    Args:
-        cell: any cell.
-        numbers: whether digits alone, such as seconds since 1970, may be a time.
-    """
+    """Whether a cell looks like a date, or with `numbers` like seconds since 1970."""
     text = cell.strip()
     if text.isdecimal():
         return numbers and bool(_readings(text, time.time() + _DAY))
@@ -192,7 +179,7 @@ def looks_like_time(cell: str, *, numbers: bool = False) -> bool:
 
 
 def _readings(cell: str, latest: float) -> dict[str, float]:
-    """The plausible time that a cell is in each form that can read it."""
+    """The plausible time of a cell in each form that can read it."""
     text = cell.strip()
     if len(text) <= _LONGEST and _NUMBER.fullmatch(text):
         counted = float(text)
@@ -232,7 +219,6 @@ def _parts(text: str) -> dict[str, str] | None:
 
 
 def _dates(parts: dict[str, str]) -> list[tuple[str, str, int, int]]:
-    """Each form that can read a date, and the year, month and day that it has then."""
     if "name" in parts:
         return [(_NAMED, parts["year"], _MONTHS[parts["name"].casefold()], int(parts["day"]))]
     if "first" not in parts:
@@ -245,7 +231,7 @@ def _dates(parts: dict[str, str]) -> list[tuple[str, str, int, int]]:
 
 
 def _seconds_of_day(parts: dict[str, str]) -> float | None:
-    """Seconds from the start of the day in UTC; None if it is no time of a day."""
+    """Seconds from the start of the day in UTC; None if it is not a time of day."""
     hour, minute, half = int(parts["hour"] or 0), int(parts["minute"] or 0), parts.get("half")
     second = float(f"{parts['second'] or 0}.{parts.get('fraction') or 0}")
     if half:

@@ -1,14 +1,14 @@
-"""Excel and Parquet files are read in a worker process whose memory and computing time are limited.
+"""Reads Excel and Parquet files in a worker process with limits on memory and computing time.
 
-The libraries that read them are native code, and a file of a few kilobytes can ask them for any
-amount of memory: a cell at the end of the sheet, a page that decompresses to gigabytes, one long
-string in every row. An allocation that fails there aborts the whole process, so no check in Python
-helps. The kernel sets the worker's limits, and no file can avoid them. Where the kernel has none
-(Windows, partly macOS), an abort still ends the worker only.
+The libraries are native code, and a file of a few kilobytes can make them allocate any amount of
+memory: a cell at the end of the sheet, a page that decompresses to gigabytes, one long string in
+every row. A failed allocation there aborts the whole process, so no check in Python helps. The
+kernel enforces the worker's limits. Where it has none (Windows, partly macOS), an abort still ends
+the worker only.
 
-`ProcessPoolExecutor` cannot replace this. It reports neither signal nor exit code of a child that
-ends, which say here whether memory or time ran out. It does not end a child that hangs. And it
-returns one result, while the rows of a large table have to arrive one batch after another.
+`ProcessPoolExecutor` cannot replace this: it does not report a child's signal or exit code, which
+show whether memory or time ran out; it does not end a hanging child; and it returns one result
+instead of a stream of batches.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from bertcnn.wording import memory_size
 _PROGRAM = "from bertcnn.tables.worker import serve; serve()"
 # bytes, and how many more for each byte of the file; large honest files need most of them
 _MEMORY, _MEMORY_PER_BYTE = 350_000_000, 10
-# of computing, and one second more for so many bytes of the file; honest files need a tenth
+# seconds of computing, plus one for this many bytes of the file; honest files need a tenth
 _SECONDS, _BYTES_PER_SECOND = 6, 500_000
 _LIBRARIES = 512 * 1024**2  # address space that the libraries themselves take
 _BATCH_ROWS, _BATCH_CHARACTERS = 1024, 1_000_000
 _NO_MEMORY = 3  # exit code
-# seconds without a message and without computing, after which a worker is taken to hang
+# a worker hangs if it neither sends a message nor computes for this many seconds
 _ASLEEP = 8
 _LENGTH = 8  # bytes before each message
 _HEADER, _ROWS, _END, _REFUSED = "header", "rows", "end", "refused"
@@ -48,25 +48,20 @@ class BinarySource(Protocol):
 
     header: tuple[str, ...]
     remark: str
-    total: int  # rows, as far as the file says
+    total: int  # number of rows according to the file
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its number; `reject` hears of the others."""
+        """Every readable row with its number; calls `reject` for the others."""
 
     def closing_remark(self) -> str:
-        """What the rows have shown; mostly nothing."""
+        """A remark about the rows; mostly empty."""
 
 
 class WorkerSource:
-    """Rows of an Excel or Parquet file, from a worker process.
-
-    Args:
-        path: the file.
-        format_name: "xlsx" or "parquet".
-        known: columns that the table should have, if that is known.
+    """Rows of an Excel or Parquet file, from a worker process; `known`: expected columns.
 
     Raises:
-        TableError: the file cannot be read, or not within the limits.
+        TableError: the file cannot be read within the limits.
     """
 
     encoding: str | None = None
@@ -87,7 +82,7 @@ class WorkerSource:
         self.columns = name_columns(self.header)
 
     def rows(self, reject: Reject) -> Iterator[Row]:
-        """Every row that can be read, with its number; `reject` hears of the others."""
+        """Every readable row with its number; calls `reject` for the others."""
         while (message := self._receive())[0] != _END:
             _, numbers, rows, rejects = message
             for rejected in rejects:
@@ -98,11 +93,11 @@ class WorkerSource:
         self.remark = "; ".join(filter(None, (self.remark, message[1])))
 
     def position(self) -> int:
-        """Bytes of the file done."""
+        """The approximate number of bytes read."""
         return self._size * self._done // max(1, self._total)
 
     def close(self) -> None:
-        """End the worker."""
+        """Ends the worker."""
         self._closed.set()
         self._process.kill()
         self._process.wait()
@@ -143,11 +138,7 @@ class WorkerSource:
         return self._process.stdout
 
     def _receive(self) -> Any:  # noqa: ANN401 - a tuple, by its first element
-        """The worker's next message.
-
-        Raises:
-            TableError: it has refused the file, or has ended.
-        """
+        """The worker's next message; raises TableError if it has rejected the file or ended."""
         self._waiting.set()
         length = self._stream.read(_LENGTH)
         content = self._stream.read(int.from_bytes(length)) if len(length) == _LENGTH else b""
@@ -160,10 +151,7 @@ class WorkerSource:
         return message
 
     def _watch(self) -> None:
-        """End a worker that is waited for and sleeps.
-
-        Native code whose allocation failed can wait for a lock for ever.
-        """
+        """Ends a sleeping worker: after a failed allocation, native code can wait forever."""
         idle, before = 0, ""
         while not self._closed.wait(1.0):
             used = _computed(self._process.pid)
@@ -174,7 +162,6 @@ class WorkerSource:
                 return
 
     def _explain(self, code: int) -> NoReturn:
-        """Tell what has ended the worker."""
         name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
         found = (
             "delete what lies far from the table"
@@ -182,7 +169,8 @@ class WorkerSource:
             else "check where it comes from"
         )
         save_again = f"{found}, or save the table as .csv"
-        ended_by = signal.Signals(-code).name if code < 0 else ""  # not every system has each one
+        # not every system has each signal
+        ended_by = signal.Signals(-code).name if code < 0 else ""
         if ended_by == "SIGXCPU":
             raise TableError(
                 f"{name} within {self._seconds:,} s",
@@ -204,10 +192,7 @@ class WorkerSource:
 
 
 def _computed(process: int) -> str:
-    """How long a process has computed, in the system's units.
-
-    Nothing where the system does not say.
-    """
+    """The computing time of a process, in the system's units; "" if unknown."""
     with suppress(OSError, IndexError):
         return " ".join(
             Path(f"/proc/{process}/stat")
@@ -222,13 +207,13 @@ def _computed(process: int) -> str:
 
 
 def serve() -> None:
-    """Read the file that the command line names, and write its rows to standard output."""
+    """Reads the file named on the command line, and writes its rows to standard output."""
     path, format_name, memory, seconds, *known = sys.argv[1:]
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the process that reads from this one decides
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the parent process decides
         if hasattr(signal, name):  # Windows lacks the last one
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # for what libraries print
+    os.dup2(2, 1)  # for the output of libraries
     try:
         _limit(int(memory), int(seconds))
         with explain_missing_packages():
@@ -238,13 +223,13 @@ def serve() -> None:
         _write(output, _REFUSED, error.given, error.expected, error.fix)
         output.flush()
     except BrokenPipeError:
-        os._exit(0)  # nobody wants the rest
+        os._exit(0)  # the parent has closed the pipe
     except MemoryError:
         os._exit(_NO_MEMORY)
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process, further than it is already if necessary."""
+    """Sets the limits of this process; never raises existing ones."""
     if sys.platform == "win32":
         return
     import resource
@@ -281,8 +266,6 @@ def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[
 
 
 class _Batch:
-    """Rows that are sent together."""
-
     def __init__(self, output: IO[bytes]) -> None:
         self._output = output
         self._clear()
@@ -312,7 +295,7 @@ class _Batch:
 
 
 def _write(output: IO[bytes], *message: Any) -> None:  # noqa: ANN401 - lists, tuples, texts and numbers
-    # version 2 looks for no object that occurs twice, and is faster
+    # version 2 does not track repeated objects, and is faster
     content = marshal.dumps(message, 2)
     output.write(len(content).to_bytes(_LENGTH))
     output.write(content)

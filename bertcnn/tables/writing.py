@@ -1,7 +1,4 @@
-"""Tables out: files that are complete or not there at all.
-
-CSV, TSV, JSONL, Parquet and Excel.
-"""
+"""Writes tables atomically: CSV, TSV, JSONL, Parquet and Excel."""
 
 from __future__ import annotations
 
@@ -45,11 +42,11 @@ _SCRATCH = ".d"
 
 
 def check_output(path: str | Path, overwrite: bool = False) -> None:
-    """Find out, before any work is done, whether a table can be written to `path`.
+    """Checks, before any work, that a table can be written to `path`.
 
     Raises:
-        OutputError: if the extension is unknown, the folder is missing or cannot be written, or
-            something is in the way.
+        OutputError: the extension is unknown, the folder is missing or cannot be written, or the
+            path is taken.
     """
     path = Path(path)
     if output_kind(path) is None:
@@ -63,7 +60,7 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
         _check_place(path, overwrite)
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".bertcnn-"):
             pass
-    except (OSError, ValueError) as error:  # the latter for a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             raise output_error(path, error) from None
         raise OutputError(
@@ -75,7 +72,6 @@ def check_output(path: str | Path, overwrite: bool = False) -> None:
 
 
 def _check_place(path: Path, overwrite: bool) -> None:
-    """Refuse a place that is taken, or in no folder."""
     if path.is_dir():
         raise OutputError(
             f"the output {str(path)!r} is a folder",
@@ -99,29 +95,25 @@ def _check_place(path: Path, overwrite: bool) -> None:
 
 
 class TableWriter:
-    """Writes a table of text cells; the file is complete in the end, or as it was before.
+    """Writes a table of text cells atomically, in the format of the extension.
 
-    The format is that of the extension.
-
-    Rows go to a hidden temporary file beside `path`, which takes its place at the clean end of the
-    `with` block, flushed to the disk; any exception, Ctrl-C too, removes it, and what a killed
-    process left goes when the table is written again.
+    Rows go to a hidden temporary file next to `path`. It is synced and renamed at the end of the
+    `with` block; any exception, also Ctrl-C, removes it. The next write to the same path removes
+    temporary files of killed processes.
 
     Args:
         path: .csv, .tsv, .jsonl or .ndjson (each also with .gz), .parquet or .xlsx.
-        columns: the header. In JSON Lines and Parquet, which cannot hold a name twice, a repeated
-            one gets a number ("text_2").
-        raw: write cells as they are; by default those of CSV and TSV that a spreadsheet would run
-            as a formula get a leading quote, which reading removes. The other formats hold text as
-            text.
+        columns: the header. In JSON Lines and Parquet, a repeated name gets a number ("text_2").
+        raw: write cells unchanged. By default, cells of CSV and TSV that a spreadsheet would run as
+            a formula get a leading quote, which reading removes.
         overwrite: replace an existing file.
 
     Attributes:
-        rows_written: rows so far, the header not counted.
+        rows_written: rows so far, without the header.
 
     Raises:
-        OutputError: from the constructor as `check_output`; later if the disk is full or a format's
-            limits are passed.
+        OutputError: from the constructor as in `check_output`; later if the disk is full or a
+            format's limits are exceeded.
 
     Example:
         >>> path = Path(tempfile.mkdtemp()) / "out.csv"
@@ -152,7 +144,7 @@ class TableWriter:
 
     def __enter__(self) -> Self:
         kind = output_kind(self._path)
-        if kind is None:  # a link with a good name to a file with another
+        if kind is None:  # a link with a valid extension to a file with another
             raise OutputError(
                 f"the output links to {str(self._path)!r}",
                 expected=OUTPUT_EXTENSIONS,
@@ -179,19 +171,14 @@ class TableWriter:
         return self
 
     def write(self, rows: Iterable[Sequence[str]]) -> None:
-        """Append `rows`, each with one text cell per column."""
+        """Appends rows with one text cell per column."""
         if self._sink is None or self._finished:
             raise ValueError("TableWriter.write outside of its `with` block, or after `finish`")
         with explained(self._path):
             self._sink.write(self._checked(rows))
 
     def finish(self) -> None:
-        """Bring the complete table to the disk, so that only its name is missing.
-
-        It gets the name at the end of the `with` block.
-
-        For what has to be done before the table appears, but not if it cannot be written.
-        """
+        """Completes and syncs the temporary file; the end of the `with` block renames it."""
         if self._sink is None or self._file is None or self._finished:
             return
         with explained(self._path):
@@ -240,7 +227,7 @@ class TableWriter:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what the operating system says about a write into an `OutputError`."""
+    """Converts an OSError while writing `path` into an `OutputError`."""
     try:
         yield
     except OSError as error:
@@ -264,18 +251,15 @@ def explained(path: Path) -> Iterator[None]:
 
 
 class _AtomicFile:
-    """A temporary file beside `path` that takes its place when committed.
+    """A temporary file next to `path` that replaces it when committed.
 
-    It stays locked while its process lives, by which `clean_leftovers` knows those of killed ones.
-
-    Attributes:
-        stream: the file, open for writing.
-        scratch: the name of a folder for what has to be set aside meanwhile; gone afterwards.
+    Its lock tells `clean_leftovers` that its process is alive. `scratch` is the path of a folder
+    for temporary data, removed afterwards.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # created with the mode a new file gets, which umask decides; private until it is complete
+        # created with the mode of a new file (umask); private until it is complete
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         while True:
             self._temporary = path.with_name(
@@ -284,22 +268,21 @@ class _AtomicFile:
             descriptor = os.open(self._temporary, flags, 0o666)
             if try_lock(descriptor) and self._temporary.exists():
                 break
-            os.close(descriptor)  # somebody cleaning up found it before it was locked
+            os.close(descriptor)  # a cleanup found it before it was locked
         self._mode = os.fstat(descriptor).st_mode & 0o777
         self.stream: IO[bytes] = os.fdopen(descriptor, "w+b")
         self._temporary.chmod(0o600)
         self.scratch = self._temporary.with_name(self._temporary.name + _SCRATCH)
 
     def flush(self) -> None:
-        """Bring everything to the disk."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
 
     def commit(self, *, overwrite: bool) -> None:
-        """Rename what has been flushed; see `give_name`."""
+        """Renames the flushed file; see `give_name`."""
         mode = self._path.stat().st_mode & 0o777 if self._path.exists() else self._mode
         self._temporary.chmod(mode)
-        # where an open file cannot be renamed; elsewhere it stays locked until it has its name
+        # Windows cannot rename an open file; elsewhere it stays locked until it is renamed
         if os.name == "nt":
             self.stream.close()
         give_name(self._temporary, self._path, overwrite=overwrite)
@@ -307,7 +290,6 @@ class _AtomicFile:
         sync_folder(self._path.parent)
 
     def discard(self) -> None:
-        """Remove the temporary file, if it still is one."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         if os.name == "nt":
             self._close()
@@ -320,10 +302,7 @@ class _AtomicFile:
 
 
 def clean_leftovers(path: str | Path) -> None:
-    """Remove what killed processes left beside the table `path`.
-
-    The temporary files of living ones stay.
-    """
+    """Removes the temporary files of killed processes next to the table `path`."""
     path = Path(path).resolve()
     name = re.escape(path.name[:NAME_CHARACTERS])
     ours = re.compile(
@@ -342,10 +321,9 @@ def clean_leftovers(path: str | Path) -> None:
 
 
 def _remove_if_abandoned(temporary: Path, process: int) -> None:
-    """Remove a temporary file unless the process that made it still lives."""
     with suppress(
         OSError
-        # it may be gone by now, or be another user's; Windows removes no file that is open
+        # removed meanwhile, another user's, or open on Windows
     ):
         if os.name == "nt":
             temporary.unlink()
@@ -359,10 +337,7 @@ def _remove_if_abandoned(temporary: Path, process: int) -> None:
 
 
 def _locks_hold(locked: Path) -> bool:
-    """Whether a lock means anything on this file system.
-
-    Whether one that we have keeps ourselves out.
-    """
+    """Whether this file system enforces locks: our own lock must exclude us."""
     handle = os.open(locked, os.O_RDWR | os.O_NOFOLLOW)
     try:
         return not try_lock(handle)
@@ -371,7 +346,6 @@ def _locks_hold(locked: Path) -> bool:
 
 
 def _is_running(process: int) -> bool:
-    """Whether a process has this number."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

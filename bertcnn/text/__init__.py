@@ -1,1 +1,1 @@
-"""Text to token ids, and nothing else."""
+"""Tokenization: text to token ids."""

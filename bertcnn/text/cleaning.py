@@ -1,4 +1,4 @@
-"""Makes any Python string safe to tokenise, changing nothing a reader would miss."""
+"""Replaces characters in strings that tokenizers reject."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INVISIBLE = ("Cc", "Cf")  # Unicode's control and format characters
-# as clean_text sees it: two halves are one
+# a surrogate pair counts as one, as in clean_text
 _CHARACTER = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 
 
 def clean_text(text: str) -> str:
-    r"""`text` without the two things no tokenizer accepts: lone surrogates and NUL characters.
+    r"""Replaces lone surrogates and NUL characters, which no tokenizer accepts, by U+FFFD.
 
-    Both become U+FFFD, which BERT's normaliser then drops. Everything else stays as it is.
+    BERT's normaliser drops U+FFFD.
 
     Example:
         >>> clean_text("no \ud83d signal\x00") == "no \ufffd signal\ufffd"
@@ -26,18 +26,18 @@ def clean_text(text: str) -> str:
         text = text.replace("\0", REPLACEMENT)
     try:
         text.encode("utf-8")
-    # two halves that belong together are joined, a half alone is replaced
+    # joins surrogate pairs, replaces lone surrogates
     except UnicodeEncodeError:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
 def cleaned_positions(text: str, cleaned: str) -> np.ndarray | None:
-    r"""Where each character of `cleaned`, which `clean_text` made of `text`, comes from.
+    r"""Maps the characters of `cleaned`, the result of `clean_text`, to those of `text`.
 
     Returns:
-        int32 [characters + 1], the places in `text`, the last one its length; None if they are
-        the same places, as nearly always.
+        int32 [characters + 1], positions in `text`, the last one its length; None if the lengths
+        are equal, so that positions are too.
 
     Example:
         >>> cleaned_positions("a\ud83d\ude00b", clean_text("a\ud83d\ude00b")).tolist()
@@ -49,10 +49,7 @@ def cleaned_positions(text: str, cleaned: str) -> np.ndarray | None:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in `text` can be seen.
-
-    Only white space, control and format characters, and what `clean_text` replaces.
-    """
+    """Whether `text` only has white space, control and format characters, and U+FFFD."""
     return all(
         char.isspace() or char == REPLACEMENT or category(char) in _INVISIBLE
         for char in clean_text(text)
@@ -60,7 +57,7 @@ def is_blank(text: str) -> bool:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines of a text. Only "\n" and "\r\n" end them, and "\r" in a text without "\n".
+    r"""The lines of a text, ended by "\n" or "\r\n", or by "\r" in a text without "\n".
 
     Example:
         >>> split_lines("a\u2028b\r\nc\x0cd\n"), split_lines("a\rb")

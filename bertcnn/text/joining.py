@@ -1,4 +1,4 @@
-"""Puts words side by side as a person would write them: the spaces of a decoded text."""
+"""Joins decoded words with spaces as a person would write them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from typing import Final
 from unicodedata import category, east_asian_width
 
-_ENDS: Final = frozenset(".,;:!?%)]}…”’»›。、，．！？；：）」』】〉》")  # no space before them
-_BEGINS: Final = frozenset("([{“‘«‹¿¡#@$（「『【〈《")  # no space behind them
-# no space on either side, between letters or digits: don't, e-mail, and/or
+_ENDS: Final = frozenset(".,;:!?%)]}…”’»›。、，．！？；：）」』】〉》")  # no space before these
+_BEGINS: Final = frozenset("([{“‘«‹¿¡#@$（「『【〈《")  # no space after these
+# no space on either side between letters or digits: don't, e-mail, and/or
 _LINKS: Final = frozenset("'’-_/\\")
 _IN_NUMBERS: Final = {
     ".": (1, 100),
     ",": (3, 3),
     ":": (2, 2),
-}  # fewest and most digits behind them: 12.50, 1,000, 10:30
-_QUOTE: Final = '"'  # begins and ends a quotation, alternately
-# those that BERT's tokenizer makes words of their own, of languages without spaces
+}  # fewest and most digits after them: 12.50, 1,000, 10:30
+_QUOTE: Final = '"'  # alternately opens and closes a quotation
+# characters that BERT's tokenizer makes separate words, from languages without spaces
 _IDEOGRAPHS: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
     "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
@@ -25,15 +25,19 @@ _IDEOGRAPHS: Final = re.compile(
 
 
 def join_words(words: Iterable[str]) -> str:
-    r"""The words as one line of text.
+    r"""Joins words into one line of text.
 
-    A space stands between two words, except: before marks that end something (`. , ; : ! ? % ) ]
-    }` and their relatives) and behind marks that begin something (`( [ { # @ $ ¿ ¡` and opening
-    quotation marks); on both sides of `' - _ / \` between letters or digits; behind `. , :`
-    inside what looks like one number (12.50, 1,000, 10:30); inside a pair of `"`; between Chinese
-    or Japanese characters of which one is an ideograph. It is a guess: the tokenizer reads "and /
-    or" and "and/or" alike, so one of the two comes back as the other. The words never change:
-    tokenised again, the text gives the same ones.
+    Words are separated by a space, except:
+
+    - before closing marks (`. , ; : ! ? % ) ] }` and similar) and after opening marks (`( [ { # @ $
+      ¿ ¡` and opening quotation marks)
+    - around `' - _ / \` between letters or digits
+    - after `. , :` inside a likely number (12.50, 1,000, 10:30)
+    - inside a pair of `"`
+    - between Chinese or Japanese characters if one is an ideograph
+
+    This is a guess, since the tokenizer makes the same words of "and / or" and "and/or". Tokenising
+    the result gives the same words.
 
     Example:
         >>> words = ["it", "'", "s", "$", "12", ".", "50", "(", "not", '"', "free", '"', ")", "!"]
@@ -42,7 +46,7 @@ def join_words(words: Iterable[str]) -> str:
     """
     given = list(words)
     parts = given[:1]
-    quoted = parts == [_QUOTE]  # whether an opening quotation mark waits for its closing one
+    quoted = parts == [_QUOTE]  # whether a quotation is open
     for place in range(1, len(given)):
         inside = quoted and _QUOTE in (given[place - 1], given[place])
         if not inside and _are_apart(given, place):
@@ -53,7 +57,6 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def _are_apart(words: list[str], place: int) -> bool:
-    """Whether a space stands before the word at `place`."""
     before, after = words[place - 1], words[place]
     if after in _ENDS or before in _BEGINS or _links(words, place) or _links(words, place - 1):
         return False
@@ -68,7 +71,7 @@ def _are_apart(words: list[str], place: int) -> bool:
 
 
 def _links(words: list[str], place: int) -> bool:
-    """Whether the word at `place` holds its neighbours together."""
+    """Whether the word at `place` joins its neighbours without spaces."""
     return (
         words[place] in _LINKS
         and 0 < place < len(words) - 1
@@ -78,5 +81,5 @@ def _links(words: list[str], place: int) -> bool:
 
 
 def _is_wide(char: str) -> bool:
-    """Whether it is a letter or mark of a script without spaces, next to an ideograph."""
+    """Whether it is a letter or mark of a script without spaces, for use next to an ideograph."""
     return east_asian_width(char) in "WF" and category(char)[0] in "LP"

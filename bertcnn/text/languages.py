@@ -1,7 +1,7 @@
-"""Which language a text is in, by py3langid: a naive Bayes model over bytes (Lui and Baldwin 2012).
+"""Language identification by py3langid, a naive Bayes model over bytes (Lui and Baldwin 2012).
 
-Its first choice is wrong too often. Asked the other way round, it is hardly ever wrong:
-`is_foreign` wants a text to be almost surely in none of the expected languages.
+Its top language is wrong too often. `is_foreign` is reliable, because it only asks whether a text
+is almost surely in none of the expected languages.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 _FEWEST_BYTES = 12  # of letters, in UTF-8: four characters of Chinese
 _LOOKED_AT = 400  # characters
-_SURE = 0.9  # probability; on 5,040 English tickets nothing was wrong above 0.53
-_MAIN = 0.05  # of the recognised texts are in a language, for it to be one of theirs
+_SURE = 0.9  # probability; on 5,040 English tickets no result above 0.53 was wrong
+_MAIN = 0.05  # share of the recognised texts that makes a language a main one
 _FEWEST_RECOGNISED, _ASKED = 10, 1000
-_HARDLY = 0.02  # the probability of all expected languages together
+_HARDLY = 0.02  # total probability of all expected languages
 
 
 def language_of(text: str) -> str | None:
-    """The language of a text, ISO 639-1; None if it is too short, or not certain.
+    """The language of a text, ISO 639-1; None if it is too short or uncertain.
 
     Example:
         >>> language_of("Bonjour, ma facture n'est pas correcte depuis deux mois")
@@ -33,10 +33,9 @@ def language_of(text: str) -> str | None:
 
 
 def main_languages(texts: Sequence[str]) -> tuple[str, ...]:
-    """The languages of many texts, the most frequent first.
+    """The languages of at least 5 % of the recognised texts, the most frequent first.
 
-    Those of at least 5 % of the recognised ones, among 1,000 texts at even distances; none if fewer
-    than 10 are recognised.
+    It samples 1,000 texts at even distances; empty if fewer than 10 are recognised.
     """
     asked = texts[:: max(1, len(texts) // _ASKED)]
     counts = Counter(filter(None, map(language_of, asked)))
@@ -46,13 +45,9 @@ def main_languages(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_foreign(text: str, languages: Sequence[str]) -> bool:
-    """Whether a text is almost surely in none of these languages.
+    """Whether a text is almost surely in none of these languages (ISO 639-1).
 
-    Texts of fewer than 12 letters (4 Chinese ones) are too short to tell, and stay as they are.
-
-    Args:
-        text: any.
-        languages: ISO 639-1.
+    False below 12 letters (4 Chinese ones), which is too short to identify.
 
     Example:
         >>> is_foreign("Meine Rechnung stimmt seit zwei Monaten nicht", ("en",))
@@ -70,14 +65,14 @@ def _long_enough(text: str) -> bool:
 
 
 def _start(text: str) -> str:
-    """What is looked at: capitals alone look like another language."""
+    """The part of a text to classify; capitals alone look like another language."""
     start = text[:_LOOKED_AT].encode("utf-8", "replace").decode()
     return start.lower() if start.isupper() else start
 
 
 @cache
 def _identifier() -> Any:  # noqa: ANN401 - a class of py3langid
-    """The model, about a second to load."""
+    """The model, which takes about a second to load."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

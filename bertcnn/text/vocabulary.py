@@ -1,4 +1,4 @@
-"""Learns the pieces of WordPiece from text, and writes them as `vocab.txt`."""
+"""Learns a WordPiece vocabulary from text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bertcnn.text.cleaning import clean_text
 from bertcnn.text.wordpiece import LONGEST_WORD, SPECIAL_TOKENS, WordPieceTokenizer
 
 PUBLISHED_SIZE: Final = 30_522  # pieces of bert-base-uncased
-CONTINUES: Final = "##"  # before a piece that goes on with a word
+CONTINUES: Final = "##"  # prefix of a piece that continues a word
 _Pair = tuple[int, int]
 
 
@@ -28,38 +28,32 @@ def learn_vocabulary(
     min_documents: int = 3,
     words: Callable[[str], Sequence[str]] | None = None,
 ) -> list[str]:
-    """The pieces that write a text with few of them, the special tokens first.
+    """Learns a vocabulary by byte pair encoding; the special tokens come first.
 
-    The same text gives the same pieces in the same order. Behind the special tokens comes every
-    character that `min_documents` documents contain, once as the first of a word and once as a
-    later one (`a`, `##a`; marks and ideographs, always words of their own, once), so that any word
-    of these characters can be written. Then the two neighbouring pieces that are most frequent in
-    the text become one piece, again and again (byte pair encoding: Sennrich et al. 2016, algorithm
-    1; counted in words as BERT's tokenizer makes them). A piece is taken only if `min_documents`
-    documents show it: a name or a number from one person's ticket never gets into a vocabulary.
-    What is left uncovered is [UNK] when encoded.
+    After the special tokens comes every character in at least `min_documents` documents, as the
+    first of a word and as a later one (`a`, `##a`; marks and ideographs, always separate words,
+    once). Then the most frequent pair of neighbouring pieces becomes one piece, repeatedly
+    (Sennrich et al. 2016, algorithm 1, on the words of BERT's tokenizer). A piece must occur in
+    `min_documents` documents, so a name or a number from one person's ticket never gets into a
+    vocabulary. Words with other characters are encoded as [UNK].
 
-    Memory grows with the number of different words, not with the text. The trainer of the
-    `tokenizers` library is not used: it knows nothing of documents, and its order of pieces changes
-    from run to run.
+    The result is deterministic. Memory grows with the number of distinct words. The trainer of the
+    `tokenizers` library does not count documents, and its order of pieces varies between runs.
 
     Args:
         documents: texts, read once.
-        size: number of pieces with the special tokens; None for 30,522, or as many as the text
-            supports if that is fewer.
+        size: number of pieces with the special tokens; None for up to 30,522.
         lowercase: also strips accents, as in `TokenizerSettings`.
-        min_frequency: how often a piece of several characters must occur.
-        min_documents: in how many documents a piece must occur.
-        words: splits a document into words; by default BERT's tokenizer does.
+        min_frequency: minimum occurrences of a piece of several characters.
+        min_documents: minimum documents with a piece.
+        words: splits a document into words; BERT's tokenizer by default.
 
     Returns:
         The pieces in the order of their ids.
 
     Raises:
-        SettingsError: the size is larger than the text supports, or too small for its characters; a
-            setting below 1.
-        TableError: there are fewer documents than `min_documents`, or nothing that so many of them
-            share.
+        SettingsError: the text supports fewer pieces, or needs more; or a setting is below 1.
+        TableError: fewer than `min_documents` documents, or these have no character in common.
 
     Example:
         >>> learn_vocabulary(["no 4711", "no, no", "Nono?", "yes"])
@@ -107,16 +101,14 @@ def learn_vocabulary(
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """The different words of a text.
+    """The distinct words of a text.
 
     Attributes:
-        frequencies: how often each occurs; 0 for a character of words that are too long for the
-            tokenizer.
-        places: numbers of documents that contain it, at most `enough`. A piece is in `enough`
-            documents exactly if the words that contain it have that many places between them:
-            either one word alone has them, or the places of all are complete.
-        documents: how many documents there were.
-        enough: documents that a piece must occur in.
+        frequencies: occurrences of each word; 0 for a character of words too long to tokenize.
+        places: documents with the word, at most `enough`. A piece is in `enough` documents exactly
+            if its words have that many in total: either one word has them, or the lists are
+            complete.
+        enough: minimum documents with a piece.
     """
 
     frequencies: dict[str, int]
@@ -152,7 +144,7 @@ def _count_words(
 ) -> _Words:
     frequencies: Counter[str] = Counter()
     places: dict[str, tuple[int, ...]] = {}
-    anywhere = tuple(range(-enough, 0))  # one object for all words that need no more places
+    anywhere = tuple(range(-enough, 0))  # shared by all words with enough documents
     number = -1
     for number, document in enumerate(documents):
         found: Counter[str] = Counter()
@@ -179,7 +171,7 @@ def _count_words(
 
 
 def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """The pieces of one character: first ones of words, then later ones."""
+    """The pieces of one character: first characters of words, then later ones."""
     places: defaultdict[str, set[int]] = defaultdict(set)
     for word, known in words.places.items():
         for char in set(word):
@@ -194,20 +186,15 @@ def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[
 
 
 class _Merges:
-    """Words as pieces, and all pairs of neighbouring pieces.
+    """Words as pieces, with counts of all neighbouring pairs, updated by each merge.
 
-    They are kept up to date while pairs become pieces.
-
-    Args:
-        pieces: the characters; grows.
-        words: where the text's frequencies and places come from. Words with a character that is not
-            kept are left out: they are [UNK].
+    Merges append to `pieces`. Words with a character outside `pieces` are ignored: they are [UNK].
     """
 
     def __init__(self, pieces: list[str], words: _Words) -> None:
         self.pieces, self._enough = pieces, words.enough
         self._ids = {piece: index for index, piece in enumerate(pieces)}
-        self._words: list[list[int]] = []  # of each word, its pieces
+        self._words: list[list[int]] = []  # the pieces of each word
         self._frequencies: list[int] = []
         self._places: list[tuple[int, ...]] = []
         self.counts: defaultdict[_Pair, int] = defaultdict(int)
@@ -224,7 +211,6 @@ class _Merges:
                 self._add(len(self._words) - 1)
 
     def seen_enough(self, pair: _Pair) -> bool:
-        """Whether so many documents as a piece needs contain the pair."""
         places: set[int] = set()
         for word in self._found_in[pair]:
             places.update(self._places[word])
@@ -233,11 +219,7 @@ class _Merges:
         return False
 
     def merge(self, pair: _Pair) -> set[_Pair]:
-        """Make one piece of two; a piece already known is used, a new one added.
-
-        Returns:
-            The pairs that some word has now and had not before.
-        """
+        """Replaces a pair by one piece, added if new; returns the new pairs of all words."""
         left, right = pair
         piece = self.pieces[left] + self.pieces[right].removeprefix(CONTINUES)
         if piece not in self._ids:
@@ -279,10 +261,7 @@ def _joined(written: list[int], left: int, right: int, piece: int) -> list[int]:
 
 
 def _merge(pieces: list[str], words: _Words, limit: int, min_frequency: int) -> None:
-    """Add to `pieces` the most frequent pairs, until `limit` or nothing is left.
-
-    Of equally frequent ones, those of earlier pieces come first.
-    """
+    """Adds the most frequent pairs to `pieces` up to `limit`; ties go to earlier pieces."""
     merges = _Merges(pieces, words)
     waiting = [(-count, pair) for pair, count in merges.counts.items() if count >= min_frequency]
     heapify(waiting)
@@ -291,7 +270,7 @@ def _merge(pieces: list[str], words: _Words, limit: int, min_frequency: int) -> 
         count = merges.counts.get(pair, 0)
         if count < min_frequency:
             continue
-        if count < -negative:  # others took some of its words meanwhile
+        if count < -negative:  # earlier merges used some of its words
             heappush(waiting, (-count, pair))
         elif merges.seen_enough(pair):
             for other in merges.merge(pair):

@@ -1,4 +1,4 @@
-"""The pieces of many texts, for which each different word is taken apart once."""
+"""Tokenises many texts, each distinct word only once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
-# white space that parts words here, besides " "; at other white space the tokenizer parts them
+# white space that separates words here, besides " "; the tokenizer splits at the rest
 _AS_SPACE = ("\t", "\n", "\r")
-# words that the tokenizer is given at a time: alone, each would take it three times as long
+# words per call of the tokenizer: one at a time takes three times as long
 _OF_A_LINE = 64
 
 
@@ -21,9 +21,8 @@ class TokenizedWords:
 
     Attributes:
         ids: int32 [pieces].
-        places: int32 [pieces, 2], the first character of each in its text and the one behind its
-            last.
-        lengths: int64 [texts], pieces of each.
+        places: int32 [pieces, 2], the start and end of each piece in its text, in characters.
+        lengths: int64 [texts], pieces of each text.
     """
 
     ids: np.ndarray
@@ -32,11 +31,11 @@ class TokenizedWords:
 
     @property
     def first(self) -> np.ndarray:
-        """The first piece of each text, int64 [texts]."""
+        """The index of each text's first piece, int64 [texts]."""
         return np.cumsum(self.lengths) - self.lengths
 
     def without_middle(self, most: int, head: int) -> TokenizedWords:
-        """The first `head` pieces of texts with more than `most`, and as many of the end as fit."""
+        """Truncates texts to `most` pieces: the first `head` and the rest from the end."""
         place = ranges(np.zeros_like(self.lengths), self.lengths)
         length = np.repeat(self.lengths, self.lengths)
         kept = (length <= most) | (place < head) | (place >= length - (most - head))
@@ -44,33 +43,25 @@ class TokenizedWords:
 
 
 def tokenize_words(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenizedWords:
-    """The pieces of texts.
-
-    A word, here what stands between white space, has the same pieces wherever it stands, and people
-    use few words again and again.
-
-    Args:
-        tokenizer: one that takes a word apart without looking at the others, as BERT's does.
-        texts: any that it accepts.
-    """
-    words = [_words(text) for text in texts]  # of each at least one, maybe ""
+    """Tokenises texts with a cache of words; `tokenizer` must treat words independently."""
+    words = [_words(text) for text in texts]  # at least one for each text, possibly ""
     numbers = {
         word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(words)))
     }
     different = _tokenize_different_words(tokenizer, list(numbers))
     words_of = np.fromiter(map(len, words), np.int64, len(words))
-    # the words of all texts
+
     sequence = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64)
     first, counts = np.cumsum(words_of) - words_of, different.lengths[sequence]
     begins = _begins(chain.from_iterable(words))
-    begins -= np.repeat(begins[first], words_of)  # in the own text
+    begins -= np.repeat(begins[first], words_of)  # relative to the text
     chosen = ranges(different.first[sequence], counts)
     places = different.places[chosen] + np.repeat(begins, counts)[:, None]
     return TokenizedWords(different.ids[chosen], places, np.add.reduceat(counts, first))
 
 
 def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Each `first` and the numbers after it, as many as `counts` says, int64.
+    """Concatenates ranges, int64: each starts at `first` and has `counts` numbers.
 
     Example:
         >>> ranges(np.array([5, 0]), np.array([3, 2])).tolist()
@@ -80,20 +71,18 @@ def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _words(text: str) -> list[str]:
-    """What stands between white space, and "" between two of its characters."""
+    """The parts between white space characters, "" between two in a row."""
     for character in _AS_SPACE:
         text = text.replace(character, " ")
     return text.split(" ")
 
 
 def _begins(words: Iterable[str]) -> np.ndarray:
-    """Where each word begins in the line of all, int32 [words]."""
-    sizes = np.fromiter(map(len, words), np.int32) + np.int32(1)  # with the space behind it
+    sizes = np.fromiter(map(len, words), np.int32) + np.int32(1)  # with the space after it
     return np.cumsum(sizes, dtype=np.int32) - sizes
 
 
 def _tokenize_different_words(tokenizer: Tokenizer, words: list[str]) -> TokenizedWords:
-    """The pieces of each word."""
     begins = _begins(words)
     starts = range(0, len(words), _OF_A_LINE)
     lines = tokenizer.encode_batch(

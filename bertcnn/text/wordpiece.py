@@ -1,4 +1,4 @@
-"""WordPiece: the one tokenizer of training, scoring and the dashboard."""
+"""WordPiece, the only tokenizer of the package."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SPECIAL_TOKENS = (
 LONGEST_WORD = 100
 _JOINERS = frozenset(
     "'\N{RIGHT SINGLE QUOTATION MARK}-_./:@&%$+#"
-)  # without a space on either side they hold a word together
-CONTINUES = 1  # goes on with the word before
-JOINS = 2  # holds a word together, as in "12.50"
-PUNCTUATION = 4  # is a punctuation mark
-# Unicode's categories; with signs such as | and =
+)  # join words if there are no spaces around them
+CONTINUES = 1  # continues the previous word
+JOINS = 2  # joins parts of a word, as in "12.50"
+PUNCTUATION = 4
+# Unicode's categories, including signs such as | and =
 _PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")
 
 
@@ -46,9 +46,9 @@ class EncodedTexts:
 
     Attributes:
         token_ids: per text, int32 [T], from [CLS] to [SEP], not padded.
-        truncated: bool [rows], which texts were longer than the limit and lost their middle.
-        spans: if asked for, int32 [tokens of all texts, 2], the first character of each token in
-            the text as it was given and the one behind its last; 0 and 0 for [CLS] and [SEP].
+        truncated: bool [rows], the texts over the limit, which lost their middle.
+        spans: on request, int32 [tokens of all texts, 2], the start and end of each token in its
+            original text, in characters; 0 and 0 for [CLS] and [SEP].
     """
 
     token_ids: list[np.ndarray]
@@ -62,25 +62,23 @@ class EncodedTexts:
 
 
 class WordPieceTokenizer:
-    """Turns texts into BERT's token ids (Devlin et al. 2019, section 3).
+    """BERT's tokenizer (Devlin et al. 2019, section 3; google-research/bert `tokenization.py`).
 
-    As google-research/bert `tokenization.py` does.
+    It uses the `tokenizers` library and gives the ids of Hugging Face's BertTokenizer, with one
+    exception: words such as "[SEP]" in a text are ordinary characters, so that a customer cannot
+    type a control token. Time is linear in the length of the text.
 
-    The work is done by the `tokenizers` library, as in Hugging Face's BertTokenizer, whose ids
-    these are on every string with one exception: words such as "[SEP]" in a text are ordinary
-    characters here, so that a customer cannot type a control token. Time is linear in the length of
-    the text.
+    Hugging Face's older Python tokenizer (`BertTokenizerLegacy`) differs in five cases, listed in
+    `tests/golden/wordpiece_legacy.json` and proven complete by the tests:
 
-    Hugging Face's older tokenizer in Python (`BertTokenizerLegacy`) gives other ids in five cases,
-    left alone because today's BertTokenizer decides: the 829,834 characters that no Unicode version
-    has assigned, which it drops; at most 504 that are newer than the tables of the library, or
-    reclassified; the ideographs U+2B820 to U+2B91F, no words of their own here; a capital
-    sigma at the end of a word, σ in lowercase here and ς there; and, with casing kept, what
-    Unicode's composition (NFC) changes. `tests/golden/wordpiece_legacy.json` has the characters,
-    and the tests the proof that there are no others.
+    - the 829,834 unassigned characters, which it drops
+    - at most 504 characters that are newer than the library's tables, or reclassified
+    - the ideographs U+2B820 to U+2B91F, which are not separate words here
+    - a capital sigma at the end of a word, σ in lowercase here and ς there
+    - with casing kept, characters that Unicode's composition (NFC) changes
 
     Args:
-        vocabulary: the pieces, in the order of their ids; must hold [PAD], [UNK], [CLS] and [SEP].
+        vocabulary: the pieces in the order of their ids, with [PAD], [UNK], [CLS] and [SEP].
         settings: casing and the longest input.
 
     Raises:
@@ -121,12 +119,10 @@ class WordPieceTokenizer:
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
     def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
-        """Token ids of each text, with [CLS] and [SEP].
-
-        On request also where in the text each token stands.
+        """Token ids of each text, with [CLS] and [SEP], and on request the spans of the tokens.
 
         A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as
-        still fit (Sun et al. 2019, section 4.1: with 128 + 382 the best of the truncations tried).
+        fit (Sun et al. 2019, section 4.1: 128 + 382 was the best truncation they tried).
         """
         cleaned = [clean_text(text) for text in texts]
         pieces, limit = tokenize_words(self._tokenizer, cleaned), self.settings.max_tokens - 2
@@ -155,16 +151,12 @@ class WordPieceTokenizer:
         return EncodedTexts(token_ids, truncated, places)
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
-        """Readable text of token ids, as far as they hold it.
+        """Readable text of token ids, cased as in the settings and spaced by `join_words`.
 
-        By the settings lowercase, and with the spaces of `join_words`.
-
-        Args:
-            ids: integers, [tokens].
-            special_tokens: whether [CLS], [SEP], [PAD], [MASK] and [UNK] are written too.
+        Without `special_tokens`, [CLS], [SEP], [PAD], [MASK] and [UNK] are left out.
 
         Raises:
-            EncoderError: an id is not of this vocabulary.
+            EncoderError: an id is not in this vocabulary.
 
         Example:
             >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s", "!"]
@@ -175,8 +167,8 @@ class WordPieceTokenizer:
         """
         words: list[
             list[str]
-        ] = []  # each in pieces: to add to a long string again and again takes quadratic time
-        goes_on = False  # whether a later piece of a word belongs to the last of `words`
+        ] = []  # pieces of each word; repeated string concatenation would take quadratic time
+        goes_on = False  # whether a "##" piece continues the last word
         for index in np.asarray(ids, np.int64).tolist():
             if not 0 <= index < len(self.vocabulary):
                 raise EncoderError(
@@ -196,29 +188,17 @@ class WordPieceTokenizer:
         return join_words("".join(pieces) for pieces in words)
 
     def kinds(self, ids: np.ndarray) -> np.ndarray:
-        """What each piece does in a word: int8, the sum of `CONTINUES`, `JOINS` and `PUNCTUATION`.
-
-        Found out when a piece is first met.
-
-        Args:
-            ids: int32 [tokens].
-        """
+        """Sums of `CONTINUES`, `JOINS` and `PUNCTUATION`, int8, for ids, int32 [tokens]."""
         kinds = self._kinds[ids]
-        # np.unique would import masked arrays, a twentieth of a second
+        # np.unique would import masked arrays, which takes 0.05 s
         for piece in set(ids[kinds < 0].tolist()):
             self._kinds[piece] = _kind(self.vocabulary[piece])
         return self._kinds[ids]
 
     def whole_words(self, token_ids: Sequence[np.ndarray]) -> np.ndarray:
-        """The words that are one piece each, without punctuation marks.
+        """Unique pairs of row and id of the words of one piece, int64 [N, 2], sorted.
 
-        Of a word of several pieces these say too little.
-
-        Args:
-            token_ids: per text, int32 [T].
-
-        Returns:
-            int64 [N, 2], row and id, in this order, each pair once.
+        It omits punctuation and the pieces of longer words, which are less informative.
         """
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         ids = np.concatenate([np.empty(0, np.int64), *token_ids]).astype(np.int64)
@@ -232,18 +212,15 @@ class WordPieceTokenizer:
         )
         pairs = pairs[
             np.append(True, np.diff(pairs) > 0)[: len(pairs)]
-        ]  # np.unique would import masked arrays, a twentieth of a second
+        ]  # np.unique would import masked arrays, which takes 0.05 s
         return np.stack(np.divmod(pairs, len(self.vocabulary)), axis=1)
 
     def normalize(self, text: str) -> str:
-        """The text as the vocabulary is looked up with.
-
-        Control characters dropped, and by the settings lowercase without accents.
-        """
+        """Drops control characters and, depending on the settings, casing and accents."""
         return str(self._tokenizer.normalizer.normalize_str(text))
 
     def words(self, normalized: str) -> list[str]:
-        """The words of a normalised text; a punctuation mark is a word of its own."""
+        """The words of a normalised text; a punctuation mark is a separate word."""
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
 
 

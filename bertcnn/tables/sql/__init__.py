@@ -1,1 +1,1 @@
-"""The rows of a query in, a table of answers out: PostgreSQL and SQLite."""
+"""Scoring the rows of a query into a table: PostgreSQL and SQLite."""

@@ -1,6 +1,6 @@
-"""A session with PostgreSQL by ADBC, whose rows come and go in Arrow's record batches.
+"""A PostgreSQL session by ADBC, with rows in Arrow record batches.
 
-ADBC's low-level interface: its DB-API would import pandas where that is installed, 60 MB.
+It uses ADBC's low-level interface, because the DB-API would import pandas if installed, 60 MB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import adbc_driver_postgresql as driver
 import numpy as np
 import pyarrow
 
-# errors of a batch that is read come out of Arrow, as OSError
+# Arrow raises errors while reading a batch as OSError.
 ERRORS: Final = (adbc.Error, pyarrow.ArrowException, OSError)
 _BATCH_BYTES = 1 << 18  # of a batch that is read
 _TO_TEMPORARY_TABLE = {
@@ -24,13 +24,10 @@ _TO_TEMPORARY_TABLE = {
 
 
 class Session:
-    """A connection, in which the caller begins and ends each transaction.
+    """A connection to an `address` of libpq; the caller begins and ends each transaction.
 
-    Statements that the driver prepares have no name and last as long as the transaction, so that
-    behind a pooler they meet nobody else's.
-
-    Args:
-        address: as libpq takes it.
+    Prepared statements of the driver have no name and end with the transaction, so that a pooler
+    cannot mix them up with others.
 
     Raises:
         adbc_driver_manager.Error: there is no connection; or later, a statement failed.
@@ -45,18 +42,18 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End it; what was not committed is undone."""
+        """Closes the connection; uncommitted changes are rolled back."""
         self._connection.close()
         self._database.close()
 
     def execute(self, statement: str) -> None:
-        """Run one or more statements that give no rows."""
+        """Runs one or more statements that return no rows."""
         with self._prepared(statement) as prepared:
             prepared.execute_update()
 
     @contextmanager
     def rows(self, query: str) -> Iterator[pyarrow.RecordBatchReader]:
-        """The rows of a query, which come while they are read."""
+        """Streams the rows of a query."""
         size = {driver.StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)}
         with self._prepared(query, size) as prepared:
             stream, _ = prepared.execute_query()
@@ -64,7 +61,7 @@ class Session:
                 yield reader
 
     def append(self, table: str, batch: pyarrow.RecordBatch) -> None:
-        """Load rows into a temporary table."""
+        """Loads rows into a temporary table."""
         options = {adbc.StatementOptions.INGEST_TARGET_TABLE.value: table, **_TO_TEMPORARY_TABLE}
         with self._prepared(None, options) as prepared:
             reader = pyarrow.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -83,9 +80,9 @@ class Session:
 
 
 def record_batch(columns: Sequence[Sequence[Any]], numbers: Sequence[bool]) -> pyarrow.RecordBatch:
-    """Columns of texts, and of numbers, with None for nulls; their names are their places.
+    """Builds a batch of texts or numbers, with None for nulls, named by `column_name`.
 
-    From buffers, since `pyarrow.array` imports pandas too.
+    `pyarrow.array` would import pandas.
     """
     arrays = [
         (_numbers if number else _texts)(cells)
@@ -100,7 +97,7 @@ def column_name(place: int) -> str:
 
 
 def cells_of(column: pyarrow.Array) -> list[str | None]:
-    """Texts; what is not UTF-8, in a database without an encoding, is replaced."""
+    """The texts of a column; invalid UTF-8, from a database without an encoding, is replaced."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -125,6 +122,5 @@ def _numbers(cells: Sequence[float | None]) -> pyarrow.Array:
 
 
 def _not_null(cells: Sequence[object]) -> pyarrow.Buffer:
-    """The bits of a column that say which cells are there."""
     there = np.array([cell is not None for cell in cells], bool)
     return pyarrow.py_buffer(np.packbits(there, bitorder="little"))

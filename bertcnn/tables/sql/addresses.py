@@ -1,4 +1,4 @@
-"""Addresses of databases: what they lead to, and how they are shown."""
+"""Parses the addresses of databases, and hides their passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE = "sqlite:///"
 
 
 def is_address(given: str) -> bool:
-    """Whether this is an address and no path.
+    """Whether this is an address, not a path.
 
     Example:
         >>> is_address("postgresql://host/tickets"), is_address("inbox.csv")
@@ -31,12 +31,11 @@ def is_address(given: str) -> bool:
 def database_at(address: str) -> Database:
     """The database at an address; nothing is opened yet.
 
-    Args:
-        address: `postgresql://USER@HOST/DATABASE` as libpq takes it, which also reads PGPASSWORD
-            and ~/.pgpass; or `sqlite:///FILE`.
+    An address is `sqlite:///FILE`, or `postgresql://USER@HOST/DATABASE` as libpq takes it, which
+    also reads PGPASSWORD and ~/.pgpass.
 
     Raises:
-        DatabaseError: the address is none of these, or there is no such file.
+        DatabaseError: the address is invalid, or the file does not exist.
         MissingPackageError: the driver is not installed.
     """
     if address.startswith(_FILE) and len(address) > len(_FILE):
@@ -48,11 +47,7 @@ def database_at(address: str) -> Database:
 
 
 def _shown(address: str) -> str:
-    """An address of PostgreSQL without its password.
-
-    Raises:
-        DatabaseError: a character in it makes it unclear where the password ends.
-    """
+    """A PostgreSQL address without its password; raises DatabaseError if its end is unclear."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -62,7 +57,7 @@ def _shown(address: str) -> str:
         "@" in f"{user}{parts.path}{parts.query}"
         or parts.fragment
         or _NO_CODE.search(address)
-        or not _HOSTS.fullmatch(hosts)  # as where the host is missing behind a password
+        or not _HOSTS.fullmatch(hosts)  # as when no host follows the password
     )
     if is_unclear:
         raise DatabaseError(

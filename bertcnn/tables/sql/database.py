@@ -1,4 +1,4 @@
-"""What both databases can do, and how they say what is wrong."""
+"""The interface of both databases, and their errors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from bertcnn.tables.sql.spool import Spool
 from bertcnn.tables.sql.targets import Target
 
 Rows = list[tuple[Any, ...]]
-_WORDS = 240  # characters of a database's own words
+_WORDS = 240  # maximum characters of a database's message
 
 
 class Column(NamedTuple):
-    """A column of a query.
+    """A column of a query and its SQL type.
 
-    Attributes:
-        name: as the query has it.
-        type: its SQL type.
-        is_text: whether its values are texts, or numbers, times and the like, which can be read as
-            such: no bytes, JSON, lists or rows.
+    `is_text` tells whether values can be read as text: texts, numbers and times; not bytes, JSON,
+    lists and rows.
     """
 
     name: str
@@ -30,18 +27,15 @@ class Column(NamedTuple):
 
 
 class Database(Protocol):
-    """A database that holds texts and takes answers.
+    """A database with texts, and tables for the predictions.
 
-    Every method opens connections of its own and closes them.
-
-    Attributes:
-        name: its address, without a password.
+    Every method opens and closes its own connections. `name` is the address without a password.
     """
 
     name: str
 
     def columns(self, query: str) -> list[Column]:
-        """The columns of a query; it is not run.
+        """The columns of a query, which is not run.
 
         Raises:
             DatabaseError: it is not one SELECT, or the database cannot be used.
@@ -50,13 +44,9 @@ class Database(Protocol):
     def rows(
         self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
     ) -> Generator[Rows, None, None]:
-        """The rows of a query in batches: the key as it is, then the columns as text.
+        """The rows of one SELECT in batches: the unchanged key, if any, then the columns as text.
 
-        Args:
-            query: one SELECT; it can change nothing.
-            key: the column with the ids; None if they are not wanted.
-            columns: names of other columns.
-            most: how many rows are wanted; all by default.
+        `most` limits the number of rows. The query cannot change anything.
 
         Raises:
             DatabaseError: the database cannot run it.
@@ -68,13 +58,9 @@ class Database(Protocol):
     def write(
         self, target: Target, spool: Spool, progress: Progress, *, rehearse: bool = False
     ) -> None:
-        """Put the answers into their table, all of them in one transaction.
+        """Writes the predictions in `spool` to their table, created if missing, in one transaction.
 
-        Args:
-            target: the table, which is made if there is none.
-            spool: rows with their answers.
-            progress: callback.
-            rehearse: do the same without answers, and undo it; ids in the spool are compared.
+        `rehearse` does the same without predictions, compares the ids, and rolls back.
 
         Raises:
             DatabaseError: the table has other columns or no such key, or cannot be written; or two
@@ -83,13 +69,7 @@ class Database(Protocol):
 
 
 def refused(given: str, words: str, *, passes: bool = False) -> DatabaseError:
-    """The error for what a database refuses, in its own words.
-
-    Args:
-        given: what was given or tried.
-        words: those of the database.
-        passes: whether the same call may succeed later.
-    """
+    """The error for a rejected action; `passes` tells whether it may succeed later."""
     expected, fix = (
         ("a database that answers and is not busy", "run the same command again")
         if passes
@@ -103,10 +83,10 @@ def refused(given: str, words: str, *, passes: bool = False) -> DatabaseError:
 
 
 def one_select(query: str) -> str:
-    """A query that may stand in brackets in another one: without what ends it.
+    """A query without a final semicolon, for use as a subquery.
 
     Raises:
-        DatabaseError: nothing is left.
+        DatabaseError: it is empty or contains NUL.
     """
     bare = query.strip().rstrip(";").rstrip()
     if not bare or "\0" in bare:

@@ -1,4 +1,4 @@
-"""Names of tables and columns, as SQL takes them."""
+"""Names of tables and columns in SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SQL_NAME = re.compile(rf"(?:({_PART})\.)?({_PART})")
 
 
 def quoted(name: str) -> str:
-    """A name that SQL takes as it is, whatever stands in it.
+    """Quotes a name for SQL.
 
     Example:
         >>> print(quoted('a "b"; drop table c'))
@@ -25,26 +25,21 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class TableName:
-    """A table, in a schema or in the one that the database takes by default.
-
-    Attributes:
-        table: its name, without quotes.
-        schema: the same.
-    """
+    """A table, in a schema or in the default schema; both names are unquoted."""
 
     table: str
     schema: str | None = None
 
     @classmethod
     def of(cls, given: str) -> Self:
-        """A name as it is typed: `answers`, `triage.answers`, `"Answers"`.
+        """Parses a name as users type it: `answers`, `triage.answers`, `"Answers"`.
 
-        As in SQL, a name without quotes is in small letters, and a dot is between schema and table.
-        What is no such name, as one with a space, is the table's name as it stands.
+        As in SQL, an unquoted name becomes lower case, and a dot separates schema and table. Any
+        other text, such as a name with a space, is the table's name unchanged.
 
         Raises:
-            SettingsError: it is empty, has a character that no database takes, or dots that are not
-                between a schema and a table.
+            SettingsError: it is empty, contains NUL, or has dots that do not separate a schema and
+                a table.
 
         Example:
             >>> TableName.of('Triage."My answers"')
@@ -71,7 +66,7 @@ class TableName:
 
     @property
     def sql(self) -> str:
-        """The name in quotes, for a statement."""
+        """The quoted name, for a statement."""
         table = quoted(self.table)
         return table if self.schema is None else f"{quoted(self.schema)}.{table}"
 

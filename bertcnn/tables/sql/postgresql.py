@@ -1,10 +1,8 @@
-"""PostgreSQL, by ADBC, which reads and writes with COPY.
+"""PostgreSQL by ADBC, which reads and writes with COPY.
 
-Only texts and numbers cross the wire: other types become text in the query, and ids get their type
-back in the statement that puts them into their table.
-
-A pooler may lend the connection to another program after each transaction, so nothing outlives one:
-no setting, no temporary table, no prepared statement.
+Only texts and numbers are transferred: the query casts other types to text, and the final statement
+casts ids back to their type. A pooler may lend the connection to another program after each
+transaction, so no setting, temporary table or prepared statement outlives one.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
     from bertcnn.tables.sql.adbc import Session
 
 _TYPES = {True: "double precision", False: "text"}
-# types that without a length hold one character or bit, and those that hold any number
+# types that hold one character or bit if no length is given, and types of any length
 _ANY_LENGTH = {"character": "bpchar", "bit": "bit varying"}
-_STAGING = "bertcnn staging"  # a temporary table, which goes with the transaction
-_KEYS = "bertcnn keys"  # another one
+_STAGING = "bertcnn staging"  # a temporary table, dropped with the transaction
+_KEYS = "bertcnn keys"
 # types whose values are equal if, and only if, their texts are
 _EQUAL_AS_TEXT = {"smallint", "integer", "bigint", "uuid", "text", "character varying"}
 # bytes, JSON, bits, arrays, geometry, pseudo-types (rows), composites and ranges (typcategory)
 _NO_TEXT, _NO_TEXT_KINDS = {"bytea", "json", "jsonb"}, "AGPRCV"
-_LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer ones off
+_LONGEST_NAME = 63  # bytes; PostgreSQL truncates longer names
 _BATCH_ROWS = 4096
 _PATIENCE = 10  # seconds for connecting, and for a lock
 _SETTINGS = (
@@ -43,18 +41,18 @@ _SETTINGS = (
     f" SET LOCAL lock_timeout = '{_PATIENCE}s'"
 )
 _WRITING = f"BEGIN; {_SETTINGS}"
-_READING = (  # rows in the same order each time, so that a run can go on
+_READING = (  # a stable order of rows, so that a run can be resumed
     f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SETTINGS};"
     " SET LOCAL synchronize_seqscans = off"
 )
-# appendix A of PostgreSQL's manual: connections, limits of time, rollbacks, resources, locks,
-# stops, the system
+# appendix A of PostgreSQL's manual: connections, timeouts, rollbacks, resources, locks, shutdowns,
+# the system
 _PASSING = ("08", "25P03", "25P04", "40", "53", "55P03", "57", "58")
-# errors of a first message, which have no code
+# errors while connecting, which have no code
 _LASTING = re.compile(
     "password|does not exist|authentication|no pg_hba.conf entry|permission|no such|unsupported"
 )
-# errors of a broken connection, also without a code: the driver's, the server's and a pooler's
+# errors of a broken connection, also without a code, from the driver, the server or a pooler
 _LOST = re.compile(
     "server closed the connection|terminating connection|connection to (the )?server"
     "|canceling statement|query_wait_timeout|no more connections|too many|server_login_retry"
@@ -68,9 +66,7 @@ _TAIL = re.compile(r"\n+(?:LINE \d+:|Query was:|CONTEXT:).*|\s*\. SQLSTATE: \w+\
 class PostgreSQL:
     """A database on a server; see `bertcnn.tables.sql.database.Database`.
 
-    Args:
-        address: `postgresql://...`, as libpq takes it.
-        name: the same without a password.
+    `address` is `postgresql://...`, as libpq takes it, and `name` the same without a password.
 
     Raises:
         MissingPackageError: the driver is not installed.
@@ -91,7 +87,7 @@ class PostgreSQL:
                 names = found.schema.names
             if not names:
                 return []
-            # by their places, since names may be there twice; of a row that is not there
+            # by position, since names may be repeated; the outer join gives one row of nulls
             places = [self._adbc.column_name(place) for place in range(len(names))]
             types = ", ".join(f"pg_typeof({place})::text" for place in places)
             kinds = self._first_column(
@@ -122,7 +118,7 @@ class PostgreSQL:
                 yield list(zip(keys, *texts, strict=True))
 
     def key_type(self, target: Target) -> str:  # noqa: ARG002 - as `Database` has it
-        """See `Database`: texts, which `write` compares again if their type does not."""
+        """See `Database`: ids are texts, which `write` also compares as keys."""
         return ""
 
     def write(
@@ -156,7 +152,6 @@ class PostgreSQL:
     def _stage(
         self, session: Session, numbers: Sequence[bool], spool: Spool, progress: Progress
     ) -> None:
-        """Load the answers into the temporary table."""
         progress.stage("writing the answers", spool.rows)
         batches = (
             self._adbc.record_batch(list(zip(*rows, strict=True)), numbers)
@@ -167,11 +162,7 @@ class PostgreSQL:
             progress.advance(len(batch))
 
     def _check_keys(self, session: Session, target: Target, spool: Spool) -> None:
-        """Check that the ids in the spool, whose texts all differ, differ for the table's key too.
-
-        Raises:
-            DatabaseError: two are equal.
-        """
+        """Raises DatabaseError if ids, whose texts all differ, are equal as keys of the table."""
         table, kind = target.table.sql, target.id_type
         staging, keys = quoted(_STAGING), quoted(_KEYS)
         equal_as_text = self._first_column(
@@ -202,23 +193,18 @@ class PostgreSQL:
             raise wrong_ids(f"the {name} {' and '.join(values)}, which are equal in the table")
 
     def _first_column(self, session: Session, query: str) -> list[str]:
-        """The first cell of each row."""
         with session.rows(query) as found:
             return [str(cell) for batch in found for cell in self._adbc.cells_of(batch.column(0))]
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
-        """A session that can change nothing, and sees one state of the database."""
+        """A read-only session with one snapshot of the database."""
         with self._session("the query cannot be run", _READING) as session:
             yield session
 
     @contextmanager
     def _session(self, given: str, begin: str, end: str = "ROLLBACK") -> Iterator[Session]:
-        """A new session in a transaction, which an error undoes.
-
-        Raises:
-            DatabaseError: the database cannot be reached, or refuses.
-        """
+        """A new session in a transaction; converts errors to DatabaseError and rolls back."""
         try:
             session = self._adbc.Session(self._address)
         except self._adbc.ERRORS as error:
@@ -247,18 +233,13 @@ class PostgreSQL:
 
 
 def will_pass(state: str | None, words: str) -> bool:
-    """Whether the same call may succeed later, after what PostgreSQL or a pooler said.
-
-    Args:
-        state: its code, if there is one.
-        words: its message.
-    """
+    """Whether the same call may succeed later, after an SQLSTATE code, if any, and a message."""
     passes = (state or "").startswith(_PASSING) or _LOST.search(words) is not None
     return passes and _LASTING.search(words) is None
 
 
 def _columns_of(table: str) -> str:
-    """The query of a table's columns; it gives none if there is no such table."""
+    """The query of a table's columns; without such a table it returns no rows."""
     return (
         f"SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass({_literal(table)})"
         " AND attnum > 0 AND NOT attisdropped"
@@ -275,7 +256,6 @@ def _column(name: str, category: str, kind: str) -> Column:
 
 
 def _check_lengths(target: Target) -> None:
-    """Refuse names that PostgreSQL would cut off."""
     for name in (target.table.table, *target.names):
         if len(name.encode()) > _LONGEST_NAME:
             raise DatabaseError(
@@ -286,7 +266,7 @@ def _check_lengths(target: Target) -> None:
 
 
 def _words(message: str) -> str:
-    r"""What the server said, without what the driver says around it.
+    r"""The server's message, without the parts that the driver adds.
 
     Example:
         >>> _words("NOT_FOUND: Failed to prepare query: ERROR:  no table\nLINE 1: select")

@@ -1,8 +1,4 @@
-"""The rows of a query and their answers on disk, between a database and the model.
-
-So the database is used for moments only, at the start and at the end: no transaction stays open
-while the model is at work.
-"""
+"""Stores a query's rows and predictions on disk, so no transaction stays open meanwhile."""
 
 from __future__ import annotations
 
@@ -15,28 +11,27 @@ from typing import Any, Self
 from bertcnn.errors import DatabaseError, OutputError, one_line
 from bertcnn.tables.tables import Chunk
 
-COLUMN = "text"  # of the chunks
-_CHUNK_CHARACTERS = 16 * 1024**2  # as of a file: a chunk ends early when it holds this much text
-_PATIENCE = 10.0  # seconds that the database of a file is waited for
+COLUMN = "text"
+_CHUNK_CHARACTERS = 16 * 1024**2  # as for files: a chunk ends early when it holds this much text
+_PATIENCE = 10.0  # seconds to wait for the lock of a database file
 
 
 class Spool:
-    """A private database, in a file without a name that goes when the process does.
+    """A private database in an unnamed temporary file, which ends with the process.
 
-    First `add` the rows, then read `chunks`, and `put` answers to their rows in the same order.
-    Reading and putting may be done by two threads.
+    First `add` the rows, then read `chunks`, and `put` their predictions in the same order. Two
+    threads may read and put.
 
     Args:
-        answers: columns of the answers.
+        answers: columns of the predictions.
         key_type: type and collation of the ids in SQLite.
 
     Attributes:
-        connection: to the database, in a transaction; its tables are `rows` and `answers`, and both
-            have a `number`.
-        columns: of the chunks, one.
-        rows: how many were added.
-        total_bytes: characters of their texts, which the progress counts.
-        position: how many of these were read so far.
+        connection: in a transaction; its tables `rows` and `answers` both have a `number`.
+        columns: the only column of the chunks.
+        rows: number of rows added.
+        total_bytes: characters of their texts, for the progress.
+        position: number of these characters read so far.
 
     Raises:
         OutputError: the disk of temporary files is full.
@@ -51,7 +46,7 @@ class Spool:
             "", timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
         )
         columns = ", ".join(self._answers)
-        # SQLite would delete the file at a crash anyway, so nothing has to be undone
+        # SQLite would delete the file after a crash anyway, so no journal is needed
         self.connection.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;"
             f"CREATE TABLE rows (number INTEGER PRIMARY KEY, id {key_type}, text);"
@@ -72,21 +67,14 @@ class Spool:
         self.connection.close()
 
     def add(self, rows: Sequence[tuple[Any, str]]) -> None:
-        """More rows: the id and the text of each."""
+        """Adds rows of an id and a text."""
         with _on_disk():
             self.connection.executemany("INSERT INTO rows (id, text) VALUES (?, ?)", rows)
         self.rows += len(rows)
         self.total_bytes += sum(len(text) for _, text in rows)
 
     def check_ids(self, column: str) -> None:
-        """Whether each row has an id of its own.
-
-        Args:
-            column: what the ids are called.
-
-        Raises:
-            DatabaseError: one is null, or two are equal.
-        """
+        """Raises DatabaseError if an id is null or repeated; `column` names it in the error."""
         with _on_disk():
             nulls = self._first("SELECT count(*) FROM rows WHERE id IS NULL")
             repeated = self._first(
@@ -113,13 +101,13 @@ class Spool:
                 yield self._passed(chunk)
 
     def put(self, answers: Sequence[tuple[Any, ...]]) -> None:
-        """The answers to the next rows."""
+        """Adds the predictions of the next rows."""
         with _on_disk():
             self.connection.executemany(self._insert, answers)
 
     @property
     def answered(self) -> str:
-        """A SELECT of the id and the answers of each row, in the rows' order."""
+        """A SELECT of the id and the predictions of each row, in the order of the rows."""
         columns = ", ".join(f"answers.{name}" for name in self._answers)
         return (
             f"SELECT rows.id, {columns} FROM rows JOIN answers ON answers.number = rows.number"
@@ -127,7 +115,7 @@ class Spool:
         )
 
     def batches(self, rows: int, *, only_ids: bool = False) -> Iterator[list[tuple[Any, ...]]]:
-        """The ids with their answers, so many rows at a time."""
+        """The ids with their predictions, `rows` at a time."""
         with _on_disk():
             cursor = self.connection.execute("SELECT id FROM rows" if only_ids else self.answered)
             while batch := cursor.fetchmany(rows):
@@ -142,7 +130,7 @@ class Spool:
 
 
 def wrong_ids(fault: str) -> DatabaseError:
-    """The error for ids that are no key: `fault` says what the query has."""
+    """The error for ids that are not unique keys; `fault` describes them."""
     return DatabaseError(
         f"the query has {fault}; nothing was written",
         expected="an id that each row has, and no other row",
@@ -152,7 +140,7 @@ def wrong_ids(fault: str) -> DatabaseError:
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """A block in which the disk may fill up."""
+    """Converts an error of SQLite during the block, such as a full disk."""
     try:
         yield
     except sqlite3.OperationalError as error:

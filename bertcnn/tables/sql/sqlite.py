@@ -1,7 +1,7 @@
 """SQLite, by Python's own module.
 
-ADBC's driver takes the types of columns from the first rows, and fails on later ones of another
-type (apache/arrow-adbc#2532).
+ADBC's driver infers column types from the first rows, and fails on later rows of another type
+(apache/arrow-adbc#2532).
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from bertcnn.tables.sql.targets import Target
 
 _TYPES = {True: "REAL", False: "TEXT"}
 _BATCH_ROWS = 4096
-_PATIENCE = 10.0  # seconds that another program's transaction is waited for
+_PATIENCE = 10.0  # seconds to wait for another program's transaction
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL}
 
 
 class SQLite:
-    """A database in a file that is there; see `bertcnn.tables.sql.database.Database`.
-
-    Args:
-        path: of the file.
+    """A database in an existing file; see `bertcnn.tables.sql.database.Database`.
 
     Raises:
         DatabaseError: there is no such file.
@@ -47,7 +44,7 @@ class SQLite:
             )
 
     def columns(self, query: str) -> list[Column]:
-        """See `Database`; the type is empty where a column of any type is."""
+        """See `Database`; the type is empty for a column of any type."""
         with self._reading() as connection:
             connection.execute(
                 f"CREATE TEMPORARY TABLE found AS SELECT * FROM ({one_select(query)}\n) LIMIT 0"
@@ -76,7 +73,7 @@ class SQLite:
                 ]
 
     def key_type(self, target: Target) -> str:
-        """See `Database`: of the table's key if it is there, since ids become what that takes."""
+        """See `Database`; an existing table's key type, since the table converts ids to it."""
         table = target.table.table
         with self._reading() as connection:
             types = dict(
@@ -106,7 +103,7 @@ class SQLite:
         table = f"target.{quoted(target.table.table)}"
         connection = spool.connection
         with self._explained(f"the table {target.table} cannot be written"):
-            connection.execute("COMMIT")  # the spool's, in which no other file can be attached
+            connection.execute("COMMIT")  # the spool's, in which no file can be attached
             connection.execute("ATTACH DATABASE ? AS target", (f"{self._path.as_uri()}?mode=rw",))
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -127,7 +124,6 @@ class SQLite:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that changes nothing in the file."""
         with (
             self._explained("the query cannot be run"),
             closing(
@@ -145,11 +141,7 @@ class SQLite:
 
     @contextmanager
     def _explained(self, given: str) -> Iterator[None]:
-        """A block whose errors of SQLite become one line.
-
-        Raises:
-            DatabaseError: SQLite refuses.
-        """
+        """Converts errors of SQLite during the block to a DatabaseError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -159,7 +151,6 @@ class SQLite:
 
 
 def _check_no_blob(columns: Sequence[str], batch: Rows) -> None:
-    """Refuse bytes where texts are wanted; the first cell of a row is its id."""
     for key, *cells in batch:
         for name, cell in zip(columns, cells, strict=True):
             if isinstance(cell, bytes):

@@ -1,4 +1,4 @@
-"""The table that answers go into: its columns, and the statements that make and fill it."""
+"""The table for the predictions: its columns, and the statements to create and fill it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from dataclasses import dataclass
 from bertcnn.errors import DatabaseError, one_line
 from bertcnn.tables.sql.identifiers import TableName, quoted
 
-_MOST_COLUMNS = 1600  # of PostgreSQL; SQLite takes 2,000
+_MOST_COLUMNS = 1600  # limit of PostgreSQL; SQLite takes 2,000
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table with one row for each id.
-
-    Attributes:
-        table: its name.
-        id: the column that is its key.
-        id_type: SQL type of that column.
-        columns: the other columns; True for those of numbers, the others hold text.
+    """A table with one row for each id; `columns` are the others, True for numbers.
 
     Raises:
-        DatabaseError: they are more than a table can have.
+        DatabaseError: there are more columns than a table can have.
     """
 
     table: TableName
@@ -44,12 +38,7 @@ class Target:
         return (self.id, *self.columns)
 
     def create(self, table: str, types: Mapping[bool, str]) -> str:
-        """The statement that makes the table where there is none.
-
-        Args:
-            table: its name in quotes.
-            types: SQL types of numbers (True) and of texts.
-        """
+        """The statement that creates a missing table; `types` of numbers (True) and texts."""
         columns = [
             f"{quoted(self.id)} {self.id_type} NOT NULL",
             *(f"{quoted(name)} {types[number]}" for name, number in self.columns.items()),
@@ -60,12 +49,9 @@ class Target:
         )
 
     def replace(self, table: str, rows: str) -> str:
-        """The statement that puts rows into the table, instead of those with the same ids.
+        """The statement that inserts rows, or replaces those with the same ids.
 
-        Args:
-            table: its name in quotes.
-            rows: a SELECT of the columns in their order, with a WHERE, without which SQLite would
-                take ON for a part of a join.
+        `rows` is a SELECT with a WHERE, because SQLite would otherwise parse ON as part of a join.
         """
         names = ", ".join(map(quoted, self.names))
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.columns)
@@ -75,14 +61,7 @@ class Target:
         )
 
     def check_columns(self, found: Sequence[str]) -> None:
-        """Compare the columns of a table that is there with those that answers have.
-
-        Args:
-            found: names of its columns; none if there is no table.
-
-        Raises:
-            DatabaseError: they are others.
-        """
+        """Raises DatabaseError if the columns of an existing table (`found`) differ."""
         if not found or set(found) == set(self.names):
             return
         raise DatabaseError(
