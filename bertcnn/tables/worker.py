@@ -169,8 +169,8 @@ class WorkerSource:
             else "check where it comes from"
         )
         save_again = f"{found}, or save the table as .csv"
-        # not every system has each signal
-        ended_by = signal.Signals(-code).name if code < 0 else ""
+        # not every system has each signal, and some signals have no name
+        ended_by = next((one.name for one in signal.Signals if one == -code), "")
         if ended_by == "SIGXCPU":
             raise TableError(
                 f"{name} within {self._seconds:,} s",
@@ -192,15 +192,13 @@ class WorkerSource:
 
 
 def _computed(process: int) -> str:
-    """The computing time of a process, in the system's units; "" if unknown."""
-    with suppress(OSError, IndexError):
-        return " ".join(
-            Path(f"/proc/{process}/stat")
-            .read_text(encoding="ascii", errors="replace")
-            .rpartition(")")[2]
-            .split()[11:13]
-        )
-    return ""
+    """The computing time of a process; "" if unknown."""
+    import psutil  # only where a worker takes long
+
+    try:
+        return str(psutil.Process(process).cpu_times()[:2])
+    except psutil.Error:
+        return ""
 
 
 # === In the worker ===
