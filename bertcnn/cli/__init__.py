@@ -1,1 +1,1 @@
-"""The commands: thin doors onto functions."""
+"""The commands; each only parses options and calls a public function."""

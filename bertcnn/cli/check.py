@@ -1,4 +1,4 @@
-"""`bertcnn check`: the data doctor's report, on a terminal and in a pipe."""
+"""`bertcnn check`: report of a file's faults."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ def _show_finding(console: Screen, finding: Finding) -> None:
 
 
 def _print(console: Screen, line: str, *, indent: int = 0, style: str = "") -> None:
-    """Print a paragraph, broken between words, every line of it indented."""
     from rich.text import Text
 
     for part in Text(visible(line), style=style).wrap(console, console.width - indent):
@@ -158,7 +157,6 @@ def _print(console: Screen, line: str, *, indent: int = 0, style: str = "") -> N
 
 
 def _next_steps(report: CheckReport) -> list[str]:
-    """What to do now."""
     rows = {row for finding in report.findings for row in finding.rows}
     if report.fixed is not None:
         marked = "the row" if len(rows) == 1 else f"the {len(rows):,} rows"

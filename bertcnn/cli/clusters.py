@@ -1,4 +1,4 @@
-"""`--ray [ADDRESS]`: an option whose value may be left out."""
+"""The option `--ray [ADDRESS]`, whose value is optional."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 LOCAL = "local"  # as in `bertcnn.scoring.ray_connection`, which imports Ray
 
 _OPTION = "--ray"
-_ADDRESS = re.compile(r"local|auto|[^\s/\\]+:\d+")  # what a path or an option is not
+_ADDRESS = re.compile(r"local|auto|[^\s/\\]+:\d+")  # never matches a path or an option
 
 Ray = Annotated[
     str | None,
@@ -25,10 +25,10 @@ Ray = Annotated[
 
 
 class RayCommand(TyperCommand):
-    """A command with that option."""
+    """A command with the option `--ray [ADDRESS]`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
-        """Put the address in that is left out, where no address follows."""
+        """Insert the default address if none follows `--ray`."""
         end = args.index("--") if "--" in args else len(args)
         for place in range(end - 1, -1, -1):
             following = args[place + 1] if place + 1 < end else ""

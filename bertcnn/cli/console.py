@@ -1,8 +1,4 @@
-"""Printing for people and for programs.
-
-Text that comes from a file or a model cannot send control sequences to the terminal, even when a
-log is shown later.
-"""
+"""Printing for people and for programs; control characters of untrusted texts are replaced."""
 
 from __future__ import annotations
 
@@ -19,14 +15,15 @@ from typing import Any
 from bertcnn.errors import OutputError
 from bertcnn.wording import visible
 
-CLOSED_PIPE = 141  # the code that a shell reports for a program ended by a closed pipe
+CLOSED_PIPE = 141  # the exit code that a shell reports after SIGPIPE
 
 
 class Stream(io.TextIOWrapper):
-    """Standard output or standard error; a failed write does not end in a traceback.
+    """Standard output or standard error without tracebacks for failed writes.
 
-    Output that nobody reads any more ends the command with exit code 141, and output that cannot be
-    written is an error. An unwritable standard error is ignored: a log must not cost hours of work.
+    If the reader has closed the pipe, the command exits with code 141. Other write errors of
+    standard output are reported; those of standard error are ignored, so that a log cannot cost
+    hours of work.
     """
 
     def __init__(self, descriptor: int, like: Any, *, is_output: bool) -> None:  # noqa: ANN401 - a text stream or None
@@ -34,7 +31,7 @@ class Stream(io.TextIOWrapper):
         super().__init__(
             io.BufferedWriter(raw),
             encoding=like and like.encoding,
-            # do not stop at a character that the terminal or pipe cannot show
+            # a character that the terminal cannot show must not stop the command
             errors="replace" if is_output else "backslashreplace",
             line_buffering=not is_output or raw.isatty(),
         )
@@ -57,7 +54,7 @@ class Stream(io.TextIOWrapper):
 
     def _failed(self, error: OSError) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno())  # takes what is still in the buffers
+        os.dup2(nowhere, self.fileno())  # discards the buffers
         os.close(nowhere)
         if not self._is_output:
             return
@@ -71,13 +68,13 @@ class Stream(io.TextIOWrapper):
 
 
 def guard_streams() -> None:
-    """Replace standard output and error by a `Stream` each, and a closed one by the null device."""
+    """Replace standard output and error by a `Stream`, and closed streams by the null device."""
     if sys.stdin is None:
-        # left open until the process ends
+        # open until the process ends
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
     for name in ("stdout", "stderr"):
         before = getattr(sys, name)
-        if before is not getattr(sys, f"__{name}__"):  # somebody captures it
+        if before is not getattr(sys, f"__{name}__"):  # captured, for example by pytest
             continue
         descriptor = os.open(os.devnull, os.O_WRONLY) if before is None else before.fileno()
         setattr(sys, name, Stream(descriptor, before, is_output=name == "stdout"))
@@ -87,7 +84,7 @@ _spoken_for = False  # another process reports
 
 
 def mute() -> None:
-    """Print nothing more but errors, since another process of the same training reports."""
+    """Print only errors from here on, because another process of the same training reports."""
     global _spoken_for
     _spoken_for = True
 
@@ -98,12 +95,13 @@ def is_muted() -> bool:
 
 
 def tell(line: str, *, error: bool = False) -> None:
-    """Print a line on standard error, which keeps it apart from the answers on standard output.
+    """Print a line on standard error, apart from the results on standard output.
+
+    Control characters are replaced, except line breaks at its start.
 
     Args:
-        line: what to print. Line breaks at its start are kept; other control characters are
-            replaced.
-        error: whether it is printed in any case.
+        line: without a line break at its end.
+        error: print even after `mute`.
     """
     if _spoken_for and not error:
         return
@@ -112,7 +110,7 @@ def tell(line: str, *, error: bool = False) -> None:
 
 
 def command_line(*words: object) -> str:
-    """A bertcnn command as it is typed into a shell, with quotes where they are needed."""
+    """A bertcnn command line, quoted for a shell."""
     return shlex.join(["bertcnn", *map(str, words)])
 
 
@@ -122,15 +120,12 @@ def show(line: str) -> None:
 
 
 def answer(*cells: str) -> None:
-    """Print cells on standard output, separated by tabs.
-
-    Control characters are replaced on a terminal only; a program gets the cells unchanged.
-    """
+    """Print tab-separated cells; control characters are replaced only on a terminal."""
     print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)
 
 
 def summary(figures: Any) -> None:  # noqa: ANN401 - a dataclass, or a mapping
-    """Print figures for programs: one JSON object in a line on standard output."""
+    """Print one line of JSON on standard output."""
     found = figures if isinstance(figures, Mapping) else asdict(figures)
     if not _spoken_for:
         print(json.dumps(found, default=str), flush=True)

@@ -1,4 +1,4 @@
-"""`bertcnn score` for a database: its options, and what it says."""
+"""`bertcnn score` for a database: its options and its report."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ Id = Annotated[
 
 
 def check_no_query(**options: str | None) -> None:
-    """Refuse options of databases for a file or a folder.
-
-    Raises:
-        SettingsError: one was given.
-    """
+    """Raise SettingsError if a database option is given for a file or a folder."""
     for name, value in options.items():
         if value is not None:
             raise SettingsError(
@@ -51,15 +47,7 @@ def check_no_query(**options: str | None) -> None:
 
 
 def check_no_file(target: object, **options: object) -> None:
-    """Refuse what belongs to files for a database.
-
-    Args:
-        target: the output, if one was given.
-        options: those of files, by name.
-
-    Raises:
-        SettingsError: something was given.
-    """
+    """Raise SettingsError if an output or a file option is given for a database."""
     if target is not None:
         raise SettingsError(
             f"the output {one_line(target)} for a database",
@@ -86,7 +74,7 @@ def score_database(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `score_table`
 ) -> None:
-    """Score a query into a table, and say what was done."""
+    """Score a query into a table and print a summary."""
     from bertcnn.bundle.bundle import read_config
     from bertcnn.cli.progress import show_progress
     from bertcnn.tables.sql.addresses import database_at

@@ -1,4 +1,4 @@
-"""Options of commands that train: on how many devices, and with which other processes."""
+"""Options for training on several devices or with other processes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Distributed = Annotated[
 
 
 def start_training(out: Path, devices: int | None, distributed: bool) -> Path:
-    """Load Keras for a training on these devices, and tell where this process writes.
+    """Load Keras for training on these devices; returns this process's output folder.
 
-    The first process writes `out`. The others write in a folder that is removed when they end, and
-    say nothing but errors.
+    The first process writes to `out`. The others write to a temporary folder and print only errors.
     """
     load_keras("jax" if distributed else None, distributed=distributed)
     from bertcnn.training.devices import is_first, limit_devices

@@ -77,7 +77,7 @@ def evaluate(
             overwrite=force,
             progress=progress,
         )
-    if json_target is not None:  # before anything is printed: who reads that may stop reading
+    if json_target is not None:  # before printing: the reader of a pipe may close it
         write_whole(json_target, as_json(figures.to_json()), overwrite=force)
     show_evaluation(figures)
     if json_file is not None:

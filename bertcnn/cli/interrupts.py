@@ -1,4 +1,4 @@
-"""Exit codes, and handling of Ctrl-C and SIGTERM that no library can swallow."""
+"""Exit codes, and reliable handling of Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 from bertcnn.cli.console import tell
 
 WRONG_INPUT = 2
-RUN_AGAIN = 75  # the same command goes on; EX_TEMPFAIL of sysexits.h
-INTERRUPTED = 130  # what a shell expects after Ctrl-C
+RUN_AGAIN = 75  # the same command resumes; EX_TEMPFAIL of sysexits.h
+INTERRUPTED = 130  # the exit code that shells expect after Ctrl-C
 
-_BOTH = 1.0  # seconds; `timeout` and systemd may send the same SIGTERM twice
-# a closed terminal sends SIGHUP, which Windows does not have
+_BOTH = 1.0  # seconds; `timeout` and systemd may send SIGTERM twice
+# SIGHUP: a terminal was closed; missing on Windows
 TERMINATING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-_terminated = threading.Event()  # by one of these
+_terminated = threading.Event()  # by a signal of TERMINATING
 
 
 class AlreadyReported(SystemExit):
@@ -27,46 +27,42 @@ class AlreadyReported(SystemExit):
 
 
 def interrupted() -> int:
-    """The exit code of a command that was stopped, by a person or by SIGTERM."""
+    """The exit code after Ctrl-C or SIGTERM."""
     return RUN_AGAIN if _terminated.is_set() else INTERRUPTED
 
 
 def handle_termination() -> None:
-    """Let SIGTERM and SIGHUP stop a command like Ctrl-C, unless they are ignored (`nohup`)."""
+    """Make SIGTERM and SIGHUP raise like Ctrl-C, unless they are ignored (`nohup`)."""
     for number in TERMINATING:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _stop_now)
 
 
 def _stop_now(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # the same one again must not stop the cleaning up
+    signal.signal(number, signal.SIG_IGN)  # a repeated signal must not stop the clean-up
     _terminated.set()
     raise KeyboardInterrupt
 
 
 def tell_interrupted() -> int:
-    """Report a stop in a command that keeps nothing; returns its exit code."""
+    """Report the stop of a command that cannot resume; returns its exit code."""
     tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
     return interrupted()
 
 
 class Interrupts:
-    """Turns Ctrl-C and SIGTERM into a stop at the next report of progress; a second stops at once.
+    """Turns Ctrl-C and SIGTERM into a stop at the next progress report; a second one stops at once.
 
-    By default Python raises `KeyboardInterrupt` at any point. Inside a library's callback, such as
-    a finalizer while TensorFlow traces, the exception is printed and dropped, and the program
-    continues.
+    Python raises `KeyboardInterrupt` at any point. Inside a library's callback, such as a finalizer
+    during TensorFlow's tracing, the exception is printed and dropped, and the program continues.
     """
 
     def __init__(self) -> None:
-        self._seen = 0.0  # when; 0 for never
+        self._seen = 0.0  # seconds; 0 for never
         self._before: dict[signal.Signals, Any] = {}
 
     def start(self) -> None:
-        """Install the handler for each signal that nothing else handles and nobody ignores.
-
-        A shell script ignores Ctrl-C in what it starts with `&`.
-        """
+        """Handle signals with a default handler; `&` in a shell script makes a process ignore Ctrl-C."""
         if threading.current_thread() is not threading.main_thread():
             return
         replaced = (signal.default_int_handler, signal.SIG_DFL, _stop_now)
@@ -81,11 +77,7 @@ class Interrupts:
         self._before = {}
 
     def check(self) -> None:
-        """Stop if Ctrl-C was pressed, or SIGTERM came.
-
-        Raises:
-            KeyboardInterrupt: it was.
-        """
+        """Raise KeyboardInterrupt if Ctrl-C or SIGTERM was received."""
         if self._seen:
             self._seen = 0.0
             raise KeyboardInterrupt
@@ -98,6 +90,6 @@ class Interrupts:
             raise KeyboardInterrupt
         if not self._seen:
             again = b"; Ctrl-C again stops at once" * by_person
-            with suppress(OSError):  # not through sys.stderr, which may be in the middle of a write
+            with suppress(OSError):  # not sys.stderr, which may be in the middle of a write
                 os.write(2, b"\nstopping at the next step" + again + b"\n")
         self._seen = self._seen or now

@@ -1,4 +1,4 @@
-"""`bertcnn jobs`: long work in processes of its own."""
+"""`bertcnn jobs`: background jobs."""
 
 from __future__ import annotations
 
@@ -136,7 +136,6 @@ def _state(job: Job) -> str:
 
 
 def _news(job: Job) -> str:
-    """How far a job is, or why it has failed."""
     if job.ended_at is not None:
         return job.message.partition(";")[0]
     progress = job.progress
@@ -146,7 +145,6 @@ def _news(job: Job) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    """A time in UTC."""
     if seconds is None:
         return ""
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes").removesuffix("+00:00")

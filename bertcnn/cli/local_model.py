@@ -1,4 +1,4 @@
-"""A command's MODEL, which may be a URL."""
+"""The MODEL argument of commands, which may be a URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def local_model(model: str) -> Path:
-    """The folder of a model, which is fetched with a progress bar if it is at a URL."""
+    """The model's folder; a model at a URL is downloaded with a progress bar."""
     if "://" not in model:
         return Path(model)
     from bertcnn.bundle.remote import local_folder

@@ -1,4 +1,4 @@
-"""`bertcnn`: the commands; each calls a function that Python users can call too."""
+"""`bertcnn`: the commands; each calls a public function."""
 
 from __future__ import annotations
 
@@ -101,10 +101,7 @@ app.command("fill-mask", cls=TextsCommand)(fill_mask)
 
 
 def _app_for(arguments: list[str]) -> typer.Typer:
-    """The app with the command alone that these arguments name, since building all takes 0.05 s.
-
-    With all commands where they name none.
-    """
+    """The app with only the requested command (building all takes 0.05 s), or with all."""
     name = arguments[0] if arguments else None
     commands = [
         command
@@ -122,14 +119,14 @@ def _app_for(arguments: list[str]) -> typer.Typer:
 def main() -> None:
     """Run a command.
 
-    An error that a user can act on is printed in one line. The exit code is 0 when all is done; 2
-    for wrong input; 75 where the same command can be run again and goes on, as after a full disk or
-    SIGTERM; 130 after Ctrl-C.
+    Errors that a user can act on are printed in one line. Exit codes: 0 for success; 2 for wrong
+    input; 75 if the same command can resume, for example after a full disk or SIGTERM; 130 after
+    Ctrl-C.
     """
     try:
         with explain_missing_packages():
             try:
-                # also if the script has another file name
+                # the script file may have another name
                 _app_for(sys.argv[1:])(prog_name="bertcnn")
             finally:
                 sys.stdout.flush()
@@ -154,10 +151,7 @@ def main() -> None:
 
 
 def _lack_of_room(error: BaseException) -> BertCNNError | None:
-    """The message for an error caused by a lack of memory or disk space or a name that is too long.
-
-    None for other errors.
-    """
+    """The message for a lack of memory or disk space, or a too long file name; else None."""
     if is_out_of_memory(error):
         return out_of_memory()
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG and error.filename:

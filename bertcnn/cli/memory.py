@@ -1,4 +1,4 @@
-"""The one-line message for running out of memory."""
+"""The error message for running out of memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or one of its causes, is a lack of memory or of threads."""
+    """Whether an error or one of its causes is a lack of memory or threads."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (
@@ -35,7 +35,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(detail: str = "") -> BertCNNError:
-    """The error for a command that runs out of memory; `detail` is a library's own message."""
+    """The error for running out of memory; `detail` is the library's own message."""
     limit = memory_limit()
     given = (
         f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or"
@@ -55,7 +55,7 @@ def out_of_memory(detail: str = "") -> BertCNNError:
 
 
 def memory_limit() -> int | None:
-    """The memory limit of this process in bytes, if it has one."""
+    """The memory limit of this process in bytes, or None."""
     if sys.platform == "win32":
         return None
     import resource

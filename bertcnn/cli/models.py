@@ -35,7 +35,7 @@ def add(
     from bertcnn.review.store import open_review
 
     folder = local_model(model)
-    read_bundle(folder)  # before a store is made
+    read_bundle(folder)  # before the store is created
     opened_store = open_review(store)
     added = add_model(opened_store, folder, person(name))
     serving = serving_model(opened_store)

@@ -1,4 +1,4 @@
-"""Arguments and options that commands have in common."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MultiLabel = Annotated[
 
 
 def given(**options: object) -> dict[str, Any]:
-    """The options that were given, by name; the others are None."""
+    """The options that are not None, by name."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -199,11 +199,7 @@ def pretrain(
 
 
 def check_one_start(start: str | None, new: Mapping[str, object]) -> None:
-    """Check that there is either an encoder to continue from, or options of a new one.
-
-    Raises:
-        SettingsError: both are given.
-    """
+    """Raise SettingsError if both an old encoder and options of a new one are given."""
     surplus = next((name for name, value in new.items() if value is not None), None)
     if start is not None and surplus is not None:
         raise SettingsError(
@@ -255,10 +251,7 @@ def tell_verdict(
     seeds: int,
     **columns: str | None,
 ) -> None:
-    """Train classifiers from both encoders and print which are better.
-
-    `columns` as for `compare_encoders`.
-    """
+    """Compare classifiers trained from both encoders; `columns` as for `compare_encoders`."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.workflows import compare_encoders
 

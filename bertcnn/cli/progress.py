@@ -27,10 +27,7 @@ _SMALLEST_SHARE = 0.1  # earlier batches include compilation, so they do not pre
 
 
 class PlainProgress:
-    """Progress for logs and pipes: a line at a stage's start and end, and every 15 s in between.
-
-    All lines go to standard error, so that a command's output can be piped.
-    """
+    """Progress on standard error for logs: a line per stage's start and end, and every 15 s."""
 
     def __init__(self) -> None:
         self._name, self._total, self._unit, self._done = "", 0, "", 0
@@ -39,11 +36,11 @@ class PlainProgress:
         self._interrupts = Interrupts()
 
     def __deepcopy__(self, _: object) -> Self:
-        """Returns itself: scikit-learn's `clone` copies an estimator's arguments."""
+        """Return self: scikit-learn's `clone` deep-copies an estimator's arguments."""
         return self
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
-        """A new stage starts."""
+        """Start a stage."""
         self._interrupts.check()
         self._close()
         self._name, self._total, self._unit, self._done, self._figures = name, total, unit, 0, {}
@@ -51,7 +48,7 @@ class PlainProgress:
         tell(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
 
     def advance(self, done: int, **figures: float) -> None:
-        """Part of the stage is done."""
+        """Report progress within the stage."""
         self._interrupts.check()
         self._done += done
         self._figures = figures
@@ -67,7 +64,7 @@ class PlainProgress:
             tell(f"  {share:.0%}{figures_text(figures)}{left}")
 
     def note(self, message: str) -> None:
-        """A finding."""
+        """Print a finding."""
         tell(f"  {message}")
 
     def _close(self) -> None:
@@ -95,7 +92,7 @@ class PlainProgress:
 
 
 class RichProgress:
-    """One moving bar for each stage, with its figures and the time left; for terminals."""
+    """One moving bar per stage, with its figures and the time left; for terminals."""
 
     def __init__(self) -> None:
         self._console = Screen(stderr=True)
@@ -113,17 +110,17 @@ class RichProgress:
         self._interrupts = Interrupts()
 
     def __deepcopy__(self, _: object) -> Self:
-        """Returns itself: scikit-learn's `clone` copies an estimator's arguments."""
+        """Return self: scikit-learn's `clone` deep-copies an estimator's arguments."""
         return self
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - shows %
-        """A new stage starts."""
+        """Start a stage."""
         self._interrupts.check()
         self._close()
         self._task = self._bars.add_task(visible(name), total=total or None, figures="")
 
     def advance(self, done: int, **figures: float) -> None:
-        """Part of the stage is done."""
+        """Report progress within the stage."""
         self._interrupts.check()
         if self._task is not None:
             self._bars.update(
@@ -131,7 +128,7 @@ class RichProgress:
             )
 
     def note(self, message: str) -> None:
-        """A finding."""
+        """Print a finding."""
         self._console.print(f"  {visible(message)}")
 
     def _close(self) -> None:
@@ -160,7 +157,7 @@ class RichProgress:
 
 
 def show_progress() -> RichProgress | PlainProgress:
-    """A moving bar if standard error is a terminal, else plain lines; see `mute`."""
+    """A progress bar if standard error is a terminal, else plain lines; see `mute`."""
     if is_muted():
         return PlainProgress()
     return RichProgress() if sys.stderr.isatty() else PlainProgress()

@@ -1,4 +1,4 @@
-"""`bertcnn qa`: questions about texts."""
+"""`bertcnn qa`: question answering."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def extract(
 
 
 def _windows_of(max_tokens: int) -> dict[str, int]:
-    """Settings in which a quarter of a window is a question, and a quarter the way to the next."""
+    """Window settings: a quarter of a window is the question, a quarter is the stride."""
     return {
         "max_tokens": max_tokens,
         "question_tokens": max(4, min(64, max_tokens // 4)),
@@ -245,11 +245,7 @@ def _windows_of(max_tokens: int) -> dict[str, int]:
 
 
 def _fields(options: list[str]) -> dict[str, str]:
-    """Names and questions of `--field NAME=QUESTION`.
-
-    Raises:
-        SettingsError: an option lacks one of them, or two have the same name.
-    """
+    """Parse `--field NAME=QUESTION`; SettingsError for a missing part or a repeated name."""
     fields: dict[str, str] = {}
     for option in options:
         name, equals, question = option.partition("=")

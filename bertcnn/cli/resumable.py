@@ -1,4 +1,4 @@
-"""Work that the same command resumes after Ctrl-C, and what is said of rows that were not read."""
+"""Hints for resuming interrupted commands, and reports of scored and unread rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def savepoints_beside(out: Path) -> Iterator[Path]:
-    """The folder of savepoints of the model that will stand in `out`; removed when it does.
+    """The folder of savepoints for the model in `out`; removed once the model is saved.
 
     Raises:
-        OutputError: another run trains the model that is to stand there.
+        OutputError: another run trains a model for the same folder.
     """
     from bertcnn.storage.folders import held_folder, real_folder
     from bertcnn.training.savepoints import savepoint_folder
@@ -35,7 +35,7 @@ def savepoints_beside(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def resumes(out: Path) -> Iterator[None]:
-    """Say after Ctrl-C that the same command goes on, if there is a savepoint to go on from."""
+    """After Ctrl-C, tell the user to rerun the command if there is a savepoint."""
     from bertcnn.storage.folders import real_folder
     from bertcnn.training.savepoints import savepoint_folder
 
@@ -53,11 +53,7 @@ def resumes(out: Path) -> Iterator[None]:
 
 @contextmanager
 def answers_are_kept(restart: bool) -> Iterator[None]:
-    """Say after Ctrl-C that the same command goes on, if there are answers to go on from.
-
-    Args:
-        restart: whether it was given --restart.
-    """
+    """After Ctrl-C, tell the user to rerun the command if there are saved answers."""
     from bertcnn.scoring.run import ScoringInterrupted
 
     try:
@@ -72,7 +68,7 @@ def answers_are_kept(restart: bool) -> Iterator[None]:
 
 
 def tell_figures(report: ScoringReport, target: object) -> None:
-    """Say how many rows were written where, with which labels and decisions."""
+    """Print the number of rows written, their labels and decisions."""
     frequent = (
         ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
         or "no labels"
@@ -88,7 +84,7 @@ def tell_figures(report: ScoringReport, target: object) -> None:
 
 
 def tell_unread(report: ScoringReport | ExtractionReport) -> None:
-    """Say which rows of a file were not read as they stand."""
+    """Print the rows of a file that were skipped or altered."""
     if report.padded:
         tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
     if report.repeated_headers:

@@ -1,4 +1,4 @@
-"""`bertcnn retrain`: the next model, from the old rows and what people decided."""
+"""`bertcnn retrain`: train the next model from the old rows and people's decisions."""
 
 from __future__ import annotations
 

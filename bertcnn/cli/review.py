@@ -1,4 +1,4 @@
-"""`bertcnn review`: tickets, people's decisions on them, audits."""
+"""`bertcnn review`: tickets, people's decisions, audits."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ JsonFile = Annotated[
 
 
 def person(name: str | None) -> Person:
-    """Whoever types the command may do everything: they can read the store's file anyway."""
+    """The acting person; a command-line user has every role, as they can read the store's file."""
     from bertcnn.review.people import Person, own_name
 
     return Person(own_name(name))
 
 
 def opened(place: str) -> ReviewStore:
-    """A store that is there."""
+    """Open an existing store."""
     from bertcnn.review.store import open_review
 
     return open_review(place, create=False)
@@ -193,7 +193,7 @@ def start(
     from bertcnn.review.store import open_review
     from bertcnn.tables.formats import check_input
 
-    check_input(file)  # before a store is made
+    check_input(file)  # before the store is created
     opened_store = open_review(store)
     with show_progress() as progress:
         start_review(
@@ -254,7 +254,6 @@ def _show_groups(store: ReviewStore) -> None:
 
 
 def _shortened(text: str) -> str:
-    """A text in one line of a terminal."""
     words = " ".join(text.split())
     return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
 
@@ -376,7 +375,6 @@ def stats(store: Store) -> None:
 def _report(
     lines: Iterable[str], figures: Mapping[str, Any], json_file: Path | None, force: bool
 ) -> None:
-    """Print a report, and write its figures to a file if one was asked for."""
     from bertcnn.storage.files import as_json, write_whole
 
     for line in lines:

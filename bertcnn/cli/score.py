@@ -173,7 +173,7 @@ def score(
 
 
 def _tell_of_folder(report: FolderReport, target: Path) -> None:
-    """What became of a folder's files; exit code 2 if some could not be scored."""
+    """Print the results of a folder's files; exit with 2 if some could not be scored."""
     there = f"; {len(report.there):,} were there already" if report.there else ""
     tell(
         f"Wrote {count(len(report.scored), 'file')} with {count(report.rows, 'row')} to"

@@ -1,4 +1,4 @@
-"""Tables and progress bars on a terminal or in a pipe, drawn by rich."""
+"""Tables and progress bars, drawn by rich."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bertcnn.wording import visible
 
 
 class Screen(Console):
-    """Rich's console, on which no text can move the cursor, set colours or make links.
+    """Rich's console, safe for untrusted text: it cannot move the cursor, set colours or add links.
 
     Args:
         stderr: print on standard error.
-        widest: largest width in columns.
+        widest: maximum width in columns.
     """
 
     def __init__(self, *, stderr: bool = False, widest: int | None = None) -> None:

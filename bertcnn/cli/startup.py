@@ -1,4 +1,4 @@
-"""Imports the numerical libraries without their start-up messages and avoidable delays."""
+"""Imports the numerical libraries without start-up messages and avoidable delays."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from bertcnn.backend import choose_backend, jax_has_gpu
 
 
 def load_keras(backend: str | None = None, *, distributed: bool = False) -> None:
-    """Import Keras and its backend, which takes some seconds, without their start-up messages.
+    """Import Keras and its backend without their start-up messages; takes some seconds.
 
-    They print these before their own log levels take effect. Only the process's standard error is
-    redirected, and only during the import; a failed import raises as usual.
+    The messages appear before the libraries' log levels take effect, so standard error is
+    redirected during the import. A failed import raises as usual.
 
     Args:
-        backend: taken unless KERAS_BACKEND is set; by default JAX where it can compute on an NVIDIA
-            GPU, else TensorFlow.
+        backend: ignored if KERAS_BACKEND is set; by default JAX if it can use an NVIDIA GPU, else
+            TensorFlow.
         distributed: whether this is one of several processes that train together.
 
     Raises:
-        SettingsError: the processes do not come together.
+        SettingsError: the processes cannot connect.
     """
     if backend is None:
         choose_backend()
@@ -48,35 +48,29 @@ def load_keras(backend: str | None = None, *, distributed: bool = False) -> None
 
 
 def _load_tensorflow() -> None:
-    """Import TensorFlow without JAX, unless Keras has another backend.
-
-    A converter for telephones imports JAX where that is installed, which takes a tenth of the time.
-    """
+    """Import TensorFlow without JAX, which the TFLite converter would import (a tenth of the time)."""
     if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow" or "jax" in sys.modules:
         return
     sys.modules["jax"] = None  # type: ignore[assignment]
     try:
-        with suppress(ModuleNotFoundError):  # Keras says so, if it is there itself
+        with suppress(ModuleNotFoundError):  # Keras reports it, if Keras itself is installed
             import tensorflow  # noqa: F401
     finally:
         del sys.modules["jax"]
 
 
 def skip_converter() -> None:
-    """Have OpenVINO imported without its model converter.
-
-    The converter takes half of the import's time, and no command uses it.
-    """
-    # None makes its import fail, which OpenVINO expects
+    """Import OpenVINO without its unused model converter, which takes half of the import time."""
+    # None makes its import fail; OpenVINO handles this
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
 
 
 def prepare_engine(engine: str, *, compiled: bool = False) -> None:
-    """Refuse an unknown engine, and import Keras if the engine needs it.
+    """Import Keras if the engine needs it; raise SettingsError for an unknown engine.
 
     Args:
-        engine: as asked.
-        compiled: whether "auto" is a compiled engine in any case.
+        engine: the requested engine, or "auto".
+        compiled: whether "auto" always selects a compiled engine.
     """
     from bertcnn.inference.engines import check_engine
 

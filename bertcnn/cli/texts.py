@@ -1,4 +1,4 @@
-"""Parsing the command line: texts that begin with a dash, and error messages that are safe."""
+"""Command-line parsing: texts that begin with a dash, and safe error messages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from bertcnn.wording import visible
 
 
 def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
-    """The texts of a command line, or without any the lines of standard input as they arrive.
+    """The texts of a command line; without any, the lines of standard input as they arrive.
 
-    A line ends at a line feed, with or without a carriage return before it. Both are read as UTF-8,
-    whatever encoding the locale names.
+    Lines end with LF or CR LF. Texts are read as UTF-8, regardless of the locale.
 
     Raises:
         TableError: a line of standard input never ends.
@@ -44,15 +43,15 @@ def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
 
 
 class Commands(TyperGroup):
-    """The commands; messages about a wrong option or value replace its control characters."""
+    """A group of commands; error messages have their control characters replaced."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - typer's own Context
-        """Read the options before the command."""
+        """Parse the options before the command."""
         with _visible_mistakes():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Read the command's options, and run it."""
+        """Parse the command's options and run it."""
         with _visible_mistakes():
             return super().invoke(ctx)
 
@@ -70,7 +69,7 @@ class TextsCommand(TyperCommand):
     """A command whose arguments are texts, so that "- my router is dead" is not an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
-        """Treat unknown options as texts if each of them contains a space; no option does."""
+        """Treat unknown options as texts if each contains a space, since no option does."""
         known = {
             name for param in self.params for name in (*param.opts, *param.secondary_opts)
         } | set(ctx.help_option_names)

@@ -217,7 +217,7 @@ def train(
 
 
 def tell_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
-    """What limits automatic answers, the next command, and a warning if the model is useless."""
+    """Print the limits of automatic answers, the next command, and a warning if it is useless."""
     from bertcnn.evaluation.automation_limits import saved_limits
     from bertcnn.evaluation.no_information import saved_warning
 
@@ -229,7 +229,7 @@ def tell_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
 
 
 def tell_saved(out: Path, report: TrainingReport) -> None:
-    """Where the model is, and how good."""
+    """Print the model's folder and quality."""
     figures = report.metrics
     tell(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"

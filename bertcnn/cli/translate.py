@@ -22,7 +22,7 @@ class TranslateCommands(Commands):
     """`translate train ...`, and `translate MODEL ...` for everything else."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
-        """Put the name of the command that translates before a model's folder."""
+        """Insert the name of the translating command before a model's folder."""
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             args = ["text", *args]
         return super().parse_args(ctx, args)

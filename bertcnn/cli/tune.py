@@ -15,7 +15,7 @@ from bertcnn.cli.options import Force, Label, Summary, Text
 from bertcnn.cli.startup import load_keras
 from bertcnn.wording import count, duration
 
-_MOST_TRAININGS = 30  # of a process, which then has grown by about 1.4 GB
+_MOST_TRAININGS = 30  # per process, which then has grown by about 1.4 GB
 
 
 def tune(

@@ -1,4 +1,4 @@
-"""The HTTP service: requests share batches, models are exchanged while it answers."""
+"""The HTTP service: requests share batches, and models are replaced without downtime."""
 
 from __future__ import annotations
 

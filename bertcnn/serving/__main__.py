@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Serve; the models are loaded while the HTTP server is still being imported."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a model to load again
+    """Serve; models load while the HTTP server is being imported."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a model to reload
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     start_logging()
-    # OpenVINO's converter of models takes half of its import's time, and may be missing
+    # OpenVINO's model converter takes half of the import time, and may be missing
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
     listener, parent = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     options = ServeOptions.model_validate_json(sys.argv[3])

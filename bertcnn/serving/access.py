@@ -1,4 +1,4 @@
-"""Who may ask, and what is noted of each request: the outermost layer of the application."""
+"""Access control, counting and logging of requests: the outermost layer of the application."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _REPOSITORY: Final = "/v2/repository/"
 
 
 class Access:
-    """Lets requests in, counts and logs them.
+    """Authorizes requests, counts them and logs them.
 
-    Without a token only programs of this machine reach the service, and pages that a browser
-    shows must not: their requests name another host, or another origin.
+    Without a token, only programs on this machine may call the service. Web pages in a browser are
+    refused by their Host and Origin headers.
 
     Args:
-        app: answers those that may ask.
-        token: what they have to show; None for requests of this machine only.
-        metrics: counts them.
-        check_room: raises a RequestError if no more texts may wait; asked before a body is read, so
-            that a refusal costs little.
+        app: the wrapped application.
+        token: required from clients; None allows only requests from this machine.
+        metrics: counts the requests.
+        check_room: raises a RequestError if the queue is full; called before the body is read, so
+            that a refusal is cheap.
         is_draining: whether the service is about to stop.
-        log_requests: log each request, not only defects.
+        log_requests: log every request, not only defects.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Access:
         self._log_requests = log_requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 499  # the client has gone
+        began, status = time.perf_counter(), 499  # the client has disconnected
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -72,7 +72,7 @@ class Access:
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        # uvicorn leaves the body of an answer to HEAD out
+        # uvicorn omits the body of a response to HEAD
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             self._check(scope)
@@ -83,11 +83,7 @@ class Access:
             self._note(inner, status, time.perf_counter() - began)
 
     def _check(self, scope: Scope) -> None:
-        """Refuse a request that may not ask, or for whose texts there is no room.
-
-        Raises:
-            RequestError: it is refused.
-        """
+        """Raise RequestError for an unauthorized request, or for texts if the queue is full."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if self._token is None:
             _check_origin(headers)
@@ -99,7 +95,7 @@ class Access:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         self._metrics.request(route, status, seconds)
-        if self._log_requests or status == 500:  # 503 only says that the service is not ready
+        if self._log_requests or status == 500:  # 503 only means that the service is not ready
             level = logging.ERROR if status == 500 else logging.INFO
             log(
                 "request",
@@ -112,11 +108,7 @@ class Access:
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Refuse what comes from other machines, or what a page of another site has a browser send.
-
-    Raises:
-        RequestError: a proxy, another host or another origin is named.
-    """
+    """Raise RequestError for a proxy, another host, or a browser page of another site."""
     if any(name in headers for name in _PROXIED):
         raise RequestError(
             403,
@@ -143,11 +135,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
 
 
 def _check_token(headers: dict[bytes, bytes], token: bytes) -> None:
-    """Refuse a request that does not show the token.
-
-    Raises:
-        RequestError: it shows none, or another one.
-    """
+    """Raise RequestError if the token is missing or wrong."""
     given = headers.get(b"x-api-key", b"")
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
@@ -163,7 +151,6 @@ def _check_token(headers: dict[bytes, bytes], token: bytes) -> None:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """Host with port, and host alone; nothing of what is no URL."""
     try:
         parts = urlsplit(url)
         return parts.netloc, parts.hostname or ""

@@ -1,7 +1,6 @@
-"""Requests share batches: a thread per stream answers whatever texts wait, and never waits itself.
+"""Dynamic batching: each stream's thread takes all waiting texts, up to a limit, without a timer.
 
-There is no timer. While a batch is computed, the next texts gather; a text that comes alone is
-computed alone at once.
+Texts gather while a batch is computed; a single text on an idle service is computed at once.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from bertcnn.serving.models import Precision, ServedModel
 from bertcnn.serving.problems import RequestError
 from bertcnn.wording import count
 
-BATCH_TOKENS: Final = 512  # as a compiled engine's batches have
-_MOST_BATCHES: Final = 8  # that a thread takes at a time, if so many wait for each
-_AT_A_TIME: Final = 8  # requests whose answers are handed out before others are looked at
-_CHARACTERS_OF_A_TOKEN, _MARKS = 4, 3  # roughly, of English; [CLS], [SEP] and a rest
+BATCH_TOKENS: Final = 512  # the batch size of a compiled engine
+_MOST_BATCHES: Final = 8  # most that a thread takes at a time, if all threads have enough
+_AT_A_TIME: Final = 8  # requests that get their answers before the event loop does other work
+_CHARACTERS_OF_A_TOKEN, _MARKS = 4, 3  # estimates for English; [CLS], [SEP] and a rest
 
 
 @dataclass(eq=False)
@@ -37,14 +36,14 @@ class Work:
     """The texts of one request.
 
     Attributes:
-        model: answers them all, whatever serves later.
+        model: answers all texts, even if another model serves later.
         texts: at least one.
-        auto_precision: how often automatic answers have to be right.
-        answers: is done with an answer to each text.
-        arrived: `time.perf_counter`.
-        abandoned: nobody waits for the answers any more.
-        taken: texts that are computed or being computed.
-        sizes: roughly the tokens of each text.
+        auto_precision: required precision of automatic answers.
+        answers: a future with an answer for each text.
+        arrived: time by `time.perf_counter`.
+        abandoned: whether the client has disconnected.
+        taken: number of texts already taken by a thread.
+        sizes: estimated tokens of each text.
     """
 
     model: ServedModel
@@ -62,7 +61,7 @@ class Work:
         self.sizes = [_tokens(text, self.model.longest) for text in self.texts]
 
     def put(self, start: int, answers: list[Prediction]) -> None:
-        """Store answers; on the event loop's thread."""
+        """Store answers; call on the event loop's thread."""
         self._places.append(start)
         self._found.append(answers)
         if sum(map(len, self._found)) == len(self.texts) and not self.answers.done():
@@ -70,7 +69,7 @@ class Work:
             self.answers.set_result([answer for _, part in ordered for answer in part])
 
     def fail(self, error: Exception) -> None:
-        """Give up; on the event loop's thread."""
+        """Fail the request; call on the event loop's thread."""
         self.abandoned = True
         if not self.answers.done():
             self.answers.set_exception(error)
@@ -85,12 +84,12 @@ class Part(NamedTuple):
 
 
 class Batcher:
-    """Answers requests on threads of its own.
+    """Answers requests on its own threads.
 
     Args:
-        loop: on which requests wait.
-        threads: that answer; as many as models have streams.
-        most_waiting: texts that may wait.
+        loop: the event loop of the requests.
+        threads: their number, the same as a model's streams.
+        most_waiting: maximum number of waiting texts.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, most_waiting: int) -> None:
@@ -101,7 +100,7 @@ class Batcher:
         self._works: deque[Work] = deque()
         self._changed = threading.Condition()
         self._stopped = False
-        self._rate = 0.0  # texts a second, of the last batches
+        self._rate = 0.0  # texts a second, over the last batches
         self._threads = [
             threading.Thread(target=self._serve, name=f"bertcnn-answers-{number}", daemon=True)
             for number in range(threads)
@@ -110,11 +109,7 @@ class Batcher:
             thread.start()
 
     def submit(self, work: Work) -> None:
-        """Have a request answered; its future is done then.
-
-        Raises:
-            RequestError: too many texts wait already.
-        """
+        """Queue a request, whose future will hold the answers; RequestError if the queue is full."""
         self.check_room(len(work.texts))
         with self._changed:
             self.waiting += len(work.texts)
@@ -123,11 +118,7 @@ class Batcher:
             self._changed.notify()
 
     def check_room(self, texts: int) -> None:
-        """Refuse texts for which there is no room.
-
-        Raises:
-            RequestError: too many wait already.
-        """
+        """Raise RequestError if the texts do not fit into the queue."""
         if self.waiting + texts <= self._most_waiting:
             return
         seconds = max(1, math.ceil(self.waiting / self._rate)) if self._rate else 1
@@ -140,12 +131,12 @@ class Batcher:
         )
 
     def abandon(self, work: Work) -> None:
-        """Nobody waits for a request any more: what is not yet computed never will be."""
+        """Drop the remaining texts of a request whose client has disconnected."""
         with self._changed:
             work.abandoned = True
 
     def stop(self) -> None:
-        """End the threads, once nothing waits."""
+        """End the threads once the queue is empty."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -153,7 +144,6 @@ class Batcher:
             thread.join()
 
     def _serve(self) -> None:
-        """What each thread does."""
         while parts := self._take():
             began = time.perf_counter()
             finishes = self._compute(parts)
@@ -162,10 +152,10 @@ class Batcher:
             self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
             self._loop.call_soon_threadsafe(self._finish, finishes)
             self.metrics.batch(texts, [began - part.work.arrived for part in parts])
-            del parts, finishes  # a model that was exchanged is dropped once nobody waits for it
+            del parts, finishes  # frees a replaced model once no request uses it
 
     def _take(self) -> list[Part]:
-        """The texts of the next batch, all of one model; none at the end."""
+        """The texts of the next batch, all for one model; none at shutdown."""
         with self._changed:
             while True:
                 parts = self._parts()
@@ -176,10 +166,10 @@ class Batcher:
                 self._changed.wait()
 
     def _parts(self) -> list[Part]:
-        """A thread's share of the texts that wait, at least a batch, of those that came first.
+        """A thread's share of the waiting texts: at least a batch, the oldest first.
 
-        A request with more texts is next with the rest of them, or behind the others if that is
-        more than a thread takes at a time.
+        The rest of a large request comes next, or moves to the back of the queue if the request
+        exceeds one thread's limit.
         """
         parts: list[Part] = []
         skipped: list[Work] = []
@@ -208,23 +198,19 @@ class Batcher:
         return parts
 
     def _leave(self, work: Work, end: int) -> None:
-        """The texts of a request before `end` do not wait any more."""
         self.waiting -= end - work.taken
         self._waiting_tokens -= sum(work.sizes[work.taken : end])
         work.taken = end
 
     def _finish(self, finishes: deque[Callable[[], None]]) -> None:
-        """Hand out a few answers at a time: requests that come meanwhile are noticed."""
+        """Deliver a few answers at a time, so that the event loop sees new requests."""
         for _ in range(min(_AT_A_TIME, len(finishes))):
             finishes.popleft()()
         if finishes:
             self._loop.call_soon(self._finish, finishes)
 
     def _compute(self, parts: Sequence[Part]) -> deque[Callable[[], None]]:
-        """Answer a batch; what the event loop's thread has to do with the answers of each part.
-
-        If it fails, each request is tried alone, so that only the one at fault does.
-        """
+        """Answer a batch; if it fails, retry each request alone. Returns callbacks for the event loop."""
         model = parts[0].work.model
         texts = [text for part in parts for text in part.texts]
         precisions = [part.work.auto_precision for part in parts for _ in part.texts]
@@ -243,12 +229,10 @@ class Batcher:
 
 
 def _tokens(text: str, longest: int) -> int:
-    """Roughly the tokens of a text."""
     return min(len(text) // _CHARACTERS_OF_A_TOKEN + _MARKS, longest)
 
 
 def _failure(error: Exception) -> Exception:
-    """The error that a client gets; what happened is logged."""
     if isinstance(error, BertCNNError):
         log("not answered", logging.ERROR, error=str(error))
     else:

@@ -1,4 +1,4 @@
-"""Bodies as JSON, by pydantic: several times as fast as Python's own module."""
+"""JSON bodies, parsed by pydantic: several times as fast as Python's `json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bertcnn.errors import one_line
 from bertcnn.serving.problems import RequestError
 
 _ANY: Final = pydantic.TypeAdapter(Any)
-_GZIP_OR_ZLIB: Final = 47  # zlib's "wbits": finds out which of the two it is
+_GZIP_OR_ZLIB: Final = 47  # zlib's "wbits" for detecting the format
 
 
 class Body(pydantic.BaseModel):
@@ -35,11 +35,7 @@ class Body(pydantic.BaseModel):
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """The body in these bytes.
-
-        Raises:
-            RequestError: it has another form.
-        """
+        """Parse a body; RequestError if it does not match the schema."""
         value = from_json(body)
         try:
             return cls.model_validate(value)
@@ -48,32 +44,28 @@ class Body(pydantic.BaseModel):
 
 
 def to_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    """A value as JSON."""
+    """Encode a value as JSON."""
     return _ANY.dump_json(value)
 
 
 def from_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The value in a body.
-
-    Raises:
-        RequestError: it is not JSON.
-    """
+    """Decode JSON; RequestError if it is invalid."""
     try:
-        return pydantic_core.from_json(body, cache_strings="none")  # few strings are repeated
+        return pydantic_core.from_json(body, cache_strings="none")  # few strings repeat
     except ValueError as error:
         raise refused(f"a body that is not JSON ({error})", "a JSON object") from None
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
-    """A body without the compression that `Content-Encoding` names.
+    """Decompress a body as its `Content-Encoding` says.
 
     Args:
-        body: the bytes that were sent.
+        body: the bytes as received.
         encoding: identity, gzip or deflate.
-        most: bytes of the result.
+        most: maximum bytes of the result.
 
     Raises:
-        RequestError: another compression, a body that is damaged, or a result that is too large.
+        RequestError: the encoding is unknown, the body is damaged, or the result is too large.
 
     Example:
         >>> decompressed(zlib.compress(b"hello"), "deflate", 100)
@@ -101,7 +93,6 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _complaint(error: pydantic.ValidationError) -> RequestError:
-    """The first thing that is wrong with a body."""
     finding = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, finding["loc"]))
     if finding["type"] == "unknown_key":
@@ -113,12 +104,12 @@ def _complaint(error: pydantic.ValidationError) -> RequestError:
 
 
 def refused(given: str, expected: str) -> RequestError:
-    """A body that is not what the route takes."""
+    """The error for a body that the route does not accept."""
     return RequestError(400, given, expected=expected, fix="correct it; GET /docs shows each route")
 
 
 def too_large(given: str, expected: str) -> RequestError:
-    """A request with more than the service takes."""
+    """The error for a request above a limit."""
     return RequestError(
         413,
         given,

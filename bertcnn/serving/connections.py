@@ -1,7 +1,7 @@
-"""Limits on connections: how many, and what they may hold and for how long before they are served.
+"""Limits on connections: their number, memory and time before a request is complete.
 
-uvicorn has none of these limits for its fast parser, httptools: headers grow without end, and a
-client that sends nothing keeps its connection for ever.
+With its fast parser, httptools, uvicorn has no such limits: headers grow without end, and a silent
+client keeps its connection for ever.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from bertcnn.serving.logs import log
 from bertcnn.serving.options import Limits
 from bertcnn.serving.problems import RequestError
 
-KEEP_ALIVE: Final = 75  # seconds; longer than proxies keep connections, or one is closed in use
-_UNSENT: Final = 5  # seconds more, for a client that takes its answer slowly
-_OWN_FILES: Final = 128  # descriptors for everything but connections
+KEEP_ALIVE: Final = 75  # seconds; longer than proxies keep connections, to avoid closing one in use
+_UNSENT: Final = 5  # extra seconds for a client that reads its response slowly
+_OWN_FILES: Final = 128  # file descriptors for everything but connections
 _FEWEST: Final = 16
-_PIPELINED: Final = 100  # requests behind the one that is answered
-_LOG_PAUSE: Final = 60.0  # seconds between two lines about the same limit
+_PIPELINED: Final = 100  # requests behind the current one
+_LOG_PAUSE: Final = 60.0  # seconds between two log lines about the same limit
 
 
 @dataclass(eq=False)
 class _Stage:
-    """A deadline, and the connections that it holds for: since when, the oldest first."""
+    """A deadline, and the connections under it with their start times, the oldest first."""
 
     name: str
     seconds: float
@@ -37,11 +37,11 @@ class _Stage:
 
 
 class Connections:
-    """The connections that the service waits for.
+    """The open connections that wait for their clients.
 
     Args:
         limits: of requests and connections.
-        most: connections at a time; `most_connections` of the limits by default.
+        most: maximum connections; by default from `limits`.
     """
 
     def __init__(self, limits: Limits, most: int | None = None) -> None:
@@ -56,11 +56,11 @@ class Connections:
         self._quiet_until: dict[str, float] = {}
 
     def met(self, limit: str) -> None:
-        """Count a limit that was met, for the next line in the log."""
+        """Count a hit limit for the next log line."""
         self._met[limit] += 1
 
     def make_room(self) -> bool:
-        """Close the connection that has been waited for longest; False if there is none."""
+        """Close the connection that has waited longest; False if there is none."""
         self.met("connections")
         for stage in self._stages:
             for connection in stage.since:
@@ -69,11 +69,7 @@ class Connections:
         return False
 
     def sweep(self, now: float) -> None:
-        """Close connections that are overdue, and log the limits that were met.
-
-        Args:
-            now: the event loop's time.
-        """
+        """Close overdue connections, and log hit limits; `now` is the event loop's time."""
         for stage in self._stages:
             for connection, since in [*stage.since.items()] if _is_overdue(stage, now) else ():
                 if now - since < stage.seconds:
@@ -91,10 +87,7 @@ def _is_overdue(stage: _Stage, now: float) -> bool:
 
 
 def most_connections(wanted: int) -> int:
-    """The most connections that the process's limit of open files allows.
-
-    The limit of this process is raised if that is allowed.
-    """
+    """The most connections that the open-file limit allows; raises the limit if possible."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -107,11 +100,11 @@ def most_connections(wanted: int) -> int:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with limits on everything that comes before a request is whole.
+    """uvicorn's HTTP/1.1 protocol with limits on incomplete requests.
 
     Args:
-        connections: all of them.
-        arguments: of uvicorn.
+        connections: all open connections.
+        arguments: for uvicorn's protocol.
     """
 
     def __init__(self, connections: Connections, **arguments: Any) -> None:  # noqa: ANN401 - uvicorn's
@@ -123,7 +116,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_head = True
 
     def _enter(self, stage: _Stage | None) -> None:
-        """Wait for the client from now on; None: the client waits for us."""
+        """Start the deadline of a stage; None if the client waits for the service."""
         if self._stage is not None:
             del self._stage.since[self]
         self._stage = stage
@@ -137,7 +130,7 @@ class LimitedProtocol(HttpToolsProtocol):
     # === Connections ===
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn's
-        """One more; if it is one too many, another one is closed."""
+        """Add a connection; above the maximum, another one is closed."""
         super().connection_made(transport)
         if len(self.connections) > self._all.most and not self._all.make_room():
             self._refuse(_problem(503, "one connection more", f"at most {self._all.most:,}"))
@@ -145,17 +138,17 @@ class LimitedProtocol(HttpToolsProtocol):
         self._enter(self._all.head)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is waited for no more."""
+        """Remove the connection."""
         self._enter(None)
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close it at once, without an answer."""
+        """Close the connection at once, without a response."""
         self._enter(None)
         self.transport.abort()
 
     def overdue(self) -> None:
-        """Close it, and say why to a client that has begun a request."""
+        """Close the connection, with an error response if a request has begun."""
         if self._stage is None:
             return
         name, seconds = self._stage.name, self._stage.seconds
@@ -166,12 +159,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.drop()
 
     def pause_writing(self) -> None:
-        """The client does not take its answer."""
+        """The client does not read its response."""
         super().pause_writing()
         self._enter(self._all.answer)
 
     def resume_writing(self) -> None:
-        """It does."""
+        """The client reads again."""
         super().resume_writing()
         if self._stage is self._all.answer:
             self._enter(None)
@@ -179,7 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
     # === Requests ===
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come, as long as it is within the limits."""
+        """Parse data, if it is within the limits."""
         self._unset_keepalive_if_required()
         if self.transport.is_closing():
             return
@@ -197,16 +190,13 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._all.met("not HTTP")
             self._refuse(self._refusal or _problem(400, "what is not HTTP/1.1", "a request"))
             return
-        if self._is_head:  # httptools keeps a field to itself until it is whole
+        if self._is_head:  # httptools buffers a field until it is complete
             self._unparsed += len(data)
             if self._unparsed > self._limits.head_bytes:
                 self._refuse(self._too_large())
 
     def _pass_over_upgrade(self, rest: bytes) -> None:
-        """Parse the head again without an offer of another protocol, and what comes behind it.
-
-        httptools takes the body for the other protocol's.
-        """
+        """Parse the head again without its Upgrade, because httptools drops the body behind it."""
         head = [self.parser.get_method(), b" ", self.url, b" HTTP/1.1\r\n"]
         for name, value in self.headers:
             if name not in (b"upgrade", b"connection"):
@@ -216,14 +206,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.data_received(b"".join([*head, b"\r\n", rest]))
 
     def on_message_begin(self) -> None:
-        """Wait for the head of a request."""
+        """Start the deadline of a request's head."""
         super().on_message_begin()
         self._unparsed = self._fields = 0
         if not self._is_answering:
             self._enter(self._all.head)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a field of the head, or of the trailer behind a body."""
+        """Count a field of the head or the trailer."""
         self._fields += len(name) + len(value)
         many = len(self.headers) >= self._limits.head_fields
         if many or self._fields + len(self.url) > self._limits.head_bytes:
@@ -232,7 +222,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Answer the request, while its body is waited for."""
+        """Start the application and the deadline of the body."""
         if self.parser.should_upgrade():
             return
         if len(self.pipeline) >= _PIPELINED:
@@ -244,12 +234,12 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Part of a body, whose size the application limits."""
+        """Part of a body; the application limits its size."""
         self._is_head = False
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """The request is complete."""
         self._is_head = False
         if self.parser.should_upgrade():
             return
@@ -258,7 +248,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, if none is there already."""
+        """Wait for the next request, unless one is already there."""
         super().on_response_complete()
         if not self._is_answering and not self.transport.is_closing():
             self._enter(self._all.idle)
@@ -276,10 +266,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return _problem(431, f"more than {most:,} headers", "fewer")
 
     def _refuse(self, error: RequestError) -> None:
-        """Answer and close, if no other answer has been begun."""
+        """Send an error response and close, unless another response has begun."""
         cycle = self.cycle
         if self._is_answering:
-            cycle.disconnected = True  # nobody waits for its answer
+            cycle.disconnected = True  # its response is not sent
             cycle.message_event.set()
         if self.pipeline or (
             self._is_answering and (cycle.response_started or not cycle.more_body)
@@ -289,7 +279,7 @@ class LimitedProtocol(HttpToolsProtocol):
         body = to_json({"error": str(error)})
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
         self.transport.write(STATUS_LINE[error.status] + head % len(body) + body)
-        self._enter(self._all.idle)  # until the client has taken it
+        self._enter(self._all.idle)  # until the client has read it
         self.transport.close()
 
 

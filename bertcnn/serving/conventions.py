@@ -1,7 +1,7 @@
-"""Bodies of other model servers: KServe v1, TensorFlow Serving, Vertex AI, MLflow, SageMaker.
+"""Request formats of KServe v1, TensorFlow Serving, Vertex AI, MLflow and SageMaker.
 
-Each form is understood or refused. Sources: "RESTful API" of TensorFlow Serving, "Get online
-inferences" of Vertex AI, and "Local Inference Server Specification" of MLflow.
+Sources: "RESTful API" of TensorFlow Serving, "Get online inferences" of Vertex AI, and "Local
+Inference Server Specification" of MLflow.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class InvocationBody(Body):
 
 @dataclass(frozen=True)
 class Asked:
-    """Texts, and how their answers are shown.
+    """Texts of a request, and the format of its response.
 
     Attributes:
-        texts: to be answered.
-        options: the contents of an answer.
-        by_columns: answers are a list for each part, not an object for each text.
+        texts: to be classified.
+        options: the fields of an answer.
+        by_columns: one list per field, instead of one object per text.
     """
 
     texts: list[str]
@@ -90,10 +90,10 @@ class Asked:
 
 
 def read_prediction(body: bytes, columns: TextColumns) -> Asked:
-    """The texts of {"instances": [...]}, or of TensorFlow Serving's {"inputs": ...}.
+    """Parse {"instances": [...]}, or TensorFlow Serving's {"inputs": ...}.
 
     Raises:
-        RequestError: it has another form.
+        RequestError: the body has another form.
 
     Example:
         >>> body = b'{"instances": ["no signal", ["a refund"]]}'
@@ -111,11 +111,7 @@ def read_prediction(body: bytes, columns: TextColumns) -> Asked:
 
 
 def read_invocation(body: bytes, columns: TextColumns) -> Asked:
-    """The texts of `inputs`, `instances`, `dataframe_split` or `dataframe_records`.
-
-    Raises:
-        RequestError: it has another form.
-    """
+    """Parse the first of `inputs`, `instances`, `dataframe_split`, `dataframe_records`."""
     asked = InvocationBody.read(body)
     name = _one_of(asked, ("inputs", "instances", "dataframe_split", "dataframe_records"))
     options = asked.params or AnswerOptions()
@@ -133,7 +129,6 @@ def read_invocation(body: bytes, columns: TextColumns) -> Asked:
 
 
 def _one_of(body: BaseModel, names: tuple[str, ...]) -> str:
-    """The only one of these keys that the body has."""
     given = [name for name in names if getattr(body, name) is not None]
     if len(given) != 1:
         what = (
@@ -165,16 +160,12 @@ def _split(frame: DataFrame, columns: TextColumns) -> list[str]:
 
 
 def is_csv(content_type: str) -> bool:
-    """Whether this header names CSV."""
+    """Whether the header names CSV."""
     return content_type.partition(";")[0].strip().lower() == "text/csv"
 
 
 def read_csv(body: bytes, content_type: str, columns: TextColumns) -> list[str]:
-    """The texts of CSV with a header, read as `bertcnn score` reads a file.
-
-    Raises:
-        RequestError: it cannot be read, or lacks a column.
-    """
+    """Parse CSV with a header like `bertcnn score`; RequestError if invalid or lacking a column."""
     header = Message()
     header["Content-Type"] = content_type
     encoding = header.get_content_charset() or "utf-8"
@@ -195,7 +186,7 @@ def read_csv(body: bytes, content_type: str, columns: TextColumns) -> list[str]:
 
 
 def metadata(name: str, version: str, columns: TextColumns) -> dict[str, Any]:
-    """The answer to TensorFlow Serving's `GET /v1/models/NAME/metadata`."""
+    """The response to TensorFlow Serving's `GET /v1/models/NAME/metadata`."""
 
     def tensor(name: str, kind: str) -> dict[str, Any]:
         shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}

@@ -1,7 +1,4 @@
-"""The page that shows all routes: Swagger UI, with files of a package.
-
-FastAPI's own page loads them from a content delivery network.
-"""
+"""The API documentation page: Swagger UI from an installed package, not from a CDN."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _HEADERS: Final = {
         "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline';"
         " script-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
     )
-}  # a browser loads nothing from elsewhere
+}  # a browser loads nothing from other hosts
 
 
 def add_documentation(app: FastAPI) -> None:
@@ -52,7 +49,7 @@ def _add_file(app: FastAPI, name: str, media_type: str) -> None:
 
 @cache
 def _content(name: str) -> bytes:
-    """A file of the package, once for all clients, however slowly they read."""
+    """A file of the package; cached, so that slow clients share one copy."""
     import fastapi_offline
 
     return resources.files(fastapi_offline).joinpath("static", name).read_bytes()

@@ -1,4 +1,4 @@
-"""The thread that loads models: its priority, and the memory that models take and leave behind."""
+"""The thread that loads models: its priority and memory."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ _NICENESS: Final = 5
 
 
 def loader_thread() -> ThreadPoolExecutor:
-    """A thread to load models on.
+    """Create the thread that loads models.
 
-    OpenVINO's threads are started by it and have its priority, which is lower than that of the
-    event loop: a request is read, or refused, although all cores compute. One thread for all
-    models, since the C library keeps memory for each.
+    OpenVINO's threads inherit its priority, which is lower than the event loop's: requests are read
+    or refused even while all cores compute. One thread loads all models, because the C library
+    keeps memory per thread.
     """
     return ThreadPoolExecutor(1, "bertcnn-loader", initializer=_yield_to_others)
 
 
 def _yield_to_others() -> None:
-    """Lower this thread's priority; only Linux has one for each thread."""
+    """Lower this thread's priority; only Linux has priorities per thread."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def spare_collector() -> None:
-    """Leave the objects that are there now out of Python's garbage collections.
+    """Exclude all present objects from Python's garbage collections.
 
-    They stay for as long as the models do, and looking at all of them would stop every thread for
-    0.1 s each time. An object that nobody refers to any more is freed all the same, if it is in no
-    cycle.
+    They live as long as the models, and scanning them would stop every thread for 0.1 s. Reference
+    counting still frees them, unless they are in a cycle.
     """
     gc.freeze()
 
 
 def give_back_memory() -> None:
-    """Free what a model has left behind, also what the C library keeps of it; glibc can."""
+    """Free a model's memory, including what glibc's allocator retains."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Logs for programs: a JSON object a line, without any text of a request."""
+"""Logs as JSON lines, without any text of a request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ logger = logging.getLogger("bertcnn.serving")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record: time, level, event, and the fields it was given."""
+    """Formats a record as one JSON object: time, level, event, and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record's line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -1,4 +1,4 @@
-"""What the service counts, in the format of Prometheus."""
+"""The service's counters, in the format of Prometheus."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TEXTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128)
 
 
 class Metrics:
-    """The counters of one process; all threads may add to them.
+    """The counters of one process; thread-safe.
 
     Args:
-        waiting: gives the number of texts that wait.
+        waiting: returns the number of waiting texts.
     """
 
     def __init__(self, waiting: Callable[[], int]) -> None:
@@ -62,27 +62,27 @@ class Metrics:
         queue.set_function(waiting)
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered or refused."""
+        """Count an answered or refused request."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def batch(self, texts: int, waits: Sequence[float]) -> None:
-        """Count a batch, and how many seconds its requests have waited."""
+        """Count a batch, and its requests' waiting times in seconds."""
         self._batch_texts.observe(texts)
         for seconds in waits:
             self._queue_seconds.observe(seconds)
 
     def answered(self, model: str, decisions: Sequence[str]) -> None:
-        """Count the decisions of texts."""
+        """Count decisions."""
         for decision, number in Counts(decisions).items():
             self._texts.labels(model, decision).inc(number)
 
     def model(self, name: str, version: str, engine: str, previous: str | None) -> None:
-        """A model serves, in place of the version before it."""
+        """Record that a model serves, in place of its previous version."""
         if previous is not None and previous != version:
             self._models.remove_by_labels({"model": name, "version": previous})
         self._models.labels(name, version, engine).set(1)
 
     def page(self) -> bytes:
-        """All of it, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The models that a service answers with: loaded, warmed, and exchanged while it answers."""
+"""The models of a service: loaded, warmed up, and replaced while the service answers."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from bertcnn.inference.predictor import Predictor, load
 from bertcnn.inference.served_engine import ServedEngine
 from bertcnn.serving.problems import RequestError
 
-Precision = float | str | None  # how often automatic answers have to be right, as in `load`
+Precision = float | str | None  # required precision of automatic answers, as in `load`
 
 _VERSION: Final = 12  # characters of a model's id
-_PRECISIONS: Final = 64  # whose decisions are remembered
-_MOST_STREAMS: Final = 8  # Python prepares batches one at a time, which more would wait for
+_PRECISIONS: Final = 64  # most precisions with cached decisions
+_MOST_STREAMS: Final = 8  # more would wait for Python, which prepares one batch at a time
 
 
 def answering_streams() -> int:
-    """Batches that a model computes at the same time, one a core up to eight."""
+    """The number of batches computed at the same time: one per core, at most eight."""
     return min(usable_cores(), _MOST_STREAMS)
 
 
 class ServedModel:
-    """A model ready to answer several threads at the same time.
+    """A model ready for concurrent use by several threads.
 
     Args:
-        name: by which requests choose it.
+        name: its name in requests.
         place: folder or URL that it was loaded from.
-        predictor: the model.
-        engine: its engine.
+        predictor: the loaded model.
+        engine: the predictor's engine.
 
     Attributes:
-        bundle_id: the model's.
-        version: the first characters of its id.
-        longest: tokens that a text has at most.
+        bundle_id: the model's id.
+        version: the first characters of the id.
+        longest: maximum tokens of a text.
     """
 
     def __init__(self, name: str, place: str, predictor: Predictor, engine: ServedEngine) -> None:
@@ -53,11 +53,7 @@ class ServedModel:
         self._decisions: dict[float | str, Decisions] = {}
 
     def decisions_for(self, auto_precision: Precision) -> Decisions | None:
-        """The decisions with another precision; None for the model's own.
-
-        Raises:
-            SettingsError: as `Predictor.decisions_for`.
-        """
+        """The decisions at another precision, None for the model's own; SettingsError if invalid."""
         if auto_precision is None:
             return None
         decisions = self._decisions.get(auto_precision)
@@ -69,20 +65,11 @@ class ServedModel:
         return decisions
 
     def warm(self) -> None:
-        """Compute every shape of a batch once, while others answer with the model.
-
-        Raises:
-            RuntimeError: OpenVINO cannot compute one.
-        """
+        """Compute every batch shape once, concurrently with answers; RuntimeError if OpenVINO cannot."""
         self._engine.warm_by_turns()
 
     def answer(self, texts: Sequence[str], precisions: Sequence[Precision]) -> list[Prediction]:
-        """The answer to each text, all in as few batches as hold them.
-
-        Args:
-            texts: of one request or of several.
-            precisions: for each text, how often automatic answers have to be right.
-        """
+        """Answer each text at its required precision, in as few batches as possible."""
         encoded = self.predictor.encode(texts)
         output = self.predictor.run(encoded)
         wanted = dict.fromkeys(precisions)
@@ -97,19 +84,19 @@ class ServedModel:
 
 
 def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
-    """Verify a model, load it, and compute every shape of a batch once.
+    """Verify a model, load it, and compute every batch shape once.
 
     Args:
-        name: by which requests choose it.
+        name: its name in requests.
         place: its folder or URL.
-        warm: without, only one shape is computed; see `ServedModel.warm`.
+        warm: if False, only one shape is computed; see `ServedModel.warm`.
 
     Raises:
-        BundleError: it is not a model, is not what was saved, or cannot be computed.
-        SettingsError: the place is a URL that cannot be used.
+        BundleError: it is not a model, was changed after saving, or cannot be computed.
+        SettingsError: the place is an unusable URL.
     """
     folder = local_folder(place)
-    whole = read_bundle(folder)  # also the weights, which the compiled engine does without
+    whole = read_bundle(folder)  # includes the weights, which the compiled engine does not need
     predictor = load(folder, streams=answering_streams())
     if predictor.bundle.bundle_id != whole.bundle_id:
         raise BundleError(
@@ -141,11 +128,11 @@ def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
 
 
 class Models:
-    """The models by name; one may be exchanged while others, or it itself, answer.
+    """The models by name; each can be replaced while it or others answer.
 
     Args:
         models: the default one first.
-        on_load: called with each model that serves from now on, and the version before it.
+        on_load: called with each new model and the version that it replaces.
     """
 
     def __init__(
@@ -162,15 +149,11 @@ class Models:
 
     @property
     def all(self) -> list[ServedModel]:
-        """The models that answer, the default one first."""
+        """All models, the default one first."""
         return list(self._models.values())
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """A model by name; by default the first.
-
-        Raises:
-            RequestError: there is none, or it has another version by now.
-        """
+        """A model, by default the first; RequestError for an unknown name or another version."""
         name = self._default if name is None else name
         if name not in self._models:
             raise RequestError(
@@ -192,12 +175,12 @@ class Models:
     def load(
         self, name: str, place: str | None = None, *, other_labels: bool = False
     ) -> ServedModel:
-        """Load a model, and answer with it from then on; without success the old one stays.
+        """Load a model and replace the old one; on failure, the old one stays.
 
         Args:
-            name: of one of the models.
-            place: folder or URL; by default where it was loaded from.
-            other_labels: allow another set of labels than the model has that serves.
+            name: of an existing model.
+            place: folder or URL; by default the one it was loaded from.
+            other_labels: allow other labels than the old model has.
 
         Raises:
             RequestError: an unknown name, or other labels.
@@ -214,11 +197,7 @@ class Models:
 
 
 def _check_labels(old: ServedModel, new: ServedModel) -> None:
-    """Refuse a model whose answers clients may not know.
-
-    Raises:
-        RequestError: it has other labels.
-    """
+    """Raise RequestError if the new model has other labels, which clients may not know."""
     before, after = old.predictor, new.predictor
     if before.multi_label != after.multi_label:
         kinds = {False: "one label per text", True: "several labels per text"}

@@ -1,8 +1,8 @@
-"""The Open Inference Protocol, version 2: requests to texts, answers to outputs.
+"""The Open Inference Protocol, version 2: parses requests and writes responses.
 
-JSON, and the binary form of its extension `binary_tensor_data`, which tritonclient sends by
-default. Source: github.com/kserve/open-inference-protocol, and "Binary Tensor Data Extension" of
-Triton's documentation.
+JSON, and the binary form of its extension `binary_tensor_data`, the default of tritonclient.
+Source: github.com/kserve/open-inference-protocol, and "Binary Tensor Data Extension" of Triton's
+documentation.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class InferBody(Body):
 
 @dataclass(frozen=True)
 class InferRequest:
-    """What a client asks.
+    """A parsed request.
 
     Attributes:
-        texts: to be answered.
-        id: given back with the answer.
-        outputs: names of the outputs that are wanted, each with whether in binary form.
-        shape: of each input, which the outputs have too.
-        auto_precision: how often automatic answers have to be right.
+        texts: to be classified.
+        id: returned with the response.
+        outputs: requested outputs by name, each with whether it is binary.
+        shape: of each input, and so of each output.
+        auto_precision: required precision of automatic answers.
     """
 
     texts: list[str]
@@ -99,14 +99,14 @@ _OUTPUTS: Final[dict[str, tuple[str, Callable[[Sequence[Prediction]], list[Any]]
         "FP32",
         lambda answers: [list(each.probabilities.values()) for each in answers],
     ),
-}  # of each output, its type and its values
+}  # type and values of each output
 _DEFAULT_OUTPUTS = tuple(name for name in _OUTPUTS if name != "probabilities")
 
 
 def metadata(
     name: str, version: str, labels: Sequence[str], columns: TextColumns
 ) -> dict[str, Any]:
-    """What `GET /v2/models/NAME` answers."""
+    """The response to `GET /v2/models/NAME`."""
     return {
         "name": name,
         "versions": [version],
@@ -130,15 +130,15 @@ def metadata(
 
 
 def read_request(body: bytes, header_length: str | None, columns: TextColumns) -> InferRequest:
-    """The request in a body.
+    """Parse a request.
 
     Args:
-        body: JSON, or JSON and binary tensors.
-        header_length: bytes of the JSON, by the header of this name; None if there is nothing else.
-        columns: what the model takes: one input for each.
+        body: JSON, optionally followed by binary tensors.
+        header_length: the header with the bytes of the JSON; None if the body is JSON only.
+        columns: the model's text columns; each is an input.
 
     Raises:
-        RequestError: it is not a request for texts.
+        RequestError: it is not a valid request for texts.
     """
     end = len(body) if header_length is None else _end_of_json(header_length, len(body))
     request = InferBody.read(body[:end])
@@ -169,7 +169,6 @@ def _check_plain(content_type: str | None) -> None:
 
 
 def _end_of_json(header_length: str, most: int) -> int:
-    """What the header says, if it is at most so many bytes."""
     digits = header_length.lstrip("0")
     if header_length.isdecimal() and len(digits) <= len(str(most)):
         end = int(digits or "0")
@@ -182,7 +181,7 @@ def _end_of_json(header_length: str, most: int) -> int:
 
 
 def _fits(shape: Sequence[int], elements: int) -> bool:
-    """Whether a shape has so many elements; huge ones are not multiplied out."""
+    """Whether a shape has this number of elements; avoids multiplying huge dimensions."""
     if min(shape, default=1) <= 0:
         return elements == 0 and min(shape) == 0
     size = 1
@@ -194,7 +193,7 @@ def _fits(shape: Sequence[int], elements: int) -> bool:
 
 
 def _texts(given: _Input, binary: bytes, columns: TextColumns) -> list[str]:
-    """The texts of an input, in the order of its elements."""
+    """The texts of an input, in element order."""
     if given.datatype != "BYTES":
         raise refused(f"an input of the type {one_line(given.datatype)}", "BYTES: strings")
     size = given.parameters.binary_data_size
@@ -218,7 +217,6 @@ def _texts(given: _Input, binary: bytes, columns: TextColumns) -> list[str]:
 
 
 def _flat(data: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
-    """The elements of nested lists."""
     values = data if isinstance(data, list) else [data]
     while values and isinstance(values[0], list):
         if not all(isinstance(value, list) for value in values):
@@ -228,10 +226,10 @@ def _flat(data: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
 
 
 def unpacked(data: bytes) -> list[str]:
-    """The strings of a BYTES tensor, each behind its length.
+    """Decode a BYTES tensor: strings, each preceded by its length.
 
     Raises:
-        RequestError: the lengths and the data do not fit.
+        RequestError: the lengths do not match the data.
 
     Example:
         >>> unpacked(packed(["no signal", ""]))
@@ -253,7 +251,7 @@ def unpacked(data: bytes) -> list[str]:
 
 
 def packed(texts: Sequence[str]) -> bytes:
-    """The strings as a BYTES tensor."""
+    """Encode strings as a BYTES tensor."""
     encoded = [text.encode("utf-8", "replace") for text in texts]
     return b"".join(part for text in encoded for part in (_LENGTH.pack(len(text)), text))
 
@@ -279,7 +277,7 @@ def _wanted(request: InferBody) -> dict[str, bool]:
 def write_response(
     request: InferRequest, answers: Sequence[Prediction], name: str, version: str
 ) -> tuple[bytes, int | None]:
-    """The body of the answer, and the bytes of its JSON if binary tensors follow it."""
+    """The response body, and the length of its JSON if binary tensors follow."""
     outputs, tensors = [], []
     for output, binary in request.outputs.items():
         datatype, values_of = _OUTPUTS[output]
@@ -287,7 +285,7 @@ def write_response(
         shape = request.shape
         if output == "probabilities":
             shape = [*shape, max(map(len, values), default=0)]
-            # a blank text has none
+            # a blank text has no shares
             values = [share for row in values for share in row or [0.0] * shape[-1]]
         described = {"name": output, "datatype": datatype, "shape": shape}
         if binary:

@@ -1,4 +1,4 @@
-"""What the service is started with."""
+"""The start options of the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Limits(Settings):
-    """What a request may have, and how much may wait."""
+    """Limits of a request and of the queue."""
 
     texts: Count = Field(1024, description="most texts of a request")
     characters: Count = Field(100_000, description="most characters of a text")
@@ -36,7 +36,7 @@ class Limits(Settings):
 
 
 class ServeOptions(Settings):
-    """What a worker process is started with."""
+    """The start options of a worker process."""
 
     models: dict[str, str] = Field(description="folder or URL of each model, by the model's name")
     folders: tuple[Path, ...] = Field(
@@ -57,10 +57,10 @@ class ServeOptions(Settings):
 
 
 def named_models(given: Sequence[str]) -> dict[str, str]:
-    """The models of a command line, MODEL or NAME=MODEL, by name; the first is the default one.
+    """Parse MODEL or NAME=MODEL arguments; the first is the default model.
 
     Raises:
-        SettingsError: a name is given twice, or cannot be part of a URL.
+        SettingsError: a name is given twice, or is not valid in a URL.
 
     Example:
         >>> named_models(["models/triage", "spam=s3://models/spam"])
@@ -83,14 +83,13 @@ def named_models(given: Sequence[str]) -> dict[str, str]:
 
 
 def folders_of(places: Iterable[str]) -> tuple[Path, ...]:
-    """The folders that hold models, without those at URLs."""
+    """The parent folders of local models."""
     return tuple(
         dict.fromkeys(Path(place).resolve().parent for place in places if "://" not in place)
     )
 
 
 def _last_part(place: str) -> str:
-    """The last part of a path or a URL."""
     path = (
         place.partition("?")[0].partition("@")[0] if "://" in place else str(Path(place).resolve())
     )

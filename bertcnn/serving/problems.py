@@ -1,4 +1,4 @@
-"""Requests that cannot be answered: an HTTP status and one clear line each."""
+"""Errors of requests: an HTTP status and a one-line message."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bertcnn.errors import BertCNNError
 
 
 class RequestError(BertCNNError):
-    """A request that is refused.
+    """A refused request.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         given, expected, fix: as for every `BertCNNError`.
         headers: of the response.
     """

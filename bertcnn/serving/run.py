@@ -1,4 +1,4 @@
-"""The worker process: loads the models, answers on a socket it is handed, and stops in order."""
+"""The worker process: loads the models, answers on an inherited socket, and stops gracefully."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from bertcnn.serving.token import read_token
 
 READY: Final = b"ready\n"  # sent to the parent
 _BACKLOG: Final = 2048  # connections that are not yet accepted
-_REST: Final = 0.5  # seconds after the last connection was accepted, to read its request
-_MOMENT: Final = 0.02  # seconds, until uvicorn listens
+_REST: Final = 0.5  # seconds to read the request of the last accepted connection
+_MOMENT: Final = 0.02  # seconds until uvicorn listens
 _PATIENCE: Final = 30  # seconds for the last answers
-_SWITCH: Final = 0.0005  # seconds after which threads take turns, or a refusal would wait for them
+_SWITCH: Final = 0.0005  # seconds between thread switches; longer ones would delay refusals
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its handlers of signals, which close connections at once.
+    """uvicorn without its signal handlers, which close connections at once.
 
     Args:
-        config: how it listens.
-        connections: looked through several times a second.
+        config: uvicorn's settings.
+        connections: checked for overdue ones several times a second.
     """
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
         self._connections = connections
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether it should end."""
+        """Whether the server should stop."""
         self._connections.sweep(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
@@ -66,14 +66,14 @@ def work(
     listener: socket.socket,
     parent: socket.socket,
 ) -> int:
-    """Serve until the parent or a signal ends it.
+    """Serve until the parent or a signal stops it.
 
     Args:
-        options: what to serve.
-        models: gives the models, which are loaded while this module is imported.
+        options: the start options.
+        models: returns the models, which load while this module is imported.
         loader: loads other models.
         listener: bound and listening.
-        parent: gets a line when requests are answered; the service stops when it is closed.
+        parent: gets a line once the service is ready; the service stops when it is closed.
 
     Returns:
         The exit code of the process.
@@ -105,7 +105,7 @@ def work(
 
 
 async def _not_there(*_: object) -> None:
-    """In place of the application until the models are loaded."""
+    """Replaces the application until the models are loaded."""
 
 
 async def _serve(
@@ -119,7 +119,7 @@ async def _serve(
     token = read_token(options.token_file)
     loop = asyncio.get_running_loop()
     service = Service(models, options, loop, loader, _reporter(parent))
-    models.clear()  # the list, which others have too, would keep models that are exchanged
+    models.clear()  # the shared list would keep replaced models alive
     try:
         server.config.app = Access(
             create_app(service),
@@ -140,7 +140,7 @@ async def _serve(
 
 
 def _reporter(parent: socket.socket) -> Callable[[ServedModel], None]:
-    """Has the parent know where models come from by now, for the next worker."""
+    """Reports each model's place to the parent, for the next worker."""
 
     def report(model: ServedModel) -> None:
         line = json.dumps({"model": model.name, "place": model.place})
@@ -150,20 +150,20 @@ def _reporter(parent: socket.socket) -> Callable[[ServedModel], None]:
 
 
 class _Control:
-    """What signals have a service do."""
+    """The actions of signals."""
 
     def __init__(self, server: _Server, service: Service, listener: socket.socket) -> None:
         self._server, self._service, self._listener = server, service, listener
-        self._tasks: set[asyncio.Task[None]] = set()  # the event loop itself keeps none
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop keeps no reference
 
     def stop(self, drain: float) -> None:
-        """Stop in order; a second time this does nothing."""
+        """Stop gracefully; a second call does nothing."""
         if not self._service.draining:
             self._service.draining = True
             self._begin(self._stop(drain))
 
     def reload(self) -> None:
-        """Load all models again."""
+        """Reload all models."""
         self._begin(self._reload())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -172,10 +172,7 @@ class _Control:
         task.add_done_callback(self._tasks.discard)
 
     async def _stop(self, drain: float) -> None:
-        """Have no new requests sent here, answer those that come all the same, and end.
-
-        uvicorn alone would close connections that it has accepted and not yet read.
-        """
+        """Report "not ready", answer remaining requests (uvicorn would close unread ones), and stop."""
         log("stopping", drain=drain)
         while not self._server.started:
             await asyncio.sleep(_MOMENT)
@@ -187,7 +184,6 @@ class _Control:
         self._server.should_exit = True
 
     async def _reload(self) -> None:
-        """A model that is refused leaves the old one serving."""
         for model in self._service.models.all:
             try:
                 await self._service.load(model.name)
@@ -196,7 +192,7 @@ class _Control:
 
 
 def _heed_signals(control: _Control, drain: float, parent: socket.socket) -> None:
-    """SIGTERM, SIGINT, SIGHUP, and the parent's end."""
+    """Handle SIGTERM, SIGINT, SIGHUP, and the parent's end."""
     loop = asyncio.get_running_loop()
 
     def parent_ended() -> None:

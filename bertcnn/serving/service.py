@@ -1,4 +1,4 @@
-"""The service behind the routes: checks a request, has it answered, and notices who has gone."""
+"""The service behind the routes: checks and answers requests, and notices disconnected clients."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from bertcnn.serving.options import ServeOptions
 from bertcnn.serving.problems import RequestError
 from bertcnn.serving.texts import TextColumns, check_number
 
-_PATIENCE: Final = 0.05  # seconds of waiting, after which it is noticed if the client has gone
-_REST: Final = 1.0  # seconds in which the batches end that are being computed
+_PATIENCE: Final = 0.05  # seconds between checks for a disconnected client
+_REST: Final = 1.0  # seconds for the running batches to end
 _GONE: Final = 499
 
 
 class Service:
-    """The models and the threads that answer with them.
+    """The models and the threads that run them.
 
     Args:
         models: the default one first.
-        options: what the service was started with.
-        loop: on which requests wait.
-        loader: of `loader_thread`, on which models are loaded.
-        on_exchange: called with each model that has taken the place of another.
+        options: the service's start options.
+        loop: the event loop of the requests.
+        loader: from `loader_thread`; loads models.
+        on_exchange: called with each model that replaces another.
 
     Attributes:
-        batcher: answers.
+        batcher: answers the requests.
         models: by name.
         limits: of requests.
-        draining: whether it stops soon; requests are still answered.
+        draining: whether the service stops soon; it still answers requests.
     """
 
     def __init__(
@@ -79,28 +79,24 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests should be sent here."""
+        """Whether clients should send requests here."""
         return not self.draining
 
     async def load(
         self, name: str, place: str | None = None, *, other_labels: bool = False
     ) -> ServedModel:
-        """`Models.load`, while others are answered."""
+        """`Models.load` without blocking other requests."""
         load = partial(self.models.load, name, place, other_labels=other_labels)
         try:
             return await self._loop.run_in_executor(self._loader, load)
-        finally:  # once no batch needs the old model any more
+        finally:  # once no batch needs the old model
             self._loop.call_later(_REST, self._loader.submit, give_back_memory)
 
     def check_place(self, path: str | None) -> None:
-        """Refuse to load a model from anywhere else than below the folders for models.
-
-        Raises:
-            RequestError: it is elsewhere, whether it exists or not.
-        """
+        """Raise RequestError for a path outside the model folders, whether it exists or not."""
         if path is None:
             return
-        with suppress(OSError, ValueError):  # a path that is too long, or has a NUL
+        with suppress(OSError, ValueError):  # a path that is too long or has a NUL
             place = Path(path).resolve()
             if "://" not in path and any(folder in place.parents for folder in self._folders):
                 return
@@ -112,11 +108,7 @@ class Service:
         )
 
     async def read_body(self, request: Request) -> bytes:
-        """The body of a request, decompressed.
-
-        Raises:
-            RequestError: it has too many bytes, is damaged, or its client has gone.
-        """
+        """Read and decompress a body; RequestError if too large, damaged, or the client has gone."""
         most, length = self.limits.body_bytes, request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
             raise too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
@@ -134,7 +126,7 @@ class Service:
         return await asyncio.to_thread(decompressed, bytes(body), encoding, most)
 
     def columns(self, model: ServedModel) -> TextColumns:
-        """The text columns of a model, for reading a request."""
+        """The text columns of a model."""
         names = model.predictor.bundle.config.text_columns
         return TextColumns(names, self.limits.texts)
 
@@ -147,11 +139,11 @@ class Service:
         version: str | None = None,
         auto_precision: Precision = None,
     ) -> tuple[ServedModel, list[Prediction]]:
-        """The answers to a request's texts, and the model that gave them.
+        """Answer a request's texts; also returns the model.
 
         Raises:
-            RequestError: an unknown model, too many or too long texts, or no room for them now.
-            SettingsError: a precision that is none.
+            RequestError: an unknown model, too many or too long texts, or a full queue.
+            SettingsError: an invalid precision.
         """
         served = self.models.get(model, version)
         self._check(texts)
@@ -173,7 +165,7 @@ class Service:
             )
 
     async def _answers(self, request: Request, work: Work) -> list[Prediction]:
-        """Wait for the answers, as long as the client does."""
+        """Wait for the answers until the client disconnects."""
         watching: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         watch = self._watch(request, work)

@@ -1,8 +1,4 @@
-"""The parent process: holds the socket, and starts another worker when one has died.
-
-Connections that come meanwhile wait in the socket's queue, so that only the requests are lost that
-the dead worker held.
-"""
+"""The parent process: keeps the socket, whose queue holds new connections, and restarts workers."""
 
 from __future__ import annotations
 
@@ -29,12 +25,12 @@ from bertcnn.serving.options import ServeOptions
 STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _READY: Final = b"ready\n"
 _QUEUE: Final = 2048  # connections that are not yet accepted
-_LONGEST_PAUSE: Final = 10.0  # seconds between two starts that fail
+_LONGEST_PAUSE: Final = 10.0  # seconds between two failed starts
 _FIRST_PAUSE: Final = 0.1
-# glibc keeps what large arrays had, for the next ones of that size or less, and raises the size
-# with each that is given back; fixed, all memory of a model that was exchanged goes back
+# By default, glibc raises the threshold with each large array it frees, and keeps later arrays up
+# to that size. A fixed threshold returns all memory of a replaced model.
 _ALLOCATOR: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
-# NumPy's products are small; threads of theirs would wait busily on cores that the engine needs
+# NumPy's matrix products are small; its threads would busy-wait on the engine's cores
 _PRODUCTS: Final = {"OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -43,7 +39,7 @@ def check_platform() -> None:
 
     Raises:
         MissingPackageError: a package of the extra is missing.
-        SettingsError: Windows, where a socket cannot be handed to another process this way.
+        SettingsError: on Windows, which cannot pass a socket to another process this way.
     """
     for package in ("fastapi", "uvicorn", "prometheus_client", "fastapi_offline"):
         if find_spec(package) is None:
@@ -57,19 +53,19 @@ def check_platform() -> None:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
+    """Create a listening socket.
 
     Args:
         host: an address or a name of this machine.
-        port: 0 for any that is free.
+        port: 0 for any free port.
 
     Raises:
-        SettingsError: the port is in use, may not be used, or the address is not this machine's.
+        SettingsError: the port is in use or not permitted, or the address is not this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if os.name != "nt":  # there it would share the port with another program
+        if os.name != "nt":  # on Windows it would share the port with another program
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(_QUEUE)
@@ -85,7 +81,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Its address, as http://HOST:PORT."""
+    """The socket's address as http://HOST:PORT."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -94,26 +90,22 @@ class Supervisor:
     """Keeps a worker process running.
 
     Args:
-        options: what the worker serves.
-        listener: its socket.
-        on_ready: is called when a worker answers for the first time.
+        options: the worker's options.
+        listener: the listening socket.
+        on_ready: called when a worker is ready for the first time.
     """
 
     def __init__(
         self, options: ServeOptions, listener: socket.socket, on_ready: Callable[[], None]
     ) -> None:
         self._options, self._listener, self._on_ready = options, listener, on_ready
-        self._places = dict(options.models)  # where models come from, also those exchanged since
+        self._places = dict(options.models)  # places of the models, including replaced ones
         self._worker: subprocess.Popen[bytes] | None = None
         self._stopping = self._is_ready = self._was_ready = False
         self._refusal: BertCNNError | None = None
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT.
-
-        Raises:
-            BertCNNError: the first worker could not start.
-        """
+        """Serve until SIGTERM or SIGINT; BertCNNError if the first worker could not start."""
         start_logging()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._forward)
@@ -121,7 +113,7 @@ class Supervisor:
         while True:
             code = self._run_worker()
             if self._stopping and (self._is_closed or not self._was_ready):
-                return  # otherwise connections wait that only another worker can answer
+                return  # else waiting connections need another worker
             if not self._was_ready:
                 raise self._refusal or BertCNNError(
                     f"the worker process, which ended with code {code} before it answered",
@@ -131,21 +123,21 @@ class Supervisor:
             log("worker died", logging.ERROR, code=code, reason=str(self._refusal or ""))
             if self._is_ready:
                 pause = _FIRST_PAUSE
-            else:  # such as a model that was damaged meanwhile
+            else:  # for example, a model was damaged meanwhile
                 until = time.monotonic() + pause
                 while not self._stopping and time.monotonic() < until:
                     time.sleep(_FIRST_PAUSE)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _run_worker(self) -> int:
-        """Start a worker and wait for its end; its exit code."""
+        """Run a worker to its end; returns its exit code."""
         self._is_ready, self._refusal = False, None
         changes = {"models": self._places, "after_death": self._was_ready}
         options = self._options.model_copy(update=changes)
         ours, theirs = socket.socketpair()
         with ours, theirs:
             handles = self._listener.fileno(), theirs.fileno()
-            # one that replaces another heeds signals once it answers, see `run`
+            # a replacement worker handles signals once it is ready; see `run`
             with _blocked(STOPS if self._was_ready else ()):
                 if self._is_closed:
                     return 0
@@ -172,11 +164,11 @@ class Supervisor:
 
     @property
     def _is_closed(self) -> bool:
-        """Whether no further worker can be given the socket."""
+        """Whether the socket is closed to further workers."""
         return self._listener.fileno() < 0
 
     def _listen(self, worker: socket.socket) -> None:
-        """Notice what a worker says, until it ends."""
+        """Handle a worker's messages until it ends."""
         with worker.makefile("rb") as lines:
             for line in lines:
                 if line == _READY:
@@ -195,7 +187,7 @@ class Supervisor:
         if number != signal.SIGHUP:
             self._stopping = True
             if self._worker is not None or number == signal.SIGINT:
-                self._listener.close()  # only the worker accepts, and for as long as it likes
+                self._listener.close()  # only the worker accepts now, without a time limit
         elif not self._is_ready:  # it loads the models anyway
             return
         if self._worker is not None:
@@ -204,7 +196,7 @@ class Supervisor:
 
 @contextmanager
 def _blocked(numbers: Iterable[signal.Signals]) -> Iterator[None]:
-    """Signals that wait, also in processes that are started meanwhile."""
+    """Block signals, also in processes started meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The texts of a request, from strings or from what stands for a model's text columns."""
+"""The texts of a request, from strings or from a model's text columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bertcnn.serving.bodies import refused, too_large
 from bertcnn.tables.column_names import find_name
 from bertcnn.tables.columns import join_texts
 
-TEXT: Final = "text"  # names the texts of every model with at most one text column
+TEXT: Final = "text"  # the column name for models with at most one text column
 
 
 class TextColumns:
     r"""The text columns of a model, and the most texts of a request.
 
     Args:
-        names: the text columns of the training file; none for a model of lists of texts.
-        most: texts of a request.
+        names: the text columns of the training file; empty for a model trained on lists of texts.
+        most: maximum texts of a request.
 
     Example:
         >>> columns = TextColumns(("subject", "body"), 100)
@@ -32,14 +32,14 @@ class TextColumns:
         self.names, self.most = tuple(names) or (TEXT,), most
 
     def from_values(self, values: Any, where: str) -> list[str]:  # noqa: ANN401 - any JSON value
-        """The texts of a list of strings, of lists of one string, or of objects with the columns.
+        """Texts from strings, lists of one string, or objects with the columns.
 
         Args:
-            values: as they were sent.
+            values: as received.
             where: their name, for messages.
 
         Raises:
-            RequestError: they are something else.
+            RequestError: they have another form.
         """
         if not isinstance(values, list):
             raise refused(f"{where} that are no list", "a list of texts")
@@ -54,12 +54,12 @@ class TextColumns:
     def from_rows(
         self, rows: Sequence[Mapping[str, Any]], where: str, *, is_table: bool = False
     ) -> list[str]:
-        """The texts of rows that each name the columns.
+        """Texts from rows with named columns.
 
         Args:
-            rows: at most as many as a request may have.
+            rows: at most `most`.
             where: their name, for messages.
-            is_table: other columns are passed over, and null is a blank cell.
+            is_table: ignore other columns, and treat null as a blank cell.
 
         Raises:
             RequestError: a row lacks a column, or has others.
@@ -75,7 +75,7 @@ class TextColumns:
     def from_columns(
         self, columns: Mapping[str, Any], where: str, *, is_table: bool = False
     ) -> list[str]:
-        """The same from lists of cells, one for each column."""
+        """Like `from_rows`, from one list of cells per column."""
         wanted = self._find([*columns], where, is_table=is_table)
         lists = [columns[name] for name in wanted]
         if not all(isinstance(cells, list) and len(cells) == len(lists[0]) for cells in lists):
@@ -86,7 +86,7 @@ class TextColumns:
         return [self._joined(row, where, is_table) for row in zip(*lists, strict=True)]
 
     def _find(self, given: Sequence[str], where: str, *, is_table: bool) -> list[str]:
-        """The given name of each column."""
+        """The matching given name of each column."""
         names = [find_name(name, given) for name in self.names]
         if len(names) == 1 and names[0] is None:
             names = [find_name(TEXT, given)]
@@ -104,25 +104,21 @@ class TextColumns:
 
 
 def check_number(texts: int, most: int) -> None:
-    """Refuse more texts than a request may have.
-
-    Raises:
-        RequestError: there are more.
-    """
+    """Raise RequestError for more texts than a request may have."""
     if texts > most:
         raise too_large(f"{texts:,} texts in a request", f"at most {most:,}")
 
 
 def decoded(value: Any, where: str, *, is_base64: bool = False) -> str:  # noqa: ANN401 - any JSON value
-    """The text of a value: a string, or {"b64": BASE64}.
+    """Decode a string or {"b64": BASE64}.
 
     Args:
         value: any JSON value.
         where: the name of the values, for messages.
-        is_base64: strings are base64 too.
+        is_base64: whether plain strings are base64 too.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: the value has another form.
     """
     if isinstance(value, str) and not is_base64:
         return value

@@ -1,4 +1,4 @@
-"""The token that requests have to show, and where one is needed."""
+"""The access token, and where it is required."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ from typing import Final
 
 from bertcnn.errors import SettingsError, one_line
 
-TOKEN: Final = "BERTCNN_SERVE_TOKEN"  # environment variable: the token
+TOKEN: Final = "BERTCNN_SERVE_TOKEN"  # environment variable
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _FEWEST_CHARACTERS: Final = 16
 _LARGEST_FILE: Final = 4096  # characters
 
 
 def read_token(file: Path | None) -> bytes | None:
-    """The token that requests have to show: a file's only line, or `BERTCNN_SERVE_TOKEN`.
-
-    Args:
-        file: whose only line it is; by default the environment variable.
-
-    Returns:
-        The token; None if there is none.
+    """Read the token from a file's only line, or from `BERTCNN_SERVE_TOKEN`; None if there is none.
 
     Raises:
         SettingsError: the file cannot be read, or the token is too short or has white space.
@@ -51,11 +45,7 @@ def read_token(file: Path | None) -> bytes | None:
 
 
 def check_access(host: str, token_file: Path | None) -> None:
-    """Refuse to listen at an address of other machines without a token.
-
-    Raises:
-        SettingsError: there is none, or as `read_token`.
-    """
+    """Raise SettingsError for an address that other machines reach, if there is no valid token."""
     if read_token(token_file) is None and host not in LOOPBACK:
         raise SettingsError(
             f"--host {one_line(host)} without a token",
