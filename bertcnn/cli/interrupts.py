@@ -62,7 +62,7 @@ class Interrupts:
         self._before: dict[signal.Signals, Any] = {}
 
     def start(self) -> None:
-        """Handle signals with a default handler; `&` in a shell script makes a process ignore Ctrl-C."""
+        """Handle signals with a default handler; a shell makes `&` jobs ignore Ctrl-C."""
         if threading.current_thread() is not threading.main_thread():
             return
         replaced = (signal.default_int_handler, signal.SIG_DFL, _stop_now)

@@ -48,7 +48,7 @@ def load_keras(backend: str | None = None, *, distributed: bool = False) -> None
 
 
 def _load_tensorflow() -> None:
-    """Import TensorFlow without JAX, which the TFLite converter would import (a tenth of the time)."""
+    """Import TensorFlow without JAX, which its TFLite converter imports (a tenth of the time)."""
     if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow" or "jax" in sys.modules:
         return
     sys.modules["jax"] = None  # type: ignore[assignment]

@@ -109,7 +109,7 @@ class Batcher:
             thread.start()
 
     def submit(self, work: Work) -> None:
-        """Queue a request, whose future will hold the answers; RequestError if the queue is full."""
+        """Queue a request; raise RequestError if the queue is full. Its future gets the answers."""
         self.check_room(len(work.texts))
         with self._changed:
             self.waiting += len(work.texts)
@@ -210,7 +210,7 @@ class Batcher:
             self._loop.call_soon(self._finish, finishes)
 
     def _compute(self, parts: Sequence[Part]) -> deque[Callable[[], None]]:
-        """Answer a batch; if it fails, retry each request alone. Returns callbacks for the event loop."""
+        """Answer a batch, or each request alone if it fails; returns event-loop callbacks."""
         model = parts[0].work.model
         texts = [text for part in parts for text in part.texts]
         precisions = [part.work.auto_precision for part in parts for _ in part.texts]

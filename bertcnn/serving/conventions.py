@@ -111,7 +111,7 @@ def read_prediction(body: bytes, columns: TextColumns) -> Asked:
 
 
 def read_invocation(body: bytes, columns: TextColumns) -> Asked:
-    """Parse the first of `inputs`, `instances`, `dataframe_split`, `dataframe_records`."""
+    """Parse the body's one key for inputs; RequestError if it has several, none, or bad values."""
     asked = InvocationBody.read(body)
     name = _one_of(asked, ("inputs", "instances", "dataframe_split", "dataframe_records"))
     options = asked.params or AnswerOptions()

@@ -53,7 +53,7 @@ class ServedModel:
         self._decisions: dict[float | str, Decisions] = {}
 
     def decisions_for(self, auto_precision: Precision) -> Decisions | None:
-        """The decisions at another precision, None for the model's own; SettingsError if invalid."""
+        """The decisions at a precision, None for the model's own; SettingsError if invalid."""
         if auto_precision is None:
             return None
         decisions = self._decisions.get(auto_precision)
@@ -65,7 +65,7 @@ class ServedModel:
         return decisions
 
     def warm(self) -> None:
-        """Compute every batch shape once, concurrently with answers; RuntimeError if OpenVINO cannot."""
+        """Compute every batch shape once while serving; RuntimeError if OpenVINO cannot."""
         self._engine.warm_by_turns()
 
     def answer(self, texts: Sequence[str], precisions: Sequence[Precision]) -> list[Prediction]:

@@ -172,7 +172,7 @@ class _Control:
         task.add_done_callback(self._tasks.discard)
 
     async def _stop(self, drain: float) -> None:
-        """Report "not ready", answer remaining requests (uvicorn would close unread ones), and stop."""
+        """Report "not ready", answer the requests that uvicorn would drop unread, and stop."""
         log("stopping", drain=drain)
         while not self._server.started:
             await asyncio.sleep(_MOMENT)

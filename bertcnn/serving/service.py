@@ -108,7 +108,7 @@ class Service:
         )
 
     async def read_body(self, request: Request) -> bytes:
-        """Read and decompress a body; RequestError if too large, damaged, or the client has gone."""
+        """Read and decompress a body; RequestError if too large, damaged, or disconnected."""
         most, length = self.limits.body_bytes, request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
             raise too_large(f"a body of {int(length):,} bytes", f"at most {most:,}")
