@@ -1,7 +1,7 @@
 """Train on a new label set: copy this file, change what you need.
 
-Reads a labelled file, shows its labels, keeps a part aside, trains, evaluates on the part kept
-aside, saves the model, and scores a file without labels.
+Reads a labelled file, shows its labels, holds out a part, trains, evaluates on the held-out part,
+saves the model, and scores a file without labels.
 
     python apps/train_new_labels.py tickets.csv --out runs/tickets --score inbox.csv
 """
@@ -19,11 +19,11 @@ from pathlib import Path
 
 import bertcnn
 
-HELD_OUT = 0.2  # share of rows the model never sees, to evaluate on
+HELD_OUT = 0.2  # share of rows held out for the evaluation
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run all steps, saying what each is doing."""
+    """Run all steps, announcing each."""
     options, steps = parse(arguments), Steps()
     model, figures_file = options.out / "model", options.out / "evaluation.json"
     scored = options.out / "scored.csv" if options.score else None
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path) -> None:
-    """Train on these rows; docs/reference/settings.md has what else can be set."""
+    """Train on these rows; see docs/reference/settings.md for further settings."""
     given = {
         name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")
     }
@@ -98,7 +98,7 @@ def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path)
 
 
 def describe(data: bertcnn.LabelledTable) -> str:
-    """How many rows there are, and of which labels."""
+    """The number of rows and the labels."""
     rows = [names for text, names in zip(data.texts, data.sets, strict=True) if text and names]
     labels = Counter(name for names in rows for name in names)
     several = sum(len(names) > 1 for names in rows)
@@ -112,7 +112,7 @@ def amounts(counts: Mapping[str, int]) -> str:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Train, evaluate and score on a new label set.")
     parser.add_argument("data", type=Path, help="labelled file")
     parser.add_argument(
@@ -156,20 +156,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class Steps:
-    """Announces each step, and knows how long each took."""
+    """Announces each step and measures its duration."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._times: list[float] = []
 
     def start(self, name: str, what: str) -> None:
-        """End the step before, if any, and begin this one."""
+        """Start a step, and end the previous one."""
         self._names.append(name)
         self._times.append(time.perf_counter())
         print(f"\n== {len(self._names)}. {what}", flush=True)
 
     def summary(self) -> str:
-        """One line: how long all of it took, and each step."""
+        """The total duration and that of each step, in one line."""
         times = [*self._times, time.perf_counter()]
         each = ", ".join(
             f"{name} {duration(end - start)}"
@@ -179,7 +179,7 @@ class Steps:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words."""
+    """Seconds as text."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 

@@ -1,4 +1,4 @@
-"""The one error family: what was given, what was expected, what to do."""
+"""The project's exceptions: their messages say what was given, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from bertcnn.wording import visible
 
 _LONGEST_MESSAGE = 600
-# what is expected, and what to do, where a package of no list is missing
+# advice for a missing package that no list names
 _OTHERS = {
     "tensorflow_text": ("it, which Windows does not have", "pip install tensorflow-text"),
     "torch": ("a Keras backend that bertcnn supports", "set KERAS_BACKEND=tensorflow"),
@@ -18,14 +18,14 @@ _OTHERS = {
 
 
 class BertCNNError(Exception):
-    """An error a user can act on, as one line in which control characters are replaced.
+    """An error a user can act on, in one line with control characters replaced.
 
     Args:
         given: what was given, with the wrong value ("tickets.csv has 1 label: 'billing'").
         expected: what was expected instead ("at least 2 different labels").
         fix: what to do now ("add rows of another label, or name another column with --label").
-        passes: whether the same call may succeed later with nothing changed, as when a disk is full
-            or another run is at work.
+        passes: whether the same call may succeed later, for example after a full disk or another
+            run.
 
     Example:
         >>> print(BertCNNError("0 rows in a.csv", expected="at least 1 row", fix="check the file"))
@@ -64,11 +64,11 @@ class ColumnError(TableError):
 
 
 class LabelColumnError(ColumnError):
-    """A table that has labels, but no column left for them: one column each, or named as text."""
+    """A table with labels whose only candidate column for them is used as text."""
 
 
 class LabelError(TableError):
-    """Labels that cannot be used: only one of them, too few rows, or unknown ones."""
+    """Labels that cannot be used: only one label, too few rows, or unknown labels."""
 
 
 class OutputError(BertCNNError):
@@ -88,19 +88,19 @@ class TrainingError(BertCNNError):
 
 
 class ExportError(BertCNNError):
-    """An export that failed: it cannot be written, or its answers differ from the model's."""
+    """An export that cannot be written, or whose answers differ from the model's."""
 
 
 class DatabaseError(BertCNNError):
-    """A database that cannot be used, or a query or a table that does not do."""
+    """A database that cannot be used, or an unsuitable query or table."""
 
 
 class StoreError(BertCNNError):
-    """A review store that cannot be used, or a ticket, label or model that it does not have."""
+    """A review store that cannot be used, or an unknown ticket, label or model."""
 
 
 class ClusterError(BertCNNError):
-    """A Ray cluster that cannot be reached, or whose nodes cannot be used together."""
+    """A Ray cluster that cannot be reached, or whose nodes do not match."""
 
 
 class RoleError(BertCNNError):
@@ -112,18 +112,18 @@ class MissingPackageError(BertCNNError, ImportError):
 
 
 def missing_package(package: str) -> MissingPackageError:
-    """The error for a package, by its name in Python, with the command that installs it.
+    """The error for a missing Python package, with the command that installs it.
 
-    The command names the packages themselves, so it works however bertcnn was installed.
+    The command names packages, so it works however bertcnn was installed.
 
     Example:
         >>> missing_package("optuna").fix
         "pip install 'optuna>=5'"
     """
-    from importlib import metadata  # takes longer to import than all else here
+    from importlib import metadata  # takes longer to import than everything else here
 
-    lists: dict[str, dict[str, str]] = {"": {}}  # of each extra, "" is the plain install
-    with suppress(metadata.PackageNotFoundError):  # a folder of sources
+    lists: dict[str, dict[str, str]] = {"": {}}  # by extra; "" is the plain install
+    with suppress(metadata.PackageNotFoundError):  # running from a source folder
         for line in metadata.requires("bertcnn") or []:
             requirement, _, marker = line.partition(";")
             extra = (re.findall(r'extra == "(.*?)"', marker) or [""])[0]
@@ -142,17 +142,12 @@ def missing_package(package: str) -> MissingPackageError:
 
 
 def _name(requirement: str) -> str:
-    """The normalised name of a package: `psycopg[binary]>=3` is psycopg."""
     return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
 @contextmanager
 def explain_missing_packages() -> Iterator[None]:
-    """A block of imports.
-
-    Raises:
-        MissingPackageError: one of them finds no such package.
-    """
+    """Convert a missing import in the block into a MissingPackageError."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -163,6 +158,6 @@ def explain_missing_packages() -> Iterator[None]:
 
 
 def one_line(value: object, longest: int = 80) -> str:
-    """`value` in quotes, on one line, cut to `longest` characters, for use in a message."""
+    """`value` in quotes, on one line, cut to `longest` characters, for a message."""
     text = repr(str(value))
     return text if len(text) <= longest else text[: longest - 4] + "..." + text[-1]

@@ -13,23 +13,23 @@ class Progress(Protocol):
     """
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
-        """A stage called `name` starts; it has `total` `unit`s (0 if the total is unknown)."""
+        """Start stage `name` with `total` `unit`s (0 if the total is unknown)."""
 
     def advance(self, done: int, **figures: float) -> None:
-        """`done` more units are finished; `figures` are values to show, such as the loss."""
+        """Report `done` more units; `figures` are values to show, such as the loss."""
 
     def note(self, message: str) -> None:
         """Show one sentence that stays on the screen."""
 
 
 class Silent:
-    """The default: progress is not shown."""
+    """The default: shows nothing."""
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def advance(self, done: int, **figures: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def note(self, message: str) -> None:
-        """Ignore it."""
+        """Do nothing."""

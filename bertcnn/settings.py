@@ -12,7 +12,7 @@ from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
 
-MOST: Final = 1 << 53  # of anything that is counted; a float holds it exactly
+MOST: Final = 1 << 53  # limit of all counts; a float holds it exactly
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -21,7 +21,7 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0, le=MOST)]
 Window = Annotated[int, Field(ge=1, le=64)]
 
-# possible decisions for a text; arrays hold an index into this tuple
+# possible decisions; arrays hold an index into this tuple
 DECISIONS = ("auto", "review:ambiguous", "review:out_of_scope", "review:empty", "review:language")
 REASONS = (
     "",
@@ -35,8 +35,8 @@ REASONS = (
     "probability",
     "words",
     "background",
-)  # why a decision is what it is; arrays hold an index into this tuple
-PHRASES = 3  # at most, in an answer's reason: more cannot be read at a glance
+)  # reasons of decisions; arrays hold an index into this tuple
+PHRASES = 3  # most phrases in an answer's reason
 
 
 class Settings(pydantic.BaseModel):
@@ -54,16 +54,16 @@ class Settings(pydantic.BaseModel):
         except pydantic.ValidationError as error:
             raise _first_complaint(type(self).__name__, error) from None
 
-    # pydantic's mark of an `__init__` that validates as its own does, without which `strict` would
-    # not reach the settings inside others
+    # pydantic's mark of an `__init__` that validates as usual; without it, `strict` would not reach
+    # nested settings
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     def of_json(cls, value: Any) -> Self:  # noqa: ANN401 - any JSON value
-        """The settings in a file, where a text or a boolean does not stand for a number.
+        """Validate settings from JSON, without converting texts or booleans to numbers.
 
         Args:
-            value: of JSON.
+            value: the decoded JSON.
 
         Raises:
             SettingsError: a key is unknown, or a value is invalid.
@@ -77,10 +77,9 @@ class Settings(pydantic.BaseModel):
 
 
 def _first_complaint(owner: str, error: pydantic.ValidationError) -> SettingsError:
-    """The first of pydantic's errors, as one line."""
     finding = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in finding["loc"])
-    # raised by one of our validators: its text says what was expected
+    # raised by one of our validators, whose text says what was expected
     if finding["type"] == "value_error":
         return SettingsError(
             f"{owner} got values that do not fit together",
@@ -181,7 +180,7 @@ class EncoderSettings(Settings):
 
     @property
     def parameters(self) -> int:
-        """Number of weights of the encoder, with its pooler and its positions of either kind."""
+        """Number of the encoder's weights, with pooler, position and segment embeddings."""
         width, inner = self.width, self.feed_forward_width
         norm = 2 * width
         embeddings = (self.vocabulary_size + self.max_positions + self.segment_types) * width + norm
@@ -330,13 +329,13 @@ class PretrainingDataSettings(Settings):
 
     @property
     def masked_places(self) -> int:
-        """P, masked tokens per row at most.
+        """P, the maximum number of masked tokens per row.
 
         Example:
             >>> PretrainingDataSettings(sequence_length=128).masked_places
             20
         """
-        # the last word chosen may have more pieces than are still needed
+        # the last word may have more pieces than needed
         spare = 8 if self.whole_words else 1
         return min(
             self.masked_limit or int(self.mask_fraction * self.sequence_length) + spare,
@@ -345,7 +344,7 @@ class PretrainingDataSettings(Settings):
 
     @property
     def document_places(self) -> int:
-        """K, documents per row at most."""
+        """K, the maximum number of documents per row."""
         return (self.documents_limit or self.sequence_length // 8) if self.pack else 1
 
 
@@ -368,7 +367,7 @@ class PrecisionTargets(Settings):
             given: a share, or text such as "0.95,billing=0.99".
 
         Raises:
-            SettingsError: it is neither, or a share is not between 0 and 1.
+            SettingsError: the text is invalid, or a share is not between 0 and 1.
 
         Example:
             >>> PrecisionTargets.of("0.9,billing=0.99,hardware=0.97").labels
@@ -404,7 +403,7 @@ class PrecisionTargets(Settings):
 
 
 def _shares(given: str) -> Iterator[tuple[str | None, float]]:
-    """Each share with its label, which may contain commas; None stands for all labels.
+    """Each label, which may contain commas, with its share; None stands for all labels.
 
     Raises:
         ValueError: the text does not end with a share.
@@ -573,14 +572,11 @@ class TrainingSettings(Settings):
     )
 
     def frozen_layers(self, layers: int) -> int:
-        """How many of an encoder's layers stay as they are; rounded down."""
+        """The number of frozen encoder layers, rounded down."""
         return int(self.frozen_share * layers)
 
     def epochs_of(self, steps: int) -> int:
-        """Number of epochs, if each has `steps` steps.
-
-        `epochs`, or more to reach `fewest_steps`.
-        """
+        """The number of epochs of `steps` steps: `epochs`, or more to reach `fewest_steps`."""
         return max(self.epochs, math.ceil(self.fewest_steps / steps))
 
 

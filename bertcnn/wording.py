@@ -9,11 +9,11 @@ _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def visible(text: str) -> str:
-    r"""A text with every control character and every invisible character replaced.
+    r"""Replace every control character and every invisible character of a text.
 
-    It can then neither control a terminal nor hide anything. Replaced are escape sequences, line
-    breaks, marks of the writing direction, tags and lone surrogates. Spaces of any width are kept.
-    So are the joiners of Persian, Indian scripts and emoji, between two characters outside ASCII.
+    The result cannot control a terminal or hide anything. Replaced are escape sequences, line
+    breaks, marks of the writing direction, tags and lone surrogates. Kept are spaces of any width,
+    and the joiners of Persian, Indian scripts and emoji between two characters outside ASCII.
 
     Example:
         >>> visible("bill\x1b[31ming\u202e") == "bill\ufffd[31ming\ufffd"
@@ -34,7 +34,6 @@ def visible(text: str) -> str:
 
 
 def _joins(text: str, place: int) -> bool:
-    """Whether the character at `place` is a joiner between two characters that it can join."""
     if text[place] not in _JOINERS or place == 0:
         return False
     neighbours = text[place - 1] + text[place + 1 : place + 2]

@@ -1,7 +1,7 @@
-"""Who may reach the dashboard: people on this machine, or those who log in.
+"""Access to the dashboard: from this machine only, or after a login.
 
-Decided by what the dashboard was started with and by a request's headers, so that the server
-(`protection.py`) and the pages (`visitors.py`) refuse the same.
+The server (`protection.py`) and the pages (`visitors.py`) both use these checks, which depend on
+the start options and a request's headers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from options import option
 
 from bertcnn.errors import RoleError, SettingsError, missing_package, one_line
 
-SHORTEST_SECRET = 32  # characters; whoever guesses it logs in as anybody
+SHORTEST_SECRET = 32  # characters; anyone who guesses it can log in as anybody
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip")
 _OPEN_OTHERWISE = (
@@ -29,13 +29,13 @@ _OPEN_OTHERWISE = (
 
 @dataclass(frozen=True)
 class Access:
-    """How the dashboard is reached.
+    """How the dashboard may be reached.
 
     Attributes:
-        by: here: from this machine only. login: by OpenID Connect. proxy: through a proxy that says
-            who the visitor is.
-        people: the file with the list of people; None where everybody is this machine's user.
-        header: the header in which the proxy says it, in lower case.
+        by: here: from this machine only. login: by OpenID Connect. proxy: through a proxy that
+            names the visitor.
+        people: the file with the list of people; None if everybody is this machine's user.
+        header: the proxy's header with the visitor's name, in lower case.
     """
 
     by: Literal["here", "login", "proxy"]
@@ -44,11 +44,11 @@ class Access:
 
 
 def access() -> Access:
-    """How this dashboard is reached, by its options, its address and Streamlit's secrets.
+    """How this dashboard may be reached, from its options, its address and Streamlit's secrets.
 
     Raises:
         MissingPackageError: the login needs a package.
-        SettingsError: anybody could reach it, or its options do not fit together.
+        SettingsError: anybody could reach it, or its options conflict.
     """
     people, header, login = option("people"), option("behind-proxy"), login_settings()
     if header and login is not None:
@@ -91,7 +91,7 @@ def access() -> Access:
 
 
 def login_settings() -> Mapping[str, Any] | None:
-    """The part [auth] of Streamlit's secrets; None if there is none."""
+    """The section [auth] of Streamlit's secrets; None if there is none."""
     if not st.secrets.load_if_toml_exists():
         return None
     found = st.secrets.get("auth")
@@ -99,7 +99,7 @@ def login_settings() -> Mapping[str, Any] | None:
 
 
 def login_providers(login: Mapping[str, Any]) -> list[str]:
-    """The names of the providers in [auth.NAME]; none if [auth] itself is the only provider."""
+    """The providers in [auth.NAME]; empty if [auth] itself is the only provider."""
     return [
         name
         for name, value in login.items()
@@ -128,18 +128,18 @@ def _check_login(login: Mapping[str, Any]) -> None:
 
 
 def check_request(access: Access, headers: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a request that does not come the way it should.
+    """Refuse a request that does not use the configured way of access.
 
-    A dashboard for this machine takes whoever reaches it for this machine's user. So it refuses
-    what a proxy has passed on, and what asks for another host: a page of a stranger may give its
-    own name the address 127.0.0.1 (DNS rebinding).
+    A local dashboard treats every visitor as this machine's user. It therefore refuses requests
+    through a proxy or to another host: a hostile page may resolve its own name to 127.0.0.1 (DNS
+    rebinding).
 
     Args:
-        access: how the dashboard is reached.
+        access: how the dashboard may be reached.
         headers: the values of each header, by its name in lower case.
 
     Raises:
-        RoleError: it does not say who the visitor is.
+        RoleError: it does not name the visitor.
         SettingsError: it comes through a proxy, for another host, or from a page of another site.
     """
     host = ", ".join(headers.get("host", ()))
@@ -173,12 +173,7 @@ def _check_from_here(host: str, headers: Mapping[str, Sequence[str]]) -> None:
 
 
 def named_by_proxy(access: Access, headers: Mapping[str, Sequence[str]]) -> str:
-    """Who the visitor is, as the proxy says.
-
-    Raises:
-        RoleError: it does not say it, or says it twice, as when it lets a visitor's own header
-            pass.
-    """
+    """The visitor named by the proxy; RoleError unless exactly one name is given."""
     said = [name.strip() for name in headers.get(access.header, ())]
     if len(said) != 1 or not said[0]:
         raise RoleError(
@@ -206,7 +201,6 @@ def is_this_machine(name: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without the port; "" if it is no such header."""
     try:
         found = urlsplit(f"//{host}")
         return (found.hostname or "") if found.netloc == host and "@" not in host else ""

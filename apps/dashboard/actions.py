@@ -1,4 +1,4 @@
-"""What buttons do: the role that they take, and what is said afterwards."""
+"""Shared code of buttons: the required role, and a message after the action."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DONE = "what was done"
 
 
 def may(role: Role) -> bool:
-    """Whether a button is shown that takes this role; the functions check it themselves."""
+    """Whether to show a button that needs this role; the functions check it themselves."""
     try:
         person().needs(role, "press a button")
     except RoleError:
@@ -27,30 +27,30 @@ def may(role: Role) -> bool:
 
 
 def done(message: str) -> NoReturn:
-    """Draw the page again, and say what was done."""
+    """Redraw the page with a message about the action."""
     st.session_state[_DONE] = message
     st.rerun()
 
 
 def tell_done() -> None:
-    """Say what the last button did; call it once on each page with buttons."""
+    """Show the last action's message; call once on each page with buttons."""
     message = st.session_state.pop(_DONE, None)
     if message is not None:
         st.success(plain(message), icon=":material/check:")
 
 
 def answer_what_waits(store: ReviewStore) -> None:
-    """Let the model that serves now answer the tickets that wait, as a job."""
+    """Start a job in which the serving model answers the waiting tickets again."""
     start_job(store, ["review", "answer"], person(), folder=new_folder(store))
 
 
 def day(seconds: float) -> str:
-    """A day of the visitor's calendar, such as 2026-11-27."""
+    """A date in the visitor's time zone, such as 2026-11-27."""
     offset = 60 * (st.context.timezone_offset or 0)
     return datetime.fromtimestamp(seconds - offset, UTC).date().isoformat()
 
 
 def moment(seconds: float) -> str:
-    """A time of the visitor's clock, such as 2026-11-27 09:30."""
+    """A time in the visitor's time zone, such as 2026-11-27 09:30."""
     offset = 60 * (st.context.timezone_offset or 0)
     return datetime.fromtimestamp(seconds - offset, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,4 +1,4 @@
-"""The dashboard: which pages there are, and who sees them.
+"""The dashboard: its pages, and who sees them.
 
 streamlit run apps/dashboard/app.py -- [--models FOLDER] [--files FOLDER] [--store FILE|URL]
     [--person NAME | --people FILE [--behind-proxy HEADER]]
@@ -15,7 +15,7 @@ from visitors import admit
 
 from bertcnn.review.people import Role
 
-# a file in pages_, its title and icon, and the role that it takes; None: it needs no store
+# a file in pages_, its title and icon, and the role it needs; None: it needs no store
 PAGES: tuple[tuple[str, str, str, Role | None], ...] = (
     ("classify", "Classify", ":material/send:", None),
     ("inbox", "Inbox", ":material/inbox:", None),
@@ -29,7 +29,7 @@ PAGES: tuple[tuple[str, str, str, Role | None], ...] = (
 
 
 def main() -> None:
-    """Draw the page that was asked for."""
+    """Draw the requested page."""
     st.set_page_config(page_title="Ticket classifier", page_icon="📥", layout="wide")
     with (
         st.container(horizontal_alignment="center"),
@@ -46,6 +46,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()  # Streamlit runs this file at each visit and press
-else:  # and its server imports it once
+    main()  # Streamlit runs this file at each visit and click
+else:  # Streamlit's server imports it once
     app = st.App(__file__, middleware=[Middleware(Protection)], lifespan=prepared)

@@ -1,4 +1,4 @@
-"""Where the encoder looks in a text, for every layer and head."""
+"""The encoder's attention weights for a text, by layer and head."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from literal import plain
 
 from bertcnn import BertCNNClassifier, Predictor
 
-_MOST_PIECES = 40  # of a text that are shown
+_MOST_PIECES = 40  # tokens shown
 _ALL = "mean"  # of the heads
 
 
 def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
-    """A closed part of the page; the attention is computed once somebody opens it."""
+    """An expander with the attention, which is computed when it is opened."""
     part = st.expander(
         "Attention by layer and head, for the curious",
         key="attention",
@@ -34,7 +34,7 @@ def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
         weights = found.weights[layer - 1]
         shown = weights.mean(axis=0) if head == _ALL else weights[head - 1]
         pieces = found.tokens[:_MOST_PIECES]
-        with st.container(width=100 + 20 * len(pieces)):  # or as wide as the page, if that is less
+        with st.container(width=100 + 20 * len(pieces)):  # at most as wide as the page
             chart = attention_map(pieces, shown[: len(pieces), : len(pieces)])
             st.altair_chart(chart, width="stretch")
         left_out = len(found.tokens) - len(pieces)

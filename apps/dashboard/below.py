@@ -1,4 +1,4 @@
-"""Paths that visitors give: nothing outside the folders that the dashboard may read."""
+"""Checks of visitors' paths: only the dashboard's folders may be read."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from bertcnn.storage.files import expanded
 
 
 def absolute(path: Path) -> str:
-    """The absolute path by its text alone: `..` removes a name, and no link is followed."""
+    """The absolute path, resolving `..` textually and following no links."""
     return os.path.abspath(path)  # noqa: PTH100 - Path has no such method
 
 
 def places_below(given: str, roots: Sequence[Path], listed: Collection[str] = ()) -> Iterator[Path]:
-    """The places below `roots` that a visitor's path can mean, whether there is something or not.
+    """The places below `roots` that a visitor's path can mean, whether they exist or not.
 
-    Nothing outside `roots` is read, so a refusal does not tell what exists there.
+    Nothing outside `roots` is read, so a refusal does not reveal what exists there.
 
     Args:
-        given: a path relative to the working folder or to one of `roots`, or an absolute one.
+        given: an absolute path, or one relative to the working folder or to one of `roots`.
         roots: folders.
-        listed: absolute paths that may be links to the outside, since whoever runs the dashboard
-            has put them there. All others are below `roots` after their links are resolved.
+        listed: absolute paths that may be links to the outside, because the dashboard's operator
+            put them there. All others must be below `roots` after their links are resolved.
 
     Raises:
         OSError, ValueError: the path is too long, or has a NUL.

@@ -14,24 +14,20 @@ from bertcnn.review.statistics.audit import AuditedAccuracy
 
 MOST_BARS = 10
 NOW, BEFORE = "last 7 days", "weeks before"
-_LEAF = (  # of a label with levels the end is shown, which names its lowest level
+_LEAF = (  # show the end of a label with levels, its lowest level
     "indexof(datum.label, ' > ') > 0 && length(datum.label) > 30 ? '…' + slice(datum.label, -29) :"
     " datum.label"
 )
 _SMALLEST_TOP = 0.01  # of an axis of shares, which may all be 0
 _WITHOUT_PLACE = "replace(datum.label, /^[0-9]+ /, '')"
-# each has enough contrast on white and on near-black
+# these have enough contrast on white and on near-black
 _FIRST = "#3b82f6"
 _OTHERS = "#94a9c9"
 _FIGURES = "#7f8794"
 
 
 def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
-    """The most probable labels, the most probable one first.
-
-    Args:
-        probabilities: probability of each label, 0 to 1.
-    """
+    """The most probable labels, the most probable first; probabilities are 0 to 1."""
     figures = {
         label: "over 99%" if share > 0.99 else f"{share:.1%}"
         for label, share in probabilities.items()
@@ -44,7 +40,7 @@ def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
 
 
 def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
-    """The labels given most often, the most frequent one first.
+    """The most frequent labels, the most frequent first.
 
     Args:
         counts: rows of each label.
@@ -92,11 +88,11 @@ def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> 
 def accuracy_intervals(
     figures: Mapping[str, tuple[float, float, float]], counts: Mapping[str, str], promised: float
 ) -> alt.LayerChart:
-    """An accuracy with its interval for each name, beside what was promised.
+    """An accuracy with its interval for each name, and the promised accuracy.
 
     Args:
         figures: accuracy, and the lower and upper end of its interval, 0 to 1.
-        counts: what each rests on, in words, such as "12 audits".
+        counts: sample size of each as text, such as "12 audits".
         promised: drawn as a line, 0 to 1.
     """
     rows = pd.DataFrame(
@@ -122,10 +118,10 @@ def accuracy_intervals(
 def _accuracies(
     base: alt.Chart, rows: pd.DataFrame, promised: float, along: Literal["x", "y"]
 ) -> alt.LayerChart:
-    """Points with their intervals, and a dashed line where the promise is.
+    """Points with their intervals, and a dashed line at the promised accuracy.
 
     Args:
-        base: with the other axis and the tooltips.
+        base: a chart with the other axis and the tooltips.
         rows: with the columns accuracy, low and high, 0 to 1.
         promised: 0 to 1.
         along: the axis of the accuracy.
@@ -156,7 +152,7 @@ _DAYS = alt.Axis(labelAngle=0, labelOverlap="greedy", labelBound=True, ticks=Fal
 def accuracy_over_time(
     weeks: Sequence[tuple[date, AuditedAccuracy]], promised: float
 ) -> alt.LayerChart:
-    """The accuracy of each week's answers with its interval, beside what was promised.
+    """Weekly accuracy with its interval, and the promised accuracy.
 
     Args:
         weeks: Monday and figures; weeks without an audit are left out.
@@ -196,7 +192,7 @@ def share_by_day(
     """A share of each day's tickets, one bar a day.
 
     Args:
-        days: the day, how many tickets are counted, and how many there are.
+        days: the day, the number of counted tickets, and the number of all tickets.
         title: of the axis.
         recent: days in the stronger colour.
     """
@@ -233,13 +229,13 @@ def share_by_day(
 
 
 def attention_map(pieces: Sequence[str], weights: np.ndarray) -> alt.Chart:
-    """How much each piece of a text looked at each other one.
+    """Attention weights as a heat map.
 
     Args:
-        pieces: in their order; T of them.
-        weights: 0 to 1, [T, T]; the last axis is looked at.
+        pieces: the T tokens in order.
+        weights: 0 to 1, [T, T]; the last axis is the attended token.
     """
-    places = [f"{place} {piece}" for place, piece in enumerate(pieces)]  # a piece may come twice
+    places = [f"{place} {piece}" for place, piece in enumerate(pieces)]  # a piece may occur twice
     rows = pd.DataFrame(
         [
             {"from": one, "to": other, "weight": float(weight), "figure": f"{weight:.1%}"}
@@ -275,7 +271,7 @@ def _short(day: date) -> str:
 
 
 def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int, int]]:
-    """Also the days without tickets between these."""
+    """Fill in the days without tickets."""
     known = {day: (counted, every) for day, counted, every in days}
     first, last = min(known), max(known)
     every_day = [first + timedelta(days=number) for number in range((last - first).days + 1)]
@@ -285,12 +281,12 @@ def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int
 def mix_now_and_before(
     now: Mapping[str, int], before: Mapping[str, int], *, ordered: bool = False
 ) -> alt.Chart:
-    """The share of each label or bin in the last days, beside that before.
+    """The share of each label or bin in the last days and before.
 
     Args:
         now: counts of the last days.
         before: counts of the days before.
-        ordered: keep the order; else the ten most frequent ones are shown, the first on top.
+        ordered: keep the order; else show the ten most frequent, the first on top.
     """
     totals = {name: sum(counts.values()) for name, counts in (("now", now), ("before", before))}
     names = list(dict.fromkeys([*now, *before]))

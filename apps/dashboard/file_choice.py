@@ -1,4 +1,4 @@
-"""A file for a job: an upload, or one that lies on the server."""
+"""Choosing a file for a job: an upload, or a file on the server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _UPLOAD, _SERVER = "Upload", "On the server"
 
 
 def chosen_file(label: str, key: str, *, folders: bool = False) -> Path | None:
-    """The file that the visitor has chosen; None while there is none.
+    """The file that the visitor has chosen, or None.
 
-    An upload lies in the session's folder; `for_job` copies it.
+    An upload stays in the session's folder; `for_job` copies it.
 
     Args:
-        label: what the file is for.
+        label: the purpose of the file, shown to the visitor.
         key: of the widgets.
         folders: also offer the server's folders.
 
@@ -65,11 +65,7 @@ def _on_server(roots: Sequence[Path], key: str, *, folders: bool) -> Path | None
 
 
 def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
-    """A folder for a job, and how its command names the file: an upload is copied there.
-
-    Raises:
-        OutputError: the disk is full.
-    """
+    """A job's folder with a copy of an upload, and the file's path; OutputError if full."""
     folder = new_folder(store)
     if file is None:
         return folder, ""

@@ -1,4 +1,4 @@
-"""Jobs on a page: how far each is, and what can be done with it."""
+"""The list of jobs: their progress and actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bertcnn.review.store import ReviewStore
 
 Color = Literal["blue", "green", "gray", "orange", "red"]
 
-EVERY = 1.0  # seconds between two looks at jobs that run
+EVERY = 1.0  # seconds between updates of running jobs
 _MOST = 50
 _COLORS: dict[str, Color] = {
     "waiting": "gray",
@@ -51,24 +51,24 @@ NAMES = {
     "tune": "Search settings",
 }
 
-Results = Callable[[Job], None]  # draws what a job that has ended has made
+Results = Callable[[Job], None]  # draws the results of a finished job
 
 
 @st.cache_resource(show_spinner=False)
 def restart_dead_jobs_once(name: str) -> None:  # noqa: ARG001 - once for each store
-    """Let jobs go on whose processes ended with the machine or the server."""
+    """Restart jobs whose processes ended with the machine or the server."""
     restart_dead_jobs(review_store())
 
 
 def show_jobs(
     commands: Sequence[str] | None = None, *, results: Results | None = None, empty: str
 ) -> None:
-    """Draw the latest jobs; they are drawn again every second as long as one of them runs.
+    """Draw the latest jobs; redraw every second while one of them runs.
 
     Args:
-        commands: only jobs of these.
-        results: draws what a job that has ended has made.
-        empty: said where there are no jobs.
+        commands: show only jobs with these commands.
+        results: draws the results of a finished job.
+        empty: shown if there are no jobs.
     """
     store = review_store()
     restart_dead_jobs_once(store.name)
@@ -78,21 +78,20 @@ def show_jobs(
     @st.fragment(run_every=EVERY if running else None)
     def drawn() -> None:
         if not _is_still(visitor):
-            st.rerun()  # the page says what they may see now
-        with one_line_errors():  # the page's own has ended where this is drawn alone
+            st.rerun()  # the page shows what the visitor may see now
+        with one_line_errors():  # a fragment is redrawn outside the page's own error handler
             jobs = _of(store, commands)
             if not jobs:
                 st.info(empty)
             for job in jobs:
                 _show(store, job, results)
             if running and not any(job.ended_at is None for job in jobs):
-                st.rerun()  # the last one has ended: draw results, and look no more
+                st.rerun()  # the last job has ended: draw its results and stop updating
 
     drawn()
 
 
 def _is_still(visitor: Person) -> bool:
-    """Whether somebody is on the list of people as before."""
     try:
         return person() == visitor
     except BertCNNError:
@@ -125,7 +124,7 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
 
 
 def _buttons(store: ReviewStore, job: Job) -> None:
-    """What this visitor may do with a job."""
+    """Buttons for the visitor's permitted actions on a job."""
     if not (may("admin") or (may("reviewer") and job.actor == person().name)):
         return
     if job.ended_at is None and not job.dead:

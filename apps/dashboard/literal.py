@@ -1,4 +1,4 @@
-"""Texts of strangers, shown letter by letter, and errors in one line."""
+"""Untrusted texts shown literally, and errors in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bertcnn.wording import visible
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Show an error that the user can act on in one line, without the path of our upload folder."""
+    """Show an error that the user can act on in one line, without the upload folder's path."""
     try:
         yield
     except BertCNNError as error:
@@ -34,8 +34,8 @@ def one_line_errors() -> Iterator[None]:
 def plain(text: str) -> str:
     """`text` on one line, escaped for Markdown and Streamlit.
 
-    An invisible joiner breaks what they replace in spite of the escapes: addresses, names of icons
-    and emoji, arrows.
+    An invisible joiner breaks up addresses, names of icons and emoji, and arrows, which Streamlit
+    replaces despite the escapes.
     """
     text = visible(" ".join(text.split()))
     text = re.sub(
@@ -46,5 +46,5 @@ def plain(text: str) -> str:
 
 
 def badge(text: str) -> str:
-    """`text` as `plain` returns it, for `st.badge`, which escapes brackets itself."""
+    """`text` as from `plain`, for `st.badge`, which escapes brackets itself."""
     return plain(text).replace(r"\[", "[").replace(r"\]", "]")

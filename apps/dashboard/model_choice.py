@@ -1,4 +1,4 @@
-"""Which saved model answers, for the pages that need one."""
+"""The choice of a saved model, for the pages that need one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bertcnn.evaluation.no_information import saved_warning
 from bertcnn.inference.cores import usable_cores
 
 _ANOTHER = "Another folder ..."
-_MOST_NAMES = 12  # labels named in the description of a model
+_MOST_NAMES = 12  # labels named in a model's description
 
 
 def chosen_predictor() -> Predictor | None:
-    """The model chosen on the page, described there; None while nothing is chosen.
+    """The model chosen on the page, with its description; None if none is chosen.
 
     Raises:
-        BundleError: the chosen folder is not, or no longer, a model below the folders for models.
+        BundleError: the chosen folder is no longer a model below the models' folders.
     """
     chosen = chosen_model()
     return None if chosen is None else chosen[1]
@@ -43,14 +43,13 @@ def chosen_model() -> tuple[Path, Predictor] | None:
 
 
 def choose_model() -> tuple[str, int] | None:
-    """The chosen model folder and when it was saved; None while nothing is chosen.
+    """The chosen model folder and its save time; None if none is chosen.
 
-    The choice is kept when other folders appear or disappear and when the page is reloaded, so
-    every answer comes from the model on the screen. If the chosen folder is gone, the page says so
-    and answers nothing.
+    The choice survives new or removed folders and a page reload, so every answer comes from the
+    model on the screen. If the chosen folder is gone, the page shows a message and answers nothing.
 
     Raises:
-        BundleError: the chosen folder is not, or no longer, a model below the folders for models.
+        BundleError: the chosen folder is no longer a model below the models' folders.
     """
     roots = models_roots()
     found = [str(folder) for folder in saved_models(roots)]
@@ -89,18 +88,18 @@ def choose_model() -> tuple[str, int] | None:
 
 
 def remember_model() -> None:
-    """Keep the choice in the session and the page's address; the box loses it with a new list."""
+    """Keep the choice in the session and the URL, because the box loses it with a new list."""
     st.session_state["chosen model"] = st.query_params["model"] = st.session_state["model"]
 
 
 @st.cache_resource(show_spinner=False, max_entries=3)
 def cached_predictor(folder: str, saved_at: int) -> Predictor:  # noqa: ARG001 - part of the key
-    """The loaded model, shared by all sessions; a model that was saved again is loaded again."""
-    return load(folder, streams=usable_cores())  # compiled: a GPU is for trainings
+    """The loaded model, shared by all sessions; a model that was saved again is reloaded."""
+    return load(folder, streams=usable_cores())  # compiled: a GPU is for training
 
 
 def describe(predictor: Predictor) -> None:
-    """Describe the model: its origin and figures in a row, its labels below."""
+    """Describe the model: origin and figures in a row, labels below."""
     config, metrics = predictor.bundle.config, predictor.bundle.metrics
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if isinstance(metrics.get("macro_f1"), float):
@@ -156,10 +155,7 @@ def describe(predictor: Predictor) -> None:
 
 
 def tell_of(folder: str) -> None:
-    """What limits a saved model's automatic answers, and a warning if it knows nothing.
-
-    A folder that is gone is passed over.
-    """
+    """Show what limits a model's automatic answers or a warning; ignore a missing folder."""
     try:
         metrics = read_metrics(folder)
     except BundleError:
@@ -171,6 +167,6 @@ def tell_of(folder: str) -> None:
 
 
 def answers_nothing(predictor: Predictor) -> bool:
-    """Whether all tickets go to review, since held-out rows cannot show the wanted precision."""
+    """Whether all tickets go to review, because held-out rows cannot show the wanted precision."""
     decisions = predictor.decisions
     return bool(decisions.held_out.right) and not automation(decisions).automatic

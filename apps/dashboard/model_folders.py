@@ -1,4 +1,4 @@
-"""The folders that the dashboard may load: saved models below the folders for models."""
+"""The model folders that the dashboard may load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def models_roots() -> list[Path]:
 
 
 def saved_models(roots: Sequence[Path]) -> list[Path]:
-    """The folders that hold a saved model: `roots` themselves, and up to two levels below."""
+    """The folders with a saved model: `roots` and up to two levels below."""
     manifests = [
         path
         for root in roots
@@ -37,14 +37,14 @@ def saved_models(roots: Sequence[Path]) -> list[Path]:
 
 
 def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
-    """A folder that a user has chosen, typed or put into the address, and its model's time.
+    """A model folder that a user has chosen, typed or put into the URL, and its save time.
 
-    It must be one of `saved_models`, which may be links, since whoever runs the dashboard has put
-    them there; or it must be below `roots` after all links are resolved. Everything else is refused
-    in the same way, whether it exists or not, and nothing outside `roots` is read.
+    It must be one of `saved_models`, which may be links set by the operator, or below `roots` after
+    all links are resolved. All other paths get the same refusal, whether they exist or not, and
+    nothing outside `roots` is read.
 
     Args:
-        given: a path relative to the working folder or to one of `roots`, or an absolute one.
+        given: an absolute path, or one relative to the working folder or to one of `roots`.
         roots: the folders for models.
 
     Returns:
@@ -59,7 +59,7 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
             manifest = place / "manifest.json"
             if manifest.is_file():
                 return place, manifest.stat().st_mtime_ns
-    except (OSError, ValueError):  # a name that is too long, or with a NUL
+    except (OSError, ValueError):  # a name that is too long or has a NUL
         pass
     raise BundleError(
         f"{one_line(given, 200)} is not a saved model",

@@ -1,4 +1,4 @@
-"""What the dashboard was started with: options behind `--`, or environment variables."""
+"""The dashboard's start options: arguments behind `--`, or environment variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPTIONS: tuple[Option, ...] = get_args(Option)
 
 
 def option(name: Option) -> str | None:
-    """The value of `--NAME` or of $BERTCNN_NAME; None if neither is there.
+    """The value of `--NAME` or $BERTCNN_NAME, or None.
 
     The variable of `--behind-proxy` is $BERTCNN_BEHIND_PROXY.
 
@@ -39,7 +39,7 @@ def _variable(name: Option) -> str:
     return f"BERTCNN_{name.upper().replace('-', '_')}"
 
 
-@lru_cache(maxsize=1)  # a page asks a dozen times
+@lru_cache(maxsize=1)  # a page reads options a dozen times
 def _read(given: tuple[str, ...], variables: tuple[str | None, ...]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     for name, default in zip(_OPTIONS, variables, strict=True):

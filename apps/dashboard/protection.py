@@ -1,4 +1,4 @@
-"""What the server does around the pages: it refuses requests, and says what a page may load."""
+"""Security around Streamlit's server: refuses requests and sets security headers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ from bertcnn.errors import BertCNNError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_HEALTH = "/_stcore/health"  # for whatever watches the server; it says "ok" and nothing else
+_HEALTH = "/_stcore/health"  # for health checks; it answers only "ok"
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 class Protection:
-    """Around Streamlit's server: refuses what `access` does not allow, and adds headers.
-
-    A refused visitor gets one line and nothing else, whatever they ask for.
-    """
+    """ASGI middleware: answers requests that `access` refuses with one line, and adds headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -58,7 +55,6 @@ class Protection:
 
 
 def _refusal(scope: Scope) -> str | None:
-    """Why a request is refused; None if it is not."""
     if scope["path"] == _HEALTH:
         return None
     headers = defaultdict[str, list[str]](list)
@@ -72,11 +68,11 @@ def _refusal(scope: Scope) -> str | None:
 
 
 def security_headers() -> dict[str, str]:
-    """The headers of every answer.
+    """The security headers of every response.
 
     A page may load scripts, pictures and data from its own server only. `blob:` is for scripts of
-    components such as the desk: only a script that already runs can make such an address. Streamlit
-    needs inline styles, and one inline script, which is named by its hash.
+    components such as the desk; only a running script can create such an address. Streamlit needs
+    inline styles, and one inline script, which is allowed by its hash.
     """
     page = Path(streamlit.__file__).with_name("static") / "index.html"
     inline = " ".join(
@@ -109,10 +105,10 @@ def security_headers() -> dict[str, str]:
 
 @asynccontextmanager
 async def prepared(_app: object) -> AsyncIterator[None]:
-    """While the server runs, no text of an error of a page reaches its log.
+    """Keep page errors' messages out of the log, and remove uploads when the server ends.
 
-    If every visitor will be refused, the terminal says why. At the end the uploads are removed; the
-    process then ends by a signal, so nothing that waits for its end would run.
+    If `access` refuses everybody, the terminal shows why. The process ends by a signal, which skips
+    exit handlers.
     """
     logging.getLogger("streamlit.error_util").addFilter(without_message)
     try:
@@ -127,10 +123,7 @@ async def prepared(_app: object) -> AsyncIterator[None]:
 
 
 def without_message(record: logging.LogRecord) -> bool:
-    """A log entry about an error of a page, with its type and place.
-
-    Its message could quote a ticket.
-    """
+    """Log a page error with its type and place only; its message could quote a ticket."""
     if record.exc_info and record.exc_info[0]:
         kind, _, trace = record.exc_info
         places = "".join(traceback.format_tb(trace))

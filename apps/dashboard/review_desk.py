@@ -1,8 +1,8 @@
-"""The desk: leased tickets lie in the browser, and decisions arrive however slow the way is.
+"""The review desk: leased tickets are cached in the browser, so a slow network does not matter.
 
-`desk/desk.js` sends a message: everything that is not acknowledged yet, and the tickets that it
-has. The answer acknowledges what is stored, and brings new tickets where few are left. A message
-that gets no answer is sent again; the same decision sent twice counts once.
+`desk/desk.js` sends all unacknowledged decisions and the tickets it holds. The response
+acknowledges stored decisions and adds tickets if few are left. Unanswered messages are sent again;
+a repeated decision counts once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bertcnn.review.similarity import similar
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import name_of
 
-FEW = 10  # tickets left in the browser, at which it gets new ones
+FEW = 10  # the browser gets new tickets below this number
 _KEY = r"^[0-9a-f-]{1,64}$"
 _MOST = 10_000  # decisions or tickets in a message
 _LONGEST_SHOWN = 300  # characters of a similar ticket
@@ -55,14 +55,14 @@ class Sent(BaseModel):
 
 
 class Message(BaseModel):
-    """What the browser sends.
+    """A message from the browser.
 
     Attributes:
-        number: grows with each message; the answer repeats it.
-        decisions: all that are not acknowledged, in order.
+        number: increases with each message; the response repeats it.
+        decisions: all unacknowledged ones, in order.
         held: tickets in the browser.
-        full: whether all tickets and the guide are sent again and the leases renewed.
-        similar: the ticket whose like are to be found.
+        full: whether to send all tickets and the guide again and renew the leases.
+        similar: the ticket for a similarity search.
     """
 
     number: int
@@ -75,11 +75,12 @@ class Message(BaseModel):
 def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
     """Draw the desk.
 
-    Not as a fragment: a session that has ended meanwhile does not know it, and would never answer.
+    It is not a fragment: a session that has ended does not know its fragments and would never
+    respond.
 
     Args:
         store: an open store.
-        person: says who decides, and in which role, each time that something is stored.
+        person: returns the person and their role; called before each write.
     """
     state = st.session_state
 
@@ -87,7 +88,7 @@ def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
         return answer(store, person(), message, midnight(now(), st.context.timezone_offset or 0))
 
     def received() -> None:
-        with suppress(BertCNNError):  # of `person`; the page, which is drawn next, says it
+        with suppress(BertCNNError):  # of `person`; the redrawn page reports it
             state["desk answer"] = answered(state["desk"].get("message"))
 
     found = state.pop("desk answer", None) or answered(None)
@@ -97,17 +98,17 @@ def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
 def answer(
     store: ReviewStore, person: Person, message: Mapping[str, Any] | None, since: float
 ) -> dict[str, Any]:
-    """Store what the browser sends, and say what it may forget and show.
+    """Store the browser's decisions, and return its update.
 
     Args:
         store: an open store.
-        person: who decides.
+        person: the deciding person.
         message: see `Message`; None when the page is opened.
         since: start of the day, seconds since 1970, UTC.
 
     Returns:
-        For `receive` in `desk/desk.js`. `held`, `labels`, `guide` and `similar` are None where
-        nothing new is said.
+        For `receive` in `desk/desk.js`. `held`, `labels`, `guide` and `similar` are None if
+        unchanged.
     """
     found: dict[str, Any] = {
         "owner": store.hashed(f"desk/{person.name}"),
@@ -159,7 +160,6 @@ def _answer(
 
 
 def _similar(store: ReviewStore, person: Person, identity: int) -> dict[str, Any]:
-    """Waiting tickets like one; none where it has no embedding."""
     try:
         found = similar(store, identity, person)
     except StoreError:
@@ -205,9 +205,9 @@ def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
 
 
 def parts(text: str, because: tuple[tuple[int, int], ...]) -> list[tuple[str, bool]]:
-    """A text in parts, and which of them are marked.
+    """Split a text into parts, with whether each is marked.
 
-    Cut here, since the browser would count characters outside the first 65,536 twice.
+    Done in Python, because JavaScript counts characters outside the first 65,536 twice.
 
     Example:
         >>> parts("my router", ((3, 9),))
@@ -223,11 +223,6 @@ def parts(text: str, because: tuple[tuple[int, int], ...]) -> list[tuple[str, bo
 
 
 def midnight(moment: float, minutes: int) -> float:
-    """When a day began, seconds since 1970, UTC.
-
-    Args:
-        moment: a time of that day.
-        minutes: what is added to local time to get UTC.
-    """
+    """Start of `moment`'s day, seconds since 1970, UTC; `minutes` is UTC minus local time."""
     offset = 60 * minutes
     return (moment - offset) // _DAY * _DAY + offset

@@ -1,4 +1,4 @@
-"""The review store that the dashboard was started with, and which pages its visitor may see."""
+"""The dashboard's review store, and the pages that a visitor may see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["may_see", "person", "review_store"]
 
 
 def may_see(role: Role | None) -> bool:
-    """Whether a page is shown that takes a store and this role; None: it takes neither."""
+    """Whether to show a page that needs a store and this role; None: it needs neither."""
     if role is None:
         return True
     if option("store") is None:
@@ -27,11 +27,7 @@ def may_see(role: Role | None) -> bool:
 
 
 def review_store() -> ReviewStore:
-    """The store, opened once for all sessions.
-
-    Raises:
-        StoreError: there is none, or it cannot be used.
-    """
+    """The store, opened once for all sessions; StoreError if missing or unusable."""
     return _opened(str(option("store")))
 
 

@@ -1,4 +1,4 @@
-"""Scoring as a job: start it, and look at what it has made, a page at a time."""
+"""Scoring jobs: start them, and page through their results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def start_scoring(model: Path, file: Path, text: list[str], *, probabilities: bo
 
 
 def offer_result(job: Job) -> None:
-    """What a job has made: a download, and a button that opens it."""
+    """A job's results: a download, and a button that opens them."""
     target = result_of(job)
     if not target.exists():
         if job.state == "done":
@@ -67,7 +67,7 @@ def offer_result(job: Job) -> None:
 
 
 def offer_download(target: Path, key: str) -> None:
-    """A button; the file is read when it is pressed."""
+    """A download button; the file is read when it is pressed."""
     st.download_button(
         "Download",
         target.read_bytes,
@@ -80,11 +80,7 @@ def offer_download(target: Path, key: str) -> None:
 
 
 def result_of(job: Job) -> Path:
-    """The file or folder that a scoring job writes.
-
-    Raises:
-        StoreError: it is a job of another kind.
-    """
+    """The output file or folder of a scoring job; StoreError for another kind of job."""
     if job.command != "score" or len(job.arguments) <= _TARGET:
         raise StoreError(
             f"the job {job.id} scores no file", expected="a scoring job", fix="choose one below"
@@ -93,7 +89,7 @@ def result_of(job: Job) -> Path:
 
 
 def show_result(job: Job) -> None:
-    """Counts, a chart, filters, and the rows a page at a time."""
+    """Counts, a chart, filters, and the rows in pages."""
     if st.button("All files", icon=":material/arrow_back:", type="tertiary"):
         del st.query_params["job"]
         st.rerun()
@@ -117,7 +113,7 @@ def show_result(job: Job) -> None:
 
 
 def file_of(folder: Path) -> Path | None:
-    """The file chosen of a scored folder; None if it is empty."""
+    """The chosen file of a scored folder; None if the folder is empty."""
     files = {path.relative_to(folder).as_posix(): path for path in tables_in(folder)}
     files = {name: path for name, path in files.items() if not name.endswith(".rejects.csv")}
     if not files:
@@ -131,18 +127,18 @@ def file_of(folder: Path) -> Path | None:
 
 @st.cache_data(show_spinner="Counting ...", max_entries=8)
 def counted(index: str, _rows: ScoredRows) -> Counter[tuple[str, str]]:  # noqa: ARG001
-    """How many rows have each label and decision; once for each file."""
+    """The number of rows with each label and decision; cached per file."""
     return _rows.counts()
 
 
 @st.cache_data(show_spinner="Looking ...", max_entries=16)
 def matching(index: str, wanted: Wanted, _rows: ScoredRows) -> np.ndarray:  # noqa: ARG001
-    """Places of the rows that are wanted."""
+    """Positions of the matching rows."""
     return _rows.matching(wanted)
 
 
 def separator_of(model: str) -> str | None:
-    """What stands between several labels; None where a text has one, or the model is gone."""
+    """The separator of labels; None for a single-label or missing model."""
     try:
         return read_config(model).label_separator
     except BundleError:
@@ -150,7 +146,7 @@ def separator_of(model: str) -> str | None:
 
 
 def labels_of(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Counter[str]:
-    """Rows of each label; a row may have several, or none."""
+    """Rows of each label; a row may have several labels or none."""
     found: Counter[str] = Counter()
     for (cell, _), number in counts.items():
         names = split_cell(cell, rows.separator) if rows.separator and cell else (cell,)
@@ -160,7 +156,7 @@ def labels_of(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Counter[str
 
 
 def show_counts(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> None:
-    """How many rows were decided how, and which labels they got."""
+    """Show the number of rows with each decision and label."""
     decisions: Counter[str] = Counter()
     for (_, decision), number in counts.items():
         decisions[decision] += number
@@ -214,7 +210,7 @@ def chosen_rows(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Wanted:
 
 
 def show_rows(rows: ScoredRows, places: np.ndarray) -> None:
-    """Some rows, with our columns first."""
+    """Rows at these positions, with the answers first."""
     table = pd.DataFrame(
         [[cell[:_LONGEST_CELL] for cell in row] for row in rows.rows(places)],
         columns=list(rows.columns),
@@ -228,7 +224,7 @@ def show_answers(table: pd.DataFrame, ours: Sequence[str], texts: Sequence[str] 
 
     Args:
         table: the rows, all cells as texts.
-        ours: its columns with label, confidence, decision and phrases.
+        ours: the columns with label, confidence, decision and phrases.
         texts: columns that come next.
     """
     _, confidence, decision, _ = ours

@@ -1,4 +1,4 @@
-"""The files on the server that the dashboard may read: tables below the folder for files."""
+"""The tables on the server that the dashboard may read."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bertcnn.tables.folders import tables_in
 from bertcnn.tables.formats import KNOWN_EXTENSIONS, kind_of
 
 MOST_FILES = 1000
-_LEVELS = 2  # of folders below a folder for files
+_LEVELS = 2  # of subfolders
 
 
 def files_roots() -> list[Path]:
-    """The folders for files: --files or $BERTCNN_FILES; by default there are none."""
+    """The folders for files: --files or $BERTCNN_FILES; none by default."""
     given = option("files")
     return [expanded(given)] if given else []
 
 
 def server_files(roots: Sequence[Path]) -> list[Path]:
-    """The tables in `roots` and up to two levels below, at most `MOST_FILES` of them.
+    """The tables in `roots` and up to two levels below, at most `MOST_FILES`.
 
-    Left out are hidden files and folders, and links that lead outside.
+    Hidden files and folders, and links to the outside, are left out.
     """
     found: list[Path] = []
     for root in roots:
@@ -39,7 +39,7 @@ def server_files(roots: Sequence[Path]) -> list[Path]:
 
 
 def server_folders(roots: Sequence[Path]) -> list[Path]:
-    """The folders in `roots`, and below up to the same level, that have tables."""
+    """The folders with tables, in `roots` and up to the same level below."""
     return sorted(
         {
             folder
@@ -58,7 +58,7 @@ def server_folder(given: str, roots: Sequence[Path]) -> Path:
         Its path, with all links resolved.
 
     Raises:
-        TableError: it is not such a folder, or has links that lead outside.
+        TableError: it is not such a folder, or has links to the outside.
     """
     if Path(given) in server_folders(roots):
         folder = Path(given).resolve()
@@ -72,13 +72,13 @@ def server_folder(given: str, roots: Sequence[Path]) -> Path:
 
 
 def server_file(given: str, roots: Sequence[Path]) -> Path:
-    """A table that a visitor has chosen, typed or put into the address.
+    """A table that a visitor has chosen, typed or put into the URL.
 
-    It must be below `roots` after all links are resolved. Everything else is refused in the same
-    way, whether it exists or not, and nothing outside `roots` is read.
+    It must be below `roots` after all links are resolved. All other paths get the same refusal,
+    whether they exist or not, and nothing outside `roots` is read.
 
     Args:
-        given: a path relative to the working folder or to one of `roots`, or an absolute one.
+        given: an absolute path, or one relative to the working folder or to one of `roots`.
         roots: the folders for files.
 
     Returns:
@@ -91,7 +91,7 @@ def server_file(given: str, roots: Sequence[Path]) -> Path:
         for place in places_below(given, roots):
             if kind_of(place) and place.is_file():
                 return place.resolve()
-    except (OSError, ValueError):  # a name that is too long, or with a NUL
+    except (OSError, ValueError):  # a name that is too long or has a NUL
         pass
     if not roots:
         raise TableError(

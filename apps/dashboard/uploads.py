@@ -1,4 +1,4 @@
-"""Uploaded files, which are kept in a folder that is removed when their session ends."""
+"""Uploaded files, in a folder that is removed when the session ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bertcnn.tables.tables import MAX_CELL_CHARACTERS, TableReader, open_table
 
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ROWS_SHOWN = 1000
-MOST_ROWS, MOST_COLUMNS = 1_000_000, 1000  # of an upload; more would keep the browser busy too long
+MOST_ROWS, MOST_COLUMNS = 1_000_000, 1000  # of an upload; more would block the browser too long
 _PREVIEW_ROWS = 5
 _LONGEST_CELL = 500  # characters shown; a cell of 40 MB would block the browser
 _LONGEST_NAME, _LONGEST_BYTES = 80, 160  # of a name without its extensions
@@ -36,12 +36,11 @@ class Upload:
     """An uploaded file on disk.
 
     Attributes:
-        path: its path.
+        path: of the file.
         columns: its header.
-        guessed: the columns that seem to hold the text, if any.
+        guessed: likely text columns.
         preview: its first rows, with long cells cut.
-        remark: the parts of the file that are not read, such as other sheets of a workbook;
-            mostly empty.
+        remark: parts of the file that are not read, such as other sheets; usually empty.
     """
 
     path: Path
@@ -55,7 +54,7 @@ class Upload:
     scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup
 )
 def _session_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that only this user can read, which is removed when the session ends."""
+    """A folder that only this user can read; removed when the session ends."""
     folder = tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
     _folders.add(folder)
     return folder
@@ -83,8 +82,8 @@ def save(name: str, content: IO[bytes]) -> Path:
     """Write an upload to this session's folder; it replaces the previous one.
 
     Args:
-        name: the name sent by the browser; only harmless characters of its last part are used.
-        content: the file, which is read in pieces.
+        name: sent by the browser; only harmless characters of its last part are used.
+        content: the file, read in blocks.
 
     Raises:
         OutputError: the disk is full.
@@ -127,12 +126,12 @@ def safe_name(name: str) -> str:
 
 
 def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) -> Upload:
-    """Read the header and the first rows of a file.
+    """Read the header and first rows of a file.
 
     Args:
-        path: the saved upload, or a file of the server.
+        path: the saved upload, or a file on the server.
         trained_on: the text columns of the model's training file.
-        limited: whether the limits of an upload count, for which the whole file is read.
+        limited: enforce the limits of an upload, which reads the whole file.
 
     Raises:
         TableError: it cannot be read, or has too many rows or columns for a page.
@@ -153,7 +152,7 @@ def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) ->
 
 
 def limits() -> str:
-    """How large an upload may be, in one sentence."""
+    """The limits of an upload, in one sentence."""
     size = st.get_option("server.maxUploadSize")
     return (
         f"At most {size} MB, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, and"
@@ -192,7 +191,7 @@ def first_rows(
 
     Args:
         path: the file.
-        written_at: its modification time; a file that has changed is read again.
+        written_at: its modification time; a changed file is read again.
         filters: column, values to show ("" for an empty cell; all if there are none), and the
             separator if a cell may hold several values.
     """

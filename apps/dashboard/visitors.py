@@ -1,4 +1,4 @@
-"""Who looks at a page: this machine's user, or somebody on the list of people."""
+"""The visitor of a page: this machine's user, or somebody on the list of people."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bertcnn.review.people import Person, find_person, own_name, read_people
 
 
 def person() -> Person:
-    """Who looks at the page, and in which role.
+    """The visitor and their role.
 
-    On a dashboard for this machine that is --person, $BERTCNN_PERSON, or the system's user, as
-    admin. Otherwise it is who has logged in, with the role of the list of people, which is read
-    again whenever it changes.
+    On a local dashboard, it is --person, $BERTCNN_PERSON or the system's user, as admin. Otherwise,
+    it is the logged-in visitor, with the role from the list of people, which is reloaded after
+    changes.
 
     Raises:
         RoleError: nobody has logged in, or they are not on the list.
-        SettingsError: the dashboard was started in a way that lets nobody in.
+        SettingsError: the dashboard's start options let nobody in.
         TableError: the list cannot be read.
     """
     allowed, headers = _checked()
@@ -40,11 +40,7 @@ def person() -> Person:
 
 
 def admit() -> None:
-    """Draw who looks at the page, where people log in, and nothing else until they have.
-
-    Raises:
-        BertCNNError: as `person`.
-    """
+    """Draw the visitor's name, or only the login until they log in; raises as `person`."""
     allowed, _ = _checked()
     if allowed.by == "here":
         return
@@ -54,7 +50,7 @@ def admit() -> None:
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         name = st.container(width="content")
         if allowed.by == "login":
-            # before the list is asked: who is not on it may be there under another account
+            # before reading the list: someone who is not on it may log in with another account
             st.button("Log out", on_click=st.logout, type="tertiary", icon=":material/logout:")
         visitor = person()
         name.caption(plain(f"{visitor.name}, {visitor.role}"))
@@ -70,7 +66,7 @@ def _offer_login() -> None:
 
 
 def _logged_in() -> str:
-    """The e-mail address of the visitor, as the provider has checked it."""
+    """The visitor's e-mail address, verified by the provider."""
     if not st.user.get("is_logged_in"):
         raise RoleError("a visitor without a login", expected="a person on the list", fix="log in")
     email = st.user.get("email")
@@ -84,9 +80,9 @@ def _logged_in() -> str:
 
 
 def _checked() -> tuple[Access, dict[str, list[str]]]:
-    """How the dashboard is reached, and the headers with which the page's connection was opened.
+    """The access settings, and the headers of the page's connection.
 
-    The server has checked them already; this is for one that was started in another way.
+    The server has checked them already; this also covers a server started in another way.
     """
     found = st.context.headers
     allowed, headers = access(), {name.lower(): found.get_all(name) for name in found}
@@ -99,7 +95,7 @@ def _people(path: str) -> dict[str, Person]:
     try:
         changed_at = Path(path).stat().st_mtime_ns
     except OSError:
-        changed_at = 0  # `read_people` says what is wrong
+        changed_at = 0  # `read_people` reports the error
     return _read_people(path, changed_at)
 
 

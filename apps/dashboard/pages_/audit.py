@@ -1,4 +1,4 @@
-"""Page: how right the automatic answers are, by a random sample that people read blind."""
+"""Page: accuracy of the automatic answers, from a random sample reviewed blind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def show_figures(found: AuditReport) -> None:
 
 
 def offer_audits(found: AuditReport) -> None:
-    """The way to the audits that wait."""
+    """A link to the waiting audits."""
     if found.waiting and may("reviewer"):
         label = "Read the audit" if found.waiting == 1 else f"Read {found.waiting:,} audits"
         if st.button(label, type="primary", icon=":material/fact_check:"):
@@ -94,7 +94,7 @@ def show_labels(found: AuditReport) -> None:
 
 
 def show_disagreements(store: ReviewStore) -> None:
-    """Tickets on which people decided differently."""
+    """Tickets with different decisions by different people."""
     found = disagreements(store)
     if not found:
         return

@@ -31,7 +31,7 @@ def page() -> None:
 
 
 def classify_one(predictor: Predictor) -> None:
-    """Classify one text: its label, and how certain the model is."""
+    """Classify one text: its label and the model's confidence."""
     left, right = st.columns(2, gap="large")
     with left, st.form("one", border=False):
         text = st.text_area(
@@ -50,7 +50,7 @@ def classify_one(predictor: Predictor) -> None:
 
 
 def in_percent(confidence: float) -> str:
-    """The confidence as text; never 100%, since no model is that certain."""
+    """The confidence as text; never 100%, because no model is that certain."""
     return percent(min(confidence, 0.999))
 
 
@@ -117,7 +117,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
 
 
 def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
-    """The text as Markdown with the phrases marked; a long text is cut to the parts around them."""
+    """The text as Markdown with marked phrases; a long text is cut to the parts around them."""
     shown: list[str] = []
     behind = 0
     for phrase in sorted(phrases, key=lambda phrase: phrase.start):
@@ -133,7 +133,7 @@ def highlighted(text: str, phrases: Sequence[Phrase]) -> str:
 
 
 def spaced(text: str) -> str:
-    """`text` as `plain` returns it, with a space for white space at either end."""
+    """`text` as from `plain`, with a space for white space at either end."""
     return f"{' ' * text[:1].isspace()}{plain(text)}{' ' * (len(text) > 1 and text[-1:].isspace())}"
 
 

@@ -1,4 +1,4 @@
-"""Page: how the serving model is, with audits and without labels, and what it does not know yet."""
+"""Page: the serving model's health, by audits and without labels, and topics it does not know."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from bertcnn.review.statistics.drift import CONFIDENCE_EDGES, DailyFigures, Drif
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 
-_KEPT = 600.0  # seconds that figures are kept while nothing changes
-_PAGES = 8  # stores and states of them that figures are kept of
+_KEPT = 600.0  # seconds that unchanged figures are cached
+_PAGES = 8  # cached stores and states
 _MOST_WEEKS = 26
 
 
 def page() -> None:
-    """Draw the page; what takes longest comes last."""
+    """Draw the page; slow parts come last."""
     st.title("Health", anchor=False)
     tell_done()
     store = review_store()
@@ -73,25 +73,25 @@ def page() -> None:
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
 def cached_audits(name: str, changes: tuple[int, ...], _store: ReviewStore) -> AuditReport:  # noqa: ARG001 - keys
-    """What audits say of the serving model."""
+    """The serving model's audit report."""
     return audit_report(_store)
 
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
 def cached_shadow(name: str, changes: tuple[int, ...], _store: ReviewStore) -> ShadowReport | None:  # noqa: ARG001 - keys
-    """The serving model beside the one before it."""
+    """The comparison of the serving model with the previous one."""
     return shadow_report(_store)
 
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
 def cached_drift(name: str, changes: tuple[int, ...], _store: ReviewStore) -> StoreDrift:  # noqa: ARG001 - keys
-    """What has changed, without an estimate."""
+    """The drift report, without estimated label shares."""
     return drift_report(_store)
 
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
 def cached_shares(name: str, changes: tuple[int, ...], _store: ReviewStore) -> DriftFinding:  # noqa: ARG001 - keys
-    """How frequent each label is."""
+    """The estimated share of each label."""
     found = drift_report(_store, predictor=serving_predictor(_store)).report.findings
     return next(one for one in found if one.about == "label_shift")
 
@@ -106,7 +106,7 @@ def cached_topics(name: str, changes: tuple[int, ...], _store: ReviewStore) -> S
 
 
 def show_serving(store: ReviewStore, serving: KnownModel) -> None:
-    """Which model answers, since when, and by whose decision."""
+    """The serving model, since when, and who promoted it."""
     since = [one for one in model_history(store) if one.kind in ("promoted", "rolled_back")][-1]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{plain(name_of(serving))}**", width="content")
@@ -115,7 +115,7 @@ def show_serving(store: ReviewStore, serving: KnownModel) -> None:
 
 
 def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
-    """The promise does not hold any more: what that rests on, and the way back."""
+    """The alarm for a broken promise: its evidence, and the rollback."""
     promised, alarm = percent(audits.model.precision), audits.alarm
     when = "" if alarm is None else f" Noticed on {moment(alarm.at)}: {alarm.reason}."
     st.error(
@@ -141,7 +141,7 @@ def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
 
 
 def name_of(one: KnownModel) -> str:
-    """A model's folder, and the beginning of its id."""
+    """A model's folder and the first characters of its id."""
     return f"{Path(one.folder).name} ({one.id[:8]})"
 
 
@@ -149,7 +149,7 @@ def name_of(one: KnownModel) -> str:
 
 
 def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
-    """The audit figure over time, and how the model before this one would have done."""
+    """The audited accuracy over time, and the previous model's accuracy on the same tickets."""
     st.header("Automatic answers", anchor=False)
     st.markdown(plain(audits.lines()[0]))
     weeks = [(one.start, one.accuracy) for one in audits.weeks][-_MOST_WEEKS:]
@@ -169,7 +169,7 @@ def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
 
 
 def show_changes(drift: StoreDrift) -> None:
-    """The alarms, then what has not changed and what is not known."""
+    """The alarms, then unchanged and unknown findings."""
     first, *_ = drift.lines()
     st.markdown(plain(first))
     findings = drift.report.findings
@@ -236,7 +236,7 @@ def bins(days: Sequence[DailyFigures]) -> dict[str, int]:
 
 
 def labels(days: Sequence[DailyFigures]) -> dict[str, int]:
-    """How often each label was answered."""
+    """The number of answers of each label."""
     return dict(sum((Counter(one.labels) for one in days), Counter[str]()))
 
 
@@ -270,7 +270,7 @@ def wanted(label: str, icon: str) -> bool:
 
 
 def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
-    """How frequent each label really is, beside how often it is answered."""
+    """The estimated share of each label and its share of the answers."""
     st.header("Estimated shares of the labels", anchor=False)
     st.markdown(
         "How often a label is answered says little of how frequent it is where the model errs."
@@ -286,7 +286,7 @@ def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
 
 
 def shares_table(found: DriftFinding) -> pd.DataFrame:
-    """The estimate of each label, the most frequent first."""
+    """The estimate for each label, the most frequent first."""
     return pd.DataFrame(
         [
             (
@@ -303,7 +303,7 @@ def shares_table(found: DriftFinding) -> pd.DataFrame:
 
 
 def show_topics(store: ReviewStore, changes: tuple[int, ...]) -> None:
-    """Topics among tickets that no label fits; each may become a label."""
+    """Topics of tickets that no label fits; each is a candidate label."""
     st.header("New topics", anchor=False)
     st.markdown(
         "Groups among the tickets that the model has no label for or is not sure of, in the last 30"
@@ -319,12 +319,12 @@ def show_topics(store: ReviewStore, changes: tuple[int, ...]) -> None:
 
 
 def show_topic(store: ReviewStore, topic: StoreTopic, place: int) -> None:
-    """A topic, its examples, and the button that makes a label of it."""
+    """A topic, its examples, and the button that turns it into a label."""
     with st.container(border=True):
         size, on = count(len(topic.tickets), "ticket"), count(topic.days, "day")
         st.markdown(f"**{plain(topic.name)}** · {size} on {on}")
         examples = topic.tickets[: len(topic.examples)]
-        texts = read_texts(store, examples)  # now: one may have been erased since
+        texts = read_texts(store, examples)  # read now, because a ticket may have been erased since
         for text in (texts[number] for number in examples if number in texts):
             st.caption(plain(text if len(text) <= 200 else f"{text[:199]}…"))
         if not may("admin"):

@@ -43,12 +43,12 @@ class BarProgress:
         self._name, self._done, self._total = "", 0, 0
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - the bar shows shares
-        """A new stage starts."""
+        """Start a stage."""
         self._name, self._done, self._total = name.capitalize(), 0, total
         self._bar.progress(0.0, f"{self._name}: the first rows take some seconds ...")
 
     def advance(self, done: int, **figures: float) -> None:
-        """Part of the stage is done."""
+        """Report progress within the stage."""
         self._done += done
         share = min(1.0, self._done / max(1, self._total))
         speed = (
@@ -59,7 +59,7 @@ class BarProgress:
         self._bar.progress(share, f"{self._name}: {share:.0%}{speed}")
 
     def note(self, message: str) -> None:
-        """Ignored: the report shows the findings when the run is over."""
+        """Do nothing; the final report shows the findings."""
 
     def close(self) -> None:
         """Remove the bar."""
@@ -84,7 +84,7 @@ def page() -> None:
 
 
 def score_as_job(folder: Path, predictor: Predictor) -> None:
-    """Choose a file or folder, check its text column, and start the job that scores it."""
+    """Choose a file or folder, check its text column, and start the scoring job."""
     file = chosen_file("File of complaints", "inbox", folders=True)
     if file is None:
         return
@@ -104,7 +104,7 @@ def score_as_job(folder: Path, predictor: Predictor) -> None:
 
 @st.cache_data(scope="session", max_entries=4, show_spinner="Reading the file ...")
 def cached_look(path: Path, written_at: int, trained_on: tuple[str, ...]) -> Upload:  # noqa: ARG001
-    """The header and the first rows of a file, read once."""
+    """The header and first rows of a file, cached."""
     return look_into(path, trained_on, limited=path.is_relative_to(session_folder()))
 
 
@@ -129,7 +129,7 @@ def score_file(predictor: Predictor) -> None:
         disabled=working or not chosen,
         on_click=lambda: state.update({"asked to score": True}),
     )
-    # pressing anything else on the page ends the script; the next run resumes the scoring here
+    # any other click on the page ends the script; the next run resumes the scoring here
     if working:
         restart, state["restart"] = state["restart"], False
         progress = BarProgress()
@@ -151,7 +151,7 @@ def score_file(predictor: Predictor) -> None:
             progress.close()
         state["scored"] = (run, target, report)
         del state["scoring"]
-        st.rerun()  # to draw the button again
+        st.rerun()  # redraws the button
     done, target, report = st.session_state.get("scored", (None, None, None))
     if done == run and target.exists():
         show_scored(target, report)
@@ -179,7 +179,7 @@ def chosen_text(upload: Upload, key: str) -> list[str]:
 
 
 def offered_probabilities() -> bool:
-    """Whether the visitor wants all probabilities."""
+    """A checkbox for all probabilities; returns its value."""
     return st.checkbox(
         "Add a column with the probability of each label",
         key="probabilities",
@@ -188,7 +188,7 @@ def offered_probabilities() -> bool:
 
 
 def current_upload(trained_on: tuple[str, ...]) -> tuple[str, Upload] | None:
-    """The upload with its id; it stays while other pages are open, where the widget loses it."""
+    """The upload with its id, kept on other pages, although the widget loses it there."""
     uploaded = st.file_uploader(
         "File of complaints: CSV, TSV, JSONL or JSON (each also .gz), Parquet or Excel",
         type=FORMATS,
@@ -204,7 +204,7 @@ def current_upload(trained_on: tuple[str, ...]) -> tuple[str, Upload] | None:
         path = save(uploaded.name, uploaded)
     else:
         path = upload.path
-    if known != trained_on:  # once, not at each of Streamlit's reruns
+    if known != trained_on:  # once, not at each rerun by Streamlit
         upload = look_into(path, trained_on)
         st.session_state["upload"] = (file_id, trained_on, upload)
     if uploaded is None:
@@ -215,7 +215,7 @@ def current_upload(trained_on: tuple[str, ...]) -> tuple[str, Upload] | None:
 
 
 def forget_upload() -> None:
-    """Remove the upload and what came of it."""
+    """Remove the upload and its results."""
     st.session_state.pop("upload", None)
     discard()
 
@@ -259,7 +259,7 @@ def show_scored(target: Path, report: ScoringReport) -> None:
 
 
 def tell_findings(report: ScoringReport) -> None:
-    """Show which rows were blank or rejected and which columns were renamed."""
+    """Show the blank and rejected rows and the renamed columns."""
     if report.blank:
         st.info(f"{count(report.blank, 'row')} without a text got no label.")
     for wanted, written in report.renamed.items():

@@ -1,4 +1,4 @@
-"""Page: work that goes on in processes of its own."""
+"""Page: background jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page: which model serves, what speaks for another one, promote it or go back."""
+"""Page: the serving model, comparisons, promotion and rollback."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def page() -> None:
 
 
 def show_serving(store: ReviewStore, serving: KnownModel, history: Sequence[ModelEvent]) -> None:
-    """The model that answers: since when, by whose decision, and the way back."""
+    """The serving model: since when, promoted by whom, and the rollback."""
     since = [one for one in history if one.kind in ("promoted", "rolled_back")][-1]
     with st.container(border=True):
         heading(serving, "serves", "green")
@@ -78,7 +78,7 @@ def show_serving(store: ReviewStore, serving: KnownModel, history: Sequence[Mode
 
 
 def show_other(store: ReviewStore, one: KnownModel) -> None:
-    """A model that does not serve: how it compares, and what can be done with it."""
+    """Another model: its comparison and the possible actions."""
     found = last_comparison(store, one.id)
     with st.container(border=True):
         if found is None:
@@ -108,7 +108,7 @@ def show_other(store: ReviewStore, one: KnownModel) -> None:
 
 
 def offer_promotion(store: ReviewStore, one: KnownModel, verdict: str) -> None:
-    """The button that lets a model serve; for a model that is worse, a reason is needed."""
+    """The promotion button; a worse model needs a reason."""
     advised = verdict in ("better", "not worse")
     with st.popover(
         "Promote", icon=":material/publish:", type="primary" if advised else "secondary"
@@ -123,7 +123,7 @@ def offer_promotion(store: ReviewStore, one: KnownModel, verdict: str) -> None:
 
 
 def add_saved(store: ReviewStore, known: Sequence[KnownModel]) -> None:
-    """Offer the saved models that the store does not have."""
+    """Offer saved models that are not in the store."""
     roots, stored = models_roots(), {one.folder for one in known}
     found = [str(path) for path in saved_models(roots) if str(path.resolve()) not in stored]
     if not found:
@@ -136,14 +136,14 @@ def add_saved(store: ReviewStore, known: Sequence[KnownModel]) -> None:
 
 
 def heading(one: KnownModel, state: str, color: Any) -> None:  # noqa: ANN401 - Streamlit's colours
-    """A model's name, and how it stands."""
+    """A model's name and state."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{plain(name_of(one))}**", width="content")
         st.badge(state, color=color)
 
 
 def name_of(one: KnownModel) -> str:
-    """A model's folder, and the beginning of its id."""
+    """A model's folder and the first characters of its id."""
     return f"{Path(one.folder).name} ({one.id[:8]})"
 
 
@@ -168,7 +168,7 @@ def figures(result: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def history_table(history: Sequence[ModelEvent], known: Sequence[KnownModel]) -> pd.DataFrame:
-    """What happened, the latest first."""
+    """The model events, the latest first."""
     names = {one.id: name_of(one) for one in known}
     return pd.DataFrame(
         [

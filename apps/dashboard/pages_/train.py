@@ -1,4 +1,4 @@
-"""Page: a first model, and the next one."""
+"""Page: train the first model, and the next one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def page() -> None:
 
 
 def begin(store: ReviewStore) -> None:
-    """Nothing is there yet: three ways to begin."""
+    """An empty store: three ways to start."""
     st.markdown("There is no model yet. What do you have?")
     ways = [LABELLED, UNLABELLED, *([EXAMPLE] if SAMPLE.is_file() else [])]
     way = st.radio("Begin with", ways, horizontal=True)
@@ -94,7 +94,7 @@ def group(store: ReviewStore, file: Path | None) -> None:
 
 
 def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
-    """Tickets wait in groups: name them, decide, train."""
+    """Tickets in groups: name them, decide, train."""
     found, waiting = decided(store), waiting_tickets(store)["reviews"]
     st.markdown(
         f"{count(waiting, 'ticket')} wait in {count(len(groups), 'group')}. Give each group the"
@@ -141,7 +141,7 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
 
 
 def train_on(store: ReviewStore, file: Path | None) -> None:
-    """Train on a file: check its columns, and start the job."""
+    """Train on a file: check its columns and start the job."""
     columns = None if file is None else chosen_columns(file)
     if file is not None and columns is not None:
         start_training(store, file, columns, "auto")
@@ -151,7 +151,7 @@ def train_on(store: ReviewStore, file: Path | None) -> None:
 
 
 def train_next(store: ReviewStore) -> None:
-    """There is a model: train the next one with what people have decided."""
+    """Train the next model with people's decisions."""
     trained = [one.at for one in model_history(store) if one.kind == "added"]
     found = decided(store, since=max(trained))
     st.markdown(
@@ -171,7 +171,7 @@ def train_next(store: ReviewStore) -> None:
 
 
 def chosen_columns(file: Path) -> tuple[str, str] | None:
-    """The text and the label column, guessed and then chosen; None while one is missing."""
+    """The text and label columns, guessed and then chosen; None if one is missing."""
     with open_table(file) as reader:
         sample = reader.peek()
     text, label = guessed(sample)
@@ -205,7 +205,7 @@ def start_training(
 ) -> None:
     """Draw the options and the button that starts the job."""
     with st.expander("Options"):
-        # kept: with another default in the next minute, the box would lose what was typed
+        # cached: a new default a minute later would clear the box
         offered = datetime.fromtimestamp(now(), UTC).strftime("model-%Y-%m-%d-%H%M")
         st.session_state.setdefault(_NAME, offered)
         given = st.text_input("Name of the model", key=_NAME)
@@ -230,13 +230,13 @@ def start_training(
 
 
 def trained(job: Job) -> None:
-    """Say of a training that has ended what limits its model."""
+    """Show what limits a trained model's automatic answers."""
     if job.state == "done" and "--out" in job.arguments:
         tell_of(job.arguments[job.arguments.index("--out") + 1])
 
 
 def me() -> list[str]:
-    """Whose job it is, for the command line."""
+    """The person's option for the command line."""
     return ["--person", person().name]
 
 
