@@ -1,4 +1,4 @@
-"""What people decide on tickets: the store, the queue, audits, promotion of models."""
+"""Human review of tickets: the store, the queue, decisions, audits, promotion of models."""
 
 from __future__ import annotations
 

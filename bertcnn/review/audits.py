@@ -1,4 +1,4 @@
-"""How right the automatic answers are: a random sample of them, read blind."""
+"""Accuracy of the automatic answers, estimated from a random sample that people review blind."""
 
 from __future__ import annotations
 
@@ -39,17 +39,12 @@ from bertcnn.wording import count, percent
 _WIDTHS = (0.03, 0.02, 0.015)  # half-widths of narrower intervals
 _WATCHED_FROM = 2  # audits
 _WEEK = 7 * DAY
-_MONDAY = 3 * DAY  # 1970 began on a Thursday: so long after a Monday
+_MONDAY = 3 * DAY  # 1970 began on a Thursday; this is the first Monday after
 
 
 @dataclass(frozen=True)
 class AuditedWeek:
-    """The accuracy of a week's automatic answers.
-
-    Attributes:
-        start: its Monday, by UTC.
-        accuracy: of the answers given in this week.
-    """
+    """Accuracy of the automatic answers of one week; `start` is its Monday, UTC."""
 
     start: date
     accuracy: AuditedAccuracy
@@ -57,18 +52,18 @@ class AuditedWeek:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What audits say of a model's automatic answers.
+    """Audit results of a model's automatic answers.
 
     Attributes:
-        model: whose they are.
+        model: id of the model.
         all: accuracy of all automatic answers.
-        labels: of those with each label.
-        watch: whether the promise still holds; None before two audits.
-        waiting: audits drawn that nobody has decided yet.
-        disputed: audits on which people disagree, which do not count.
-        needed: how many more audits an interval of this half-width takes.
-        weeks: the figures of each week with automatic answers, in order.
-        alarm: when it was first found that the promise does not hold; None if it never was.
+        labels: accuracy by label.
+        watch: sequential test of the promise; None before two audits.
+        waiting: audits that nobody has decided yet.
+        disputed: audits with different decisions; not counted.
+        needed: number of further audits by half-width of the interval.
+        weeks: accuracy of each week with automatic answers, in order.
+        alarm: when the promise was first found broken, or None.
     """
 
     model: KnownModel
@@ -83,11 +78,11 @@ class AuditReport:
 
     @property
     def broken(self) -> bool:
-        """Whether the promise does not hold any more; wrong in at most 5 % of models, for ever."""
+        """Whether the promise is broken; a false alarm for at most 5 % of models, for ever."""
         return self.alarm is not None or _alarmed(self.watch)
 
     def lines(self) -> list[str]:
-        """In words."""
+        """The report as text lines."""
         found, promised = self.all, percent(self.model.precision)
         if not found.population:
             return ["There are no automatic answers yet."]
@@ -155,8 +150,6 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class _Audit:
-    """A decided audit."""
-
     week: int
     stratum: Stratum
     probability: float
@@ -166,13 +159,13 @@ class _Audit:
 
 @dataclass
 class _Answers:
-    """Automatic answers, and audits drawn, of each stratum."""
+    """Automatic answers and drawn audits by stratum."""
 
     population: Counter[Stratum] = field(default_factory=Counter)
     drawn: Counter[Stratum] = field(default_factory=Counter)
 
     def add(self, other: _Answers) -> None:
-        """Count further ones."""
+        """Add counts."""
         self.population += other.population
         self.drawn += other.drawn
 
@@ -188,10 +181,7 @@ class _Sample:
 
     @classmethod
     def of(cls, audits: Sequence[_Audit], answers: _Answers) -> _Sample:
-        """Decided audits; those that wait are later ones, not others.
-
-        So what is decided is a sample at a lower rate.
-        """
+        """Treat the decided audits as a sample at a lower rate: waiting ones are just newer."""
         decided = Counter(one.stratum for one in audits)
         rates = [
             one.probability * decided[one.stratum] / answers.drawn[one.stratum] for one in audits
@@ -204,27 +194,26 @@ class _Sample:
         )
 
     def accuracy(self) -> AuditedAccuracy:
-        """Of all automatic answers."""
+        """Accuracy of all automatic answers."""
         return audit_accuracy(self.right, self.pi, self.strata, self.population)
 
     def by_label(self) -> dict[str, AuditedAccuracy]:
-        """Of those with each label."""
+        """Accuracy by label."""
         return accuracy_by_label(self.right, self.pi, self.strata, self.population)
 
 
 def audit_report(
     store: ReviewStore, *, model: str | None = None, since: float = 0.0
 ) -> AuditReport:
-    """Accuracy of automatic answers, by a random sample that people read blind.
+    """Accuracy of automatic answers, estimated from a random sample reviewed blind.
 
-    The first time that all audits of a model show that the promise does not hold, an event of the
-    model keeps that: later audits may be read as if it held again, but the alarm was right to be
-    raised.
+    When a model's audits first show a broken promise, a model event records the alarm. Later audits
+    may look good again, but the alarm was right.
 
     Args:
         store: an open store.
-        model: id of the model whose answers are meant; by default the one that serves.
-        since: answers given since this time, seconds since 1970, UTC.
+        model: id of the answering model; by default the serving one.
+        since: count answers since this time, seconds since 1970, UTC.
 
     Raises:
         StoreError: there is no such model.
@@ -272,7 +261,6 @@ def _alarmed(watch: AccuracyWatch | None) -> bool:
 
 
 def _watch(audits: Sequence[_Audit], promised: float) -> AccuracyWatch | None:
-    """Whether the promise still holds, by the audits in the order of their decisions."""
     if len(audits) < _WATCHED_FROM:
         return None
     ordered = sorted(audits, key=lambda one: one.decided_at)
@@ -282,7 +270,7 @@ def _watch(audits: Sequence[_Audit], promised: float) -> AccuracyWatch | None:
 
 
 def _answers(connection: Connection, model: str, since: float) -> dict[int, _Answers]:
-    """Automatic answers of each week, and audits drawn of them."""
+    """Automatic answers and drawn audits of each week."""
     week = _week(connection)
     rows = connection.execute(
         select(week, draw.c.stratum, draw.c.drawn, func.count().label("number"))
@@ -303,7 +291,7 @@ def _answers(connection: Connection, model: str, since: float) -> dict[int, _Ans
 
 
 def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[list[_Audit], int]:
-    """Decided audits, and how many are disputed."""
+    """Decided audits, and the number of disputed ones."""
     rows = connection.execute(
         select(
             draw.c.ticket,
@@ -345,7 +333,7 @@ def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[li
 
 
 def _waiting(connection: Connection, model: str, since: float) -> int:
-    """Audits that nobody has decided; of an erased ticket nobody can any more."""
+    """The number of undecided audits, without erased tickets."""
     decided = (
         select(decision.c.ticket)
         .where(decision.c.ticket == draw.c.ticket, decision.c.kind != "skip")
@@ -371,17 +359,17 @@ def _waiting(connection: Connection, model: str, since: float) -> int:
 
 
 def _week(connection: Connection) -> ColumnElement[int]:
-    """The number of the week in which an answer was given, from one Monday to the next."""
+    """The number of the answer's week, Monday to Sunday."""
     return whole_number(connection, (prediction.c.predicted_at + _MONDAY) / _WEEK).label("week")
 
 
 def is_right(decided: str, answer: str | None, separator: str | None) -> bool:
-    """Whether a model's answer is what people decided; a parent of their label is right too.
+    """Whether a model's answer matches people's decision; a parent of their label is right too.
 
     Args:
-        decided: their label, or several; "" for none of the labels.
-        answer: the model's.
-        separator: between several labels; None where there is one.
+        decided: one label or several; "" for none of the labels.
+        answer: the model's labels.
+        separator: between several labels; None for single labels.
     """
     given = answer or ""
     if separator:

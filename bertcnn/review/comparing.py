@@ -1,4 +1,4 @@
-"""A new model beside the serving one, on rows that neither has learned."""
+"""Compares a new model with the serving one, on held-out rows."""
 
 from __future__ import annotations
 
@@ -28,20 +28,14 @@ _AT_ONCE = 512  # rows
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """A new model beside the serving one.
-
-    Attributes:
-        champion: the model that serves.
-        challenger: the new one.
-        result: the figures and the verdict.
-    """
+    """The comparison of the serving model (champion) with a new one (challenger)."""
 
     champion: KnownModel
     challenger: KnownModel
     result: Comparison
 
     def lines(self) -> list[str]:
-        """In words."""
+        """The comparison as text lines."""
         found = self.result
         said = [
             f"{found.verdict}: {found.sentences}",
@@ -74,23 +68,23 @@ def compare_models(
     learned: Collection[str] = (),
     progress: Progress | None = None,
 ) -> ModelComparison:
-    """Compare a model with the serving one, and keep the result.
+    """Compare a model with the serving one, and save the result.
 
-    On the decided tickets that `hold_out_rows` keeps from every training, each weighted by the
-    inverse of its chance to be among them, so that the figures are about all tickets and not about
-    those that the serving model doubted. Tickets that belong to no label do not count.
+    Both answer the decided tickets that `hold_out_rows` keeps from training. Each ticket is
+    weighted by the inverse of its sampling probability, so the figures are about all tickets, not
+    only about doubtful ones. Tickets that belong to no label do not count.
 
     Args:
         store: an open store.
         challenger: id of the new model.
-        person: who asks.
-        learned: hashes of texts that do not count, since a model has learned them; see `hashes_of`.
+        person: a reviewer or admin.
+        learned: hashes of texts in a model's training rows, which are left out; see `hashes_of`.
         progress: progress callback.
 
     Raises:
-        RoleError: the person may only look.
+        RoleError: the person is a viewer.
         StoreError: no such model, nothing serves, it is the serving one, or no rows are held out.
-        BundleError: a model is not where it was.
+        BundleError: a model was moved or deleted.
     """
     person.needs("reviewer", "compare models")
     progress = progress or Silent()
@@ -127,7 +121,7 @@ def compare_models(
 
 
 def rows_to_compare_on(store: ReviewStore, learned: Collection[str] = ()) -> list[Correction]:
-    """The decided tickets that `compare_models` takes."""
+    """The decided tickets that `compare_models` uses."""
     hold_out_rows(store)
     return [
         one
@@ -143,11 +137,7 @@ def hashes_of(
     text: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> frozenset[str]:
-    """Hashes of a training file's texts, as `compare_models` takes them.
-
-    Raises:
-        TableError: the file cannot be read.
-    """
+    """Hashes of a training file's texts, for `compare_models`; TableError if unreadable."""
     table = read_labelled(Path(data), text=text, progress=progress)
     return frozenset(text_hash(store, words) for words in table.texts)
 
@@ -155,7 +145,7 @@ def hashes_of(
 def _answers(
     predictor: Predictor, rows: Sequence[Correction], separator: str | None, progress: Progress
 ) -> Answers:
-    """A model's answers; what is right in other words, such as a parent, as people said it."""
+    """A model's answers; an acceptable variant, such as a parent, is replaced by people's label."""
     labels, automatic = [], []
     for first in range(0, len(rows), _AT_ONCE):
         part = rows[first : first + _AT_ONCE]

@@ -1,4 +1,4 @@
-"""What people have decided, as rows to learn from and rows to compare models on."""
+"""People's decisions as rows for training and for comparing models."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from bertcnn.review.tickets import number_of
 from bertcnn.tables.columns import free_names
 from bertcnn.tables.writing import TableWriter
 
-HELD_OUT = 0.2  # share of the groups of equal texts that no model learns
+HELD_OUT = 0.2  # share of the groups of equal texts that are held out from training
 _PAGE = 1000
-_KEY = ("ticket", "number", "source")  # by which decisions find their ticket again
+_KEY = ("ticket", "number", "source")  # columns that identify a decision's ticket
 _COLUMNS = (*_KEY, "text", "label", "decided_by", "decided_at", "blind", "audit")
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A ticket that people have decided, all of them alike.
+    """A ticket with an undisputed decision.
 
     Attributes:
-        ticket: which one.
-        external_id: its own id.
-        source: the system that the id is from.
-        columns: what else is known about it, by name.
-        text: its text.
-        text_hash: the same for texts that differ in case and spaces only.
-        label: decided; "" for none of the labels.
-        actor: who decided it last.
+        ticket: number in the store.
+        external_id: id in its source.
+        source: the system of that id.
+        columns: further data by column name.
+        text: of the ticket.
+        text_hash: equal for texts that differ only in case and spaces.
+        label: the decision; "" for none of the labels.
+        actor: the last person who decided.
         decided_at: seconds since 1970, UTC.
-        blind: whether each decision was made without the model's answer.
-        drawn: whether it was drawn in the audit lottery.
-        probability: of that draw; 1 for a ticket that every one of its kind was reviewed.
+        blind: whether every decision was made without the model's answer.
+        drawn: whether it was drawn as an audit.
+        probability: of that draw; 1 for a ticket of a kind that is always reviewed.
     """
 
     ticket: int
@@ -60,12 +60,8 @@ class Correction:
 def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator[Correction]:
     """Decided tickets in the order of their numbers, in constant memory.
 
-    Tickets on which people disagree, that were erased or only skipped, are left out.
-
-    Args:
-        store: an open store.
-        held_out: only those that no model learns, or only the others; both by default. See
-            `hold_out_rows`.
+    Disputed, erased and skipped tickets are left out. `held_out` selects tickets that are or are
+    not held out from training; see `hold_out_rows`.
     """
     answer = func.coalesce(decision.c.label, "")
     standing = (
@@ -126,10 +122,10 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
 
 
 def hold_out_rows(store: ReviewStore) -> int:
-    """Keep a fifth of the decided texts and all audits from being learned, now and later.
+    """Hold out a fifth of the decided texts and all audits from every training.
 
-    The fifth is chosen by a keyed hash of the text, so equal texts are on the same side, and a text
-    stays where it is. Returns how many texts are held out.
+    A keyed hash of the text chooses the fifth, so equal texts stay together and the choice is
+    permanent. Returns the number of held-out texts.
     """
     moment, fresh = now(), []
     for one in corrections(store, held_out=False):
@@ -142,7 +138,7 @@ def hold_out_rows(store: ReviewStore) -> int:
 
 
 def held_out_hashes(store: ReviewStore) -> frozenset[str]:
-    """Hashes of the texts that no model learns."""
+    """Hashes of the held-out texts."""
     with store.reading() as connection:
         return frozenset(connection.scalars(select(test_row.c.text_hash)))
 
@@ -154,14 +150,14 @@ def export_corrections(
     raw: bool = False,
     overwrite: bool = False,
 ) -> int:
-    """Write all decided tickets to a file, and return how many.
+    """Write all decided tickets to a file for `label_file`; returns their number.
 
-    Each has its own id, its number in the store, and all columns that it came with. Where these
-    have a name of ours, ours gets the prefix `bertcnn_`. `label_file` reads such a file.
+    Each has its own id, its number in the store, and its original columns. If a column's name is
+    already taken, ours gets the prefix `bertcnn_`.
 
     Args:
         store: an open store.
-        target: its format by its extension; see `score_csv`.
+        target: its extension selects the format; see `score_csv`.
         raw: do not escape cells that a spreadsheet would run as a formula.
         overwrite: replace an existing file.
 

@@ -1,6 +1,6 @@
-"""What came in on each day and what a model made of it, counted by the database.
+"""Daily counts of tickets and of a model's answers, computed by the database.
 
-Days are those of UTC, by the time at which tickets were received, or added if that is unknown.
+Days are UTC, by the time a ticket was received or, if unknown, added.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 
 DAY = 86_400.0  # seconds
-COUNTED = ("automatic", "in another language")  # of a day's tickets, beside those out of scope
+COUNTED = ("automatic", "in another language")  # counted decisions besides out of scope
 _AUTO, _AMBIGUOUS, _OUT_OF_SCOPE, _EMPTY, _LANGUAGE = DECISIONS
-_RUN = 50_000  # tickets that are counted in one transaction
-_LONGEST = 5000  # characters of a text that are looked at
+_RUN = 50_000  # tickets counted in one transaction
+_LONGEST = 5000  # characters read of a text
 _TEXTS_AT_ONCE = 500
-_ANSWERED = 0.9  # share of a day's tickets below which a model's answers say little of the day
+_ANSWERED = 0.9  # below this share of answered tickets, a day's answers are not representative
 
 
 def start_of(day: date) -> float:
-    """When a day begins, seconds since 1970, UTC."""
+    """Start of a day, seconds since 1970, UTC."""
     return datetime.combine(day, time(), UTC).timestamp()
 
 
@@ -39,7 +39,7 @@ def day_of(moment: float) -> date:
 
 
 def newest_day(store: ReviewStore) -> date | None:
-    """The last day with tickets that is over; today if there is none, None without tickets."""
+    """The last complete day with tickets; else today, or None without tickets."""
     today = day_of(now())
     with store.reading() as connection:
         for before in (today, today + timedelta(days=1)):
@@ -54,12 +54,12 @@ def newest_day(store: ReviewStore) -> date | None:
 def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[DailyFigures]:
     """The figures of each day with tickets, in order, in constant memory.
 
-    Where the model has answered less than 90% of a day's tickets, only their lengths count. After a
-    promotion it answers those of earlier days that wait, which are not like the others.
+    If the model has answered less than 90% of a day's tickets, only the text lengths count: after a
+    promotion, the model answers earlier waiting tickets, which are not representative.
 
     Args:
         store: an open store.
-        model: id of the model whose answers are counted. Lengths are those of all tickets.
+        model: id of the answering model; lengths are of all tickets.
         first: the first day.
         last: the last day.
     """
@@ -76,10 +76,10 @@ def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[D
 
 
 def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list[tuple[date, str]]:
-    """Texts received on these days, with their days; a random sample if there are more.
+    """Texts received on these days, with their days; a random sample if there are more than `most`.
 
-    The sample is the same at each call, since the keyed hashes of the texts choose it. Texts are
-    cut after 5,000 characters; erased ones are left out.
+    Keyed hashes of the texts choose the sample, so it is the same at each call. Texts are cut after
+    5,000 characters; erased ones are left out.
     """
     within = and_(
         arrived_at >= start_of(first),
@@ -107,21 +107,19 @@ def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list
 
 @dataclass
 class _Day:
-    """A day while it is counted."""
-
     decisions: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     confidence: Counter[int] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
 
     def add_decision(self, decision: str, label: str | None, number: int) -> None:
-        """Count so many answers."""
+        """Add a count."""
         self.decisions[decision] += number
         if decision in (_AUTO, _AMBIGUOUS):
             self.labels[label or ""] += number
 
     def figures(self, day: date) -> DailyFigures:
-        """What was counted."""
+        """The day's counts."""
         lengths = tuple(self.lengths[place] for place in range(len(LENGTH_EDGES) - 1))
         if self.decisions.total() < _ANSWERED * sum(lengths):
             return DailyFigures(day, 0, lengths=lengths, counts=dict.fromkeys(COUNTED, 0))
@@ -137,7 +135,7 @@ class _Day:
 
 
 def _runs(store: ReviewStore) -> Iterator[tuple[Connection, ColumnElement[bool]]]:
-    """Short transactions, each with a condition on the tickets that it is about."""
+    """Short transactions, each with a condition that selects its tickets."""
     with store.reading() as connection:
         last = connection.scalar(select(func.max(ticket.c.id))) or 0
     for start in range(0, last + 1, _RUN):
@@ -146,13 +144,13 @@ def _runs(store: ReviewStore) -> Iterator[tuple[Connection, ColumnElement[bool]]
 
 
 def _decisions(connection: Connection, model: str) -> Select[Any]:
-    """Answers of each day, decision and label."""
+    """Answers by day, decision and label."""
     keys = (_day_number(connection), prediction.c.decision, prediction.c.label)
     return _answered(select(*keys, func.count().label("number")), model).group_by(*keys)
 
 
 def _confidence(connection: Connection, model: str) -> Select[Any]:
-    """Answers in scope of each day and bin of `CONFIDENCE_EDGES`."""
+    """In-scope answers by day and bin of `CONFIDENCE_EDGES`."""
     bins = len(CONFIDENCE_EDGES) - 1
     place = whole_number(connection, prediction.c.confidence * bins).label("place")
     day = _day_number(connection)
@@ -161,7 +159,7 @@ def _confidence(connection: Connection, model: str) -> Select[Any]:
 
 
 def _lengths(connection: Connection) -> Select[Any]:
-    """Tickets of each day and bin of `LENGTH_EDGES`."""
+    """Tickets by day and bin of `LENGTH_EDGES`."""
     length = func.length(ticket.c.text)
     bins = [(length < edge, place) for place, edge in enumerate(LENGTH_EDGES[1:-1])]
     place = case(*bins, else_=len(bins)).label("place")

@@ -1,4 +1,4 @@
-"""The two databases that a review store may be in: connections, and errors in plain words."""
+"""Connections to a review store's database, SQLite or PostgreSQL, and its errors."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from bertcnn.tables.sql.postgresql import will_pass
 
 PATIENCE = 10.0  # seconds that a transaction waits for another
 _POLL = 0.01  # seconds
-_IDLE = 60.0  # seconds after which PostgreSQL ends a transaction whose program has stopped
+_IDLE = 60.0  # seconds until PostgreSQL ends the transaction of a stopped program
 _WAL_FROM = (3, 51, 3)  # earlier versions can corrupt a file under several writers
-_LOCK = 0x6265_7274  # of PostgreSQL, held by the one who writes
+_LOCK = 0x6265_7274  # PostgreSQL's advisory lock of the writer
 
 # primary codes of SQLite, sqlite.org/rescode.html
 _SQL_ERROR, _NOT_WRITABLE, _BUSY, _NO_STORE = {1}, {3, 8, 10, 13, 14}, {5, 6}, {11, 26}
-# of PostgreSQL, its manual's appendix A: limits of time, and an exception that our trigger raises
+# PostgreSQL's manual, appendix A: timeouts, and the exception of our trigger
 _BUSY_SERVER, _OUR_TRIGGER = {"55P03", "57014", "25P03", "25P04"}, "P0001"
 
 
 def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str]:
-    """An engine, and its name without a password; nothing is opened yet.
+    """Create an engine without connecting; also returns its name without a password.
 
     Args:
         place: a file, or a URL such as `postgresql://user@host/database`.
-        create: whether the file may be made.
+        create: whether the file may be created.
 
     Raises:
-        StoreError: there is no such file, or the URL is none of PostgreSQL.
-        OutputError: the file cannot be made.
-        MissingPackageError: PostgreSQL is wanted and its driver not installed.
+        StoreError: there is no such file, or the URL is not for PostgreSQL.
+        OutputError: the file cannot be created.
+        MissingPackageError: PostgreSQL's driver is not installed.
     """
     if isinstance(place, str) and "://" in place:
         return _postgresql(place)
-    file = expanded(place).absolute()  # also, "file:a" and ":memory:" mean something to SQLite
+    file = expanded(place).absolute()  # SQLite would interpret "file:a" and ":memory:"
     if not os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises for some names
         if not create:
             raise no_store(f"no review store at {file}")
@@ -59,19 +59,19 @@ def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str]:
 
 
 def reading(engine: Engine) -> Engine:
-    """The same for transactions that see one state and change nothing."""
+    """The engine with read-only transactions on one snapshot."""
     if engine.dialect.name == "sqlite":
         return engine.execution_options(reading=True)
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def writing(engine: Engine) -> Engine:
-    """The same for transactions of which there is one at a time."""
+    """The engine with exclusive write transactions."""
     return engine.execution_options(writing=True)
 
 
 def no_store(given: str) -> StoreError:
-    """The error for a place where no store is."""
+    """The error for a place without a store."""
     return StoreError(
         given,
         expected="a store that `bertcnn models add` has made",
@@ -81,18 +81,18 @@ def no_store(given: str) -> StoreError:
 
 @contextmanager
 def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
-    """A block in which the errors of databases become one clear line each.
+    """Convert database errors in the block into one-line messages.
 
-    A broken constraint, or a change to what is never changed, is a defect of the caller and stays
-    what it is.
+    Violated constraints and changes to append-only tables are programming errors and pass
+    unchanged.
 
     Args:
         name: of the store.
-        opening: whether unknown tables may be somebody else's.
+        opening: whether unknown tables may belong to another program.
 
     Raises:
         StoreError: the store cannot be used, or is busy.
-        OutputError: it is on a disk that cannot be read or written.
+        OutputError: its disk cannot be read or written.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
 
 
 def _sqlite(file: Path) -> Engine:
-    """Short connections, each transaction begun by us: the driver would begin it too late."""
+    """Short connections with explicit transactions, because the driver begins them too late."""
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -120,7 +120,7 @@ def _sqlite(file: Path) -> Engine:
             for pragma in (
                 "synchronous = FULL",
                 "foreign_keys = ON",
-                "recursive_triggers = ON",  # else INSERT OR REPLACE deletes without any
+                "recursive_triggers = ON",  # else INSERT OR REPLACE would not fire the triggers
                 "secure_delete = ON",
             ):
                 connection.execute(f"PRAGMA {pragma}")
@@ -136,7 +136,7 @@ def _sqlite(file: Path) -> Engine:
         options = connection.get_execution_options()
         if options.get("reading"):
             connection.exec_driver_sql("PRAGMA query_only = ON")
-        if options.get("writing"):  # here, since it changes the file, which may be a stranger's
+        if options.get("writing"):  # not before: the file may belong to another program
             _set_journal(connection)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing") else "BEGIN")
 
@@ -144,7 +144,7 @@ def _sqlite(file: Path) -> Engine:
 
 
 def _set_journal(connection: Connection) -> None:
-    """Choose the journal; SQLite does not wait by itself while others change it."""
+    """Set the journal mode, with retries: SQLite does not wait while others change it."""
     wal = sqlite3.sqlite_version_info >= _WAL_FROM
     until = time.monotonic() + PATIENCE
     while True:
@@ -182,7 +182,7 @@ def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError:
 
 
 def _postgresql(place: str) -> tuple[Engine, str]:
-    """A few connections, kept open; one writes at a time, as in SQLite."""
+    """A small pool of connections; one writes at a time, as in SQLite."""
     try:
         url = make_url(place)
     except (ArgumentError, ValueError):
@@ -211,7 +211,7 @@ def _postgresql(place: str) -> tuple[Engine, str]:
         pool_pre_ping=True,
         pool_timeout=PATIENCE,
     )
-    # local, since behind a pooler somebody else may have the connection's next transaction
+    # local: behind a pooler, the next transaction on the connection may be another client's
     limits = (
         f"SET LOCAL lock_timeout = '{PATIENCE:g}s';"
         f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE:g}s'"
@@ -227,7 +227,7 @@ def _postgresql(place: str) -> tuple[Engine, str]:
 
 
 def _of_others(name: str, cause: BaseException) -> StoreError:
-    """The error for what PostgreSQL, a pooler, a driver or SQLAlchemy says."""
+    """The error for a message of PostgreSQL, a pooler, a driver or SQLAlchemy."""
     state = getattr(cause, "sqlstate", None)
     reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
     if state in _BUSY_SERVER:

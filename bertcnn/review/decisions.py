@@ -1,4 +1,4 @@
-"""What people decide on tickets: events that are never changed, and what stands of them."""
+"""People's decisions on tickets: append-only events, and the current state derived from them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _LONGEST_KEY = 64
 
 @dataclass(frozen=True)
 class NewDecision:
-    """What somebody has decided.
+    """A person's decision.
 
     Attributes:
-        key: chosen by the sender, at random; the same decision sent twice counts once.
-        ticket: which one.
+        key: random, chosen by the sender; the same decision sent twice counts once.
+        ticket: number in the store.
         kind: label; none, for a ticket that belongs to no label; skip; or undo.
-        label: where the kind is label; several in one string where a ticket may have several.
-        undoes: key of the decision that is taken back, where the kind is undo.
-        model: id of the model whose answer was shown, or held back.
-        blind: whether the model's answer was held back.
-        shown_at: when the ticket was seen first, seconds since 1970, UTC.
-        decided_at: when it was decided, by the sender's clock; a time to come counts as now.
+        label: for kind label; several are joined in one string.
+        undoes: for kind undo, the key of the decision to take back.
+        model: id of the model whose answer was shown or hidden.
+        blind: whether the model's answer was hidden.
+        shown_at: when the ticket was first seen, seconds since 1970, UTC.
+        decided_at: by the sender's clock; a future time counts as now.
     """
 
     key: str
@@ -51,11 +51,11 @@ class NewDecision:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What `record` did.
+    """The result of `record`.
 
     Attributes:
-        stored: keys that are in the store now, also those that were there before.
-        refused: why others can never be, by key.
+        stored: keys now in the store, including earlier ones.
+        refused: the reason for each permanently refused key.
     """
 
     stored: tuple[str, ...]
@@ -64,13 +64,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A ticket on which people decided differently.
+    """A ticket with different decisions by different people.
 
     Attributes:
-        ticket: which one.
-        external_id: its own id.
-        source: the system that the id is from.
-        labels: what each person decided; "" for none of the labels.
+        ticket: number in the store.
+        external_id: id in its source.
+        source: the system of that id.
+        labels: each person's decision; "" for none of the labels.
     """
 
     ticket: int
@@ -80,11 +80,7 @@ class Disagreement:
 
 
 def record(store: ReviewStore, person: Person, decisions: Sequence[NewDecision]) -> Recorded:
-    """Store decisions, all in one transaction; those that cannot be are refused one by one.
-
-    Raises:
-        RoleError: the person may only look.
-    """
+    """Store decisions in one transaction, refusing invalid ones; RoleError for a viewer."""
     person.needs("reviewer", "decide on tickets")
     stored, refused = [], {}
     with store.writing() as connection:
@@ -108,7 +104,7 @@ def history(store: ReviewStore, identity: int) -> list[Row[Any]]:
 
 
 def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
-    """Tickets on which people decided differently, the latest first."""
+    """Tickets with different decisions by different people, the latest first."""
     answer = func.coalesce(decision.c.label, "")
     with store.reading() as connection:
         tickets = connection.execute(
@@ -137,7 +133,7 @@ def _record(
     one: NewDecision,
     labels: LabelsInUse,
 ) -> None:
-    """One decision, unless it is there already."""
+    """Store one decision, unless it already exists."""
     _check(one)
     if connection.scalar(select(event.c.id).where(event.c.key == one.key)) is not None:
         return
@@ -174,7 +170,7 @@ def _check(one: NewDecision) -> None:
 
 
 def _time_of(one: NewDecision, moment: float) -> float:
-    """When it was decided; now where the sender's clock says what cannot be."""
+    """The decision's time; now if the sender's clock is implausible."""
     given = one.decided_at
     return given if given is not None and 0 <= given <= moment else moment
 
@@ -192,7 +188,7 @@ def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:
 
 
 def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int) -> None:
-    """Work out what stands of a person's decisions on a ticket, and whether it still waits."""
+    """Derive a person's current decision on a ticket, and whether the ticket still waits."""
     mine = select(event).where(event.c.ticket == identity, event.c.actor == actor)
     events = connection.execute(mine.order_by(event.c.id)).all()
     undone = {row.undoes for row in events if row.kind == "undo"}
@@ -231,7 +227,7 @@ def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int
 
 
 def _lease(connection: Connection, actor: str, identity: int) -> None:
-    """Give a ticket back to whoever has undone a decision, unless somebody else has it."""
+    """Lease a ticket again to the person who undid a decision, unless somebody else holds it."""
     holder = select(lease.c.actor).where(lease.c.ticket == identity, lease.c.until > now())
     waits = select(queue.c.ticket).where(queue.c.ticket == identity)
     if connection.scalar(waits) is not None and connection.scalar(holder) in (None, actor):
@@ -240,7 +236,7 @@ def _lease(connection: Connection, actor: str, identity: int) -> None:
 
 
 def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> None:
-    """Put a ticket back into the queue that nobody has decided any more."""
+    """Put a ticket back into the queue if it has no decision left."""
     if connection.scalar(select(queue.c.ticket).where(queue.c.ticket == identity)) is None:
         model_id = connection.scalar(
             select(prediction.c.model)
@@ -254,12 +250,12 @@ def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> No
 
 @dataclass(frozen=True)
 class Decided:
-    """What stands of people's decisions.
+    """Counts of current decisions.
 
     Attributes:
-        tickets: decided by somebody.
-        skipped: skipped, and decided by nobody.
-        people: tickets that each person has decided, the most first.
+        tickets: with a decision.
+        skipped: skipped tickets without a decision.
+        people: tickets decided by each person, the most first.
     """
 
     tickets: int
@@ -268,7 +264,7 @@ class Decided:
 
 
 def decided(store: ReviewStore, *, since: float = 0.0) -> Decided:
-    """Count decisions that stand, made since a time (seconds since 1970, UTC)."""
+    """Count current decisions made since a time (seconds since 1970, UTC)."""
     recent = decision.c.decided_at >= since
     made = decision.c.kind != "skip"
     with store.reading() as connection:

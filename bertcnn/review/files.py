@@ -27,11 +27,11 @@ from bertcnn.wording import count
 
 
 def serving_predictor(store: ReviewStore) -> Predictor:
-    """The model that serves, loaded.
+    """Load the serving model.
 
     Raises:
         StoreError: no model was added yet.
-        BundleError: it is not where it was.
+        BundleError: it was moved or deleted.
     """
     return load(require_serving_model(store).folder)
 
@@ -50,19 +50,18 @@ def add_file(  # noqa: PLR0913 - options that callers name
 ) -> Added:
     """Add a file's tickets with the serving model's answers, in constant memory.
 
-    For two weeks after a promotion, the model that served before answers them too; see
-    `answer_in_shadow`. Adding the same file again, for example after an interruption, adds what is
-    missing. So does another file of the same source that has some of the tickets, such as the next
-    day's export. Rows that cannot be read, or that have no id, are listed in FILE.rejects.csv.
+    For two weeks after a promotion, the previous model answers them too; see `answer_in_shadow`.
+    Adding the same file again, or another file of the same source, adds only missing tickets. Rows
+    without an id or that cannot be read are listed in FILE.rejects.csv.
 
     Args:
         store: an open store.
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         text: the text column or columns; by default those of the model's training file.
         identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
-        source: name of the system that the ids are from; needed if several systems are used.
-        dates: order of day and month in times such as 01/02/2025; by default that of the column.
-        audited: share of automatic answers drawn to be checked.
+        source: name of the system of the ids; needed if several systems are used.
+        dates: order of day and month in times such as 01/02/2025; by default from the column.
+        audited: share of automatic answers drawn as audits.
         predictor: the serving model, if it is loaded already.
         progress: progress callback.
 
@@ -105,18 +104,16 @@ def label_file(
     ticket: str = "ticket",
     label: str = "label",
 ) -> Recorded:
-    """Record decisions that a file has, all of them or none.
+    """Record all decisions of a file, such as one from `export_corrections`, or none on an error.
 
-    A file from `export_corrections` is one. Its columns number and source are used as well, if they
-    are there: the three have to fit together.
+    The columns number and source are used too if present, and must match the ticket.
 
     Args:
         store: an open store.
-        path: with a column of tickets, each named as for `find_ticket`, and one of labels; an empty
-            label is for a ticket that belongs to no label.
-        person: whose decisions they are.
-        ticket: name of the first column.
-        label: name of the second.
+        path: the file; an empty label is for a ticket that belongs to no label.
+        person: the deciding person.
+        ticket: column of tickets, named as for `find_ticket`.
+        label: column of labels.
 
     Raises:
         LabelError: a label is not in use.
@@ -150,7 +147,7 @@ def label_file(
 
 
 def _tickets(store: ReviewStore, table: Table, ticket: str) -> Iterator[int]:
-    """The ticket of each row, by its own id, and by number and source where they are given."""
+    """The ticket of each row, by its id, and by number and source if given."""
     names = table.column(latest_name(ticket, table.columns))
     number, source = (
         find_name(latest_name(name, table.columns), table.columns) for name in ("number", "source")

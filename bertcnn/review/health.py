@@ -1,4 +1,4 @@
-"""What can be said of the serving model without a label: has what comes in changed?"""
+"""Drift of the incoming tickets and of the serving model's answers, without labels."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from bertcnn.review.store import ReviewStore
 from bertcnn.settings import DECISIONS
 from bertcnn.wording import count
 
-RECENT = 7  # days in which new words are looked for
-MOST_ANSWERED = 2000  # texts that the shares of labels are estimated from
+RECENT = 7  # days searched for new words
+MOST_ANSWERED = 2000  # texts for the estimate of label shares
 _WEEK, _WEEKS_BEFORE = 7, 8
-_MOST_TEXTS = 10_000  # of the recent ones, and of those before
-_FEWEST_ESTIMATED = 300  # earlier texts, for shares of labels to be compared with theirs
+_MOST_TEXTS = 10_000  # of recent texts, and of earlier ones
+_FEWEST_ESTIMATED = 300  # earlier texts needed to compare label shares
 _SMALLEST = 1e-6  # share of a label
-_AT_ONCE = 512  # texts that the model answers
+_AT_ONCE = 512  # texts per model call
 _IN_SCOPE = DECISIONS.index("review:out_of_scope")  # decisions before this one
-_FEWEST_BEFORE = 100  # texts, to tell new words from rare ones
+_FEWEST_BEFORE = 100  # texts needed to tell new words from rare ones
 
 
 @dataclass(frozen=True)
 class StoreDrift:
-    """How a day and the week before it compare with the eight weeks before.
+    """Drift of a day and its week against the eight weeks before.
 
     Attributes:
-        model: whose answers they are.
-        days: the figures of each day, in order.
-        words: new frequent words, the clearest first.
-        report: what has changed.
+        model: id of the answering model.
+        days: daily figures in order.
+        words: new frequent words, the most significant first.
+        report: the findings.
     """
 
     model: KnownModel
@@ -52,7 +52,7 @@ class StoreDrift:
 
     @property
     def changed(self) -> bool:
-        """Whether anything has."""
+        """Whether anything has changed."""
         return bool(self.report.changed)
 
     @property
@@ -66,7 +66,7 @@ class StoreDrift:
         return self.days[: len(self.days) - len(self.week)]
 
     def lines(self) -> list[str]:
-        """In words, what has changed first."""
+        """The report as text lines, changes first."""
         day, week = self.report.day, sum(one.texts for one in self.week)
         today = sum(one.texts for one in self.week if one.day == day)
         first = (
@@ -90,7 +90,7 @@ class StoreDrift:
 
 
 def last_changes(store: ReviewStore) -> tuple[int, ...]:
-    """Numbers that change with each new ticket, decision, and event of a model: for caches."""
+    """Cache keys that change with each new ticket, decision, and model event."""
     with store.reading() as connection:
         return tuple(
             int(connection.scalar(select(func.max(table.c.id))) or 0)
@@ -105,20 +105,18 @@ def drift_report(
     recent: int = RECENT,
     predictor: Predictor | None = None,
 ) -> StoreDrift:
-    """What has changed in the tickets that come in, and in the serving model's answers to them.
+    """Drift of the incoming tickets and of the serving model's answers.
 
-    A day is compared with the same weekday of eight weeks, its week with these weeks. Answers are
-    those of the serving model, of days most of whose tickets it has answered, so after a promotion
-    most of this is not known for five weeks. Memory does not grow with the store.
+    A day is compared with the same weekday of eight weeks, and its week with these weeks. Answers
+    count only for days on which the serving model has answered most tickets, so most findings are
+    unknown for five weeks after a promotion. Memory is constant.
 
     Args:
         store: an open store.
-        day: the day that is looked at, by UTC; by default the last one with tickets that is over.
-        recent: days up to it in which new words are looked for, and from which the shares of the
-            labels are estimated.
-        predictor: the serving model, to estimate how frequent each label really is, beside how
-            often it is answered; it answers at most 2,000 tickets of these days and 2,000 of the
-            eight weeks before for that. None for no estimate.
+        day: the day, UTC; by default the last complete one with tickets.
+        recent: days up to `day` for new words and label shares.
+        predictor: the serving model, to estimate the true label shares by answering at most 2,000
+            tickets each of the recent days and of the eight weeks before; None for no estimate.
 
     Raises:
         StoreError: no model serves, `predictor` is another one, or there are no tickets.
@@ -154,7 +152,7 @@ def drift_report(
 def _new_words(
     store: ReviewStore, day: date, recent: int
 ) -> tuple[list[NewWord] | None, DriftFinding | None]:
-    """New frequent words; or None, and why they are not known."""
+    """New frequent words; or None, and the reason."""
     first = day - _days(recent - 1)
     before = sample_texts(
         store, first - _days(_WEEK * _WEEKS_BEFORE), first - _days(1), _MOST_TEXTS
@@ -173,7 +171,7 @@ def _new_words(
 def _label_shift(
     store: ReviewStore, predictor: Predictor, found: DriftReport, recent: int
 ) -> LabelShift:
-    """How frequent each label is in the tickets of the last days."""
+    """Estimated label shares of the recent tickets."""
     kept = predictor.bundle.calibration.label_shift
     if kept is None:
         reason = "the model was saved without what that takes; train it again"
@@ -201,10 +199,7 @@ def _label_shift(
 
 
 def _moved(fitted: ShiftCalibration, logits: np.ndarray) -> ShiftCalibration:
-    """A calibration for texts among which labels are as frequent as among these.
-
-    So that the last days are compared with the weeks before, not with the validation rows.
-    """
+    """Set the calibration's label shares to the earlier texts', the baseline for recent days."""
     shares = label_shares(fitted.probabilities(logits), fitted.shares)
     ratios = np.maximum(shares, _SMALLEST) / np.maximum(fitted.shares, _SMALLEST)
     return ShiftCalibration(fitted.temperature, fitted.bias + np.log(ratios), shares, len(logits))
@@ -218,7 +213,7 @@ def _rose(found: DriftReport) -> bool:
 
 
 def _logits_in_scope(predictor: Predictor, sample: Sequence[tuple[date, str]]) -> np.ndarray:
-    """The logits of the texts that belong to one of the labels, float32 [N, C]."""
+    """The logits of in-scope texts, float32 [N, C]."""
     texts = [text for _, text in sample]
     logits = [np.empty((0, len(predictor.labels)), np.float32)]
     for first in range(0, len(texts), _AT_ONCE):

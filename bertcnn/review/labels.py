@@ -1,4 +1,4 @@
-"""The labels that people may give, and the guide that says when."""
+"""The labels in use, and the label guide."""
 
 from __future__ import annotations
 
@@ -22,22 +22,18 @@ _LONGEST_GUIDE = 1 << 20
 
 @dataclass(frozen=True)
 class LabelsInUse:
-    """What people may decide.
+    """The labels that people may assign.
 
     Attributes:
         names: labels, in order.
-        separator: between labels in one string, where a ticket may have several; else None.
+        separator: between labels in one string if a ticket may have several; else None.
     """
 
     names: tuple[str, ...]
     separator: str | None = None
 
     def checked(self, label: str | None) -> str:
-        """A label, or several, as they are stored.
-
-        Raises:
-            StoreError: one of them is not in use.
-        """
+        """One label or several, normalised for storage; StoreError if one is not in use."""
         given = self._split(label or "")
         unknown = [name for name in given if name not in self.names]
         if unknown or not given:
@@ -58,17 +54,17 @@ class LabelsInUse:
 
 
 def labels_in_use(store: ReviewStore) -> LabelsInUse:
-    """The labels that people may give."""
+    """The labels that people may assign."""
     with store.reading() as connection:
         return read_labels(connection)
 
 
 def add_labels(store: ReviewStore, person: Person, names: Iterable[str]) -> LabelsInUse:
-    """Offer further labels; the next training learns them.
+    """Add labels to use; the next training learns them.
 
     Raises:
-        RoleError: the person is no admin.
-        StoreError: a name is blank or too long, or would be read as several.
+        RoleError: the person is not an admin.
+        StoreError: a name is blank, too long, or contains the separator.
     """
     person.needs("admin", "add a label")
     names = list(names)
@@ -85,15 +81,15 @@ def add_labels(store: ReviewStore, person: Person, names: Iterable[str]) -> Labe
 
 
 def _torn(name: str, separator: str) -> bool:
-    """Whether a name would be read as several, or as another one."""
+    """Whether a name would be parsed as several labels or as another one."""
     return bool(name.strip()) and names_in(join_labels([name], separator), separator) != (name,)
 
 
 def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
-    """Offer a label no more; what was decided with it stays.
+    """Take a label out of use; existing decisions stay.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: there is no such label.
     """
     person.needs("admin", "remove a label")
@@ -106,7 +102,7 @@ def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
 
 
 def guide(store: ReviewStore) -> str:
-    """The label guide, Markdown; empty if nobody has written one."""
+    """The label guide, Markdown; empty if there is none."""
     with store.reading() as connection:
         return str(connection.scalar(select(setting.c.value).where(setting.c.name == _GUIDE)) or "")
 
@@ -115,7 +111,7 @@ def write_guide(store: ReviewStore, person: Person, text: str) -> None:
     """Replace the label guide.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: it is too long.
     """
     person.needs("admin", "write the label guide")
@@ -130,7 +126,7 @@ def write_guide(store: ReviewStore, person: Person, text: str) -> None:
 
 
 def read_labels(connection: Connection) -> LabelsInUse:
-    """The labels in use; none before a model was added."""
+    """The labels in use; empty before a model was added."""
     value = connection.scalar(select(setting.c.value).where(setting.c.name == _LABELS))
     if value is None:
         return LabelsInUse(())
@@ -149,7 +145,7 @@ def merge_labels(
 
 
 def replace_labels(connection: Connection, names: Mapping[str, str]) -> None:
-    """Give labels in use other names; "" for those that shall be offered no more."""
+    """Rename labels in use; "" removes one."""
     used = read_labels(connection)
     renamed = [names.get(name, name) for name in used.names]
     given = dict.fromkeys(name for name in renamed if name)

@@ -1,4 +1,4 @@
-"""Which models there are, which one serves, and who decided that."""
+"""The models of a store: which one serves, and the history of promotions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bertcnn.review.schema import model, model_event
 from bertcnn.review.store import ReviewStore, now
 
 EventKind = Literal["added", "compared", "promoted", "rolled_back", "alarm"]
-NO_MODEL = "none"  # stands in for one where tickets came before the first model
+NO_MODEL = "none"  # stands in for a model if tickets came before the first model
 WORSE = "worse"  # the verdict that needs a written reason
 _SERVES = ("promoted", "rolled_back")
 _WATCH = "audits"  # the actor of an alarm
@@ -34,8 +34,8 @@ class KnownModel:
     Attributes:
         id: of the bundle.
         folder: where it is saved.
-        labels: in its order.
-        separator: between labels in one string, where a ticket may have several; else None.
+        labels: in the model's order.
+        separator: between labels in one string if a ticket may have several; else None.
         precision: promised for automatic answers.
         added_at: seconds since 1970, UTC.
     """
@@ -50,15 +50,15 @@ class KnownModel:
 
 @dataclass(frozen=True)
 class ModelEvent:
-    """Something that happened to a model.
+    """An event in a model's history.
 
     Attributes:
         model: id of the bundle.
-        kind: added, compared, promoted, rolled_back, or alarm: what was promised does not hold.
-        actor: who did it.
+        kind: added, compared, promoted, rolled_back, or alarm (a broken promise).
+        actor: the responsible person.
         at: seconds since 1970, UTC.
-        reason: why, in words.
-        figures: what it rests on, such as the comparison's.
+        reason: free text.
+        figures: the evidence, such as a comparison.
     """
 
     model: str
@@ -72,13 +72,10 @@ class ModelEvent:
 def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person) -> KnownModel:
     """Add a saved model; the first one serves at once.
 
-    Args:
-        store: the store.
-        folder: the model's, which has to stay; a model at a URL is used from the cache.
-        person: who adds it.
+    The folder must stay in place; a model at a URL is used from the cache.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         BundleError: the folder is not a model.
     """
     person.needs("admin", "add a model")
@@ -111,28 +108,20 @@ def list_models(store: ReviewStore) -> list[KnownModel]:
 
 
 def find_model(store: ReviewStore, identity: str) -> KnownModel:
-    """A model by its id, or by the beginning of it.
-
-    Raises:
-        StoreError: there is none, or several begin like that.
-    """
+    """A model by its id or the start of it; StoreError unless exactly one matches."""
     with store.reading() as connection:
         return _model(connection, identity)
 
 
 def serving_model(store: ReviewStore) -> KnownModel | None:
-    """The model that answers; None before the first one was added."""
+    """The serving model; None before the first one was added."""
     with store.reading() as connection:
         identity = _serving(connection)
         return None if identity is None else _model(connection, identity)
 
 
 def require_serving_model(store: ReviewStore) -> KnownModel:
-    """The model that answers.
-
-    Raises:
-        StoreError: no model was added yet.
-    """
+    """The serving model; StoreError if no model was added yet."""
     serving = serving_model(store)
     if serving is None:
         raise StoreError(
@@ -144,24 +133,20 @@ def require_serving_model(store: ReviewStore) -> KnownModel:
 
 
 def earlier_model(store: ReviewStore) -> KnownModel | None:
-    """The model that `roll_back` leads to; None if none served before this one."""
+    """The model that `roll_back` returns to, or None."""
     with store.reading() as connection:
         identity = _earlier(connection)
         return None if identity is None else _model(connection, identity)
 
 
 def last_comparison(store: ReviewStore, identity: str) -> dict[str, Any] | None:
-    """The last comparison of a model with the serving one; None if there is none.
-
-    Returns:
-        As `ModelComparison.to_json` returns it.
-    """
+    """The last comparison with the serving model, as `ModelComparison.to_json`, or None."""
     with store.reading() as connection:
         return _comparison(connection, identity, _serving(connection)) or None
 
 
 def model_history(store: ReviewStore, identity: str | None = None) -> list[ModelEvent]:
-    """What happened, in order; to one model if given."""
+    """All events in order, or those of one model."""
     statement = select(model_event).order_by(model_event.c.id)
     if identity is not None:
         statement = statement.where(model_event.c.model == identity)
@@ -172,13 +157,13 @@ def model_history(store: ReviewStore, identity: str | None = None) -> list[Model
 def note_comparison(
     store: ReviewStore, challenger: str, person: Person, figures: Mapping[str, Any]
 ) -> None:
-    """Keep a comparison of a model with the serving one."""
+    """Record a comparison of a model with the serving one."""
     with store.writing() as connection:
         _write(connection, ModelEvent(challenger, "compared", person.name, now(), figures=figures))
 
 
 def find_alarm(store: ReviewStore, identity: str) -> ModelEvent | None:
-    """When audits showed that a model does not keep its promise; None if they never did."""
+    """The alarm about a model's broken promise, or None."""
     with store.reading() as connection:
         return _alarm(connection, identity)
 
@@ -186,7 +171,7 @@ def find_alarm(store: ReviewStore, identity: str) -> ModelEvent | None:
 def note_alarm(
     store: ReviewStore, identity: str, reason: str, figures: Mapping[str, Any]
 ) -> ModelEvent:
-    """Keep that audits show that a model does not keep its promise; the first time counts."""
+    """Record that audits show a broken promise; only the first alarm of a model counts."""
     with store.writing() as connection:
         found = _alarm(connection, identity)
         if found is None:
@@ -196,18 +181,16 @@ def note_alarm(
 
 
 def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
-    """Let a model serve.
-
-    It must have been compared with the serving one. Where that said "worse", a reason is needed.
+    """Let a model serve; it must have been compared with the serving one.
 
     Args:
         store: an open store.
-        identity: of the model, or its beginning.
+        identity: id of the model, or the start of it.
         person: an admin.
-        reason: why, in words.
+        reason: free text, required if the comparison's verdict is "worse".
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: no such model, not compared with the serving one, or worse without a reason.
     """
     person.needs("admin", "promote a model")
@@ -242,11 +225,11 @@ def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = 
 
 
 def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownModel:
-    """Let the model serve again that served before this one.
+    """Let the previous model serve again.
 
     Raises:
-        RoleError: the person is no admin.
-        StoreError: there is no earlier one.
+        RoleError: the person is not an admin.
+        StoreError: there is no previous one.
     """
     person.needs("admin", "roll back a model")
     with store.reading() as connection:
@@ -266,7 +249,7 @@ def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownM
 
 
 def _check_folder(one: KnownModel) -> None:
-    """Refuse a model that is not where it was."""
+    """Raise BundleError if the model was moved or deleted."""
     try:
         found = read_bundle(one.folder).bundle_id
     except BundleError as error:
@@ -280,7 +263,6 @@ def _check_folder(one: KnownModel) -> None:
 
 
 def _serving(connection: Connection) -> str | None:
-    """Id of the model that answers."""
     return connection.scalar(
         select(model_event.c.model)
         .where(model_event.c.kind.in_(_SERVES))
@@ -290,7 +272,7 @@ def _serving(connection: Connection) -> str | None:
 
 
 def _earlier(connection: Connection) -> str | None:
-    """The model that a rollback leads to: each takes back the last promotion that stands."""
+    """The rollback's target: each rollback undoes the last promotion still in effect."""
     stack: list[str] = []
     for row in connection.execute(
         select(model_event.c.model, model_event.c.kind)
@@ -317,7 +299,7 @@ def _alarm(connection: Connection, identity: str) -> ModelEvent | None:
 def _comparison(
     connection: Connection, challenger: str, champion: str | None
 ) -> dict[str, Any] | None:
-    """The figures of the last comparison of these two; empty if nothing serves."""
+    """The last comparison of these two models; empty if nothing serves."""
     if champion is None:
         return {}
     statement = (
@@ -332,7 +314,6 @@ def _comparison(
 
 
 def _row(bundle: Bundle, folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """A model's row."""
     return {
         "id": bundle.bundle_id,
         "folder": str(Path(folder).resolve()),

@@ -1,4 +1,4 @@
-"""Topics among the tickets that the model has no label for: each is a candidate for a label."""
+"""Topics of tickets that no label fits: candidates for new labels."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ LOOKED_BACK = 30.0  # days
 _AMBIGUOUS, _OUT_OF_SCOPE = DECISIONS[1:3]
 _MOST = 5000  # tickets, the newest
 _AT_ONCE = 500
-_LONGEST = 2000  # characters of a text that are looked at
+_LONGEST = 2000  # characters read of a text
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class StoreTopic:
-    """Tickets about the same thing that no label fits.
+    """Tickets about the same topic that no label fits.
 
     Attributes:
         name: its most typical words.
-        tickets: their numbers, the most typical one first.
-        days: on how many days they came.
+        tickets: their numbers, the most typical first.
+        days: number of days with such tickets.
         examples: the texts of the first three.
     """
 
@@ -45,11 +45,11 @@ class StoreTopic:
 
 @dataclass(frozen=True)
 class StoreTopics:
-    """The topics that were found.
+    """The topics found.
 
     Attributes:
-        looked_at: how many tickets.
-        days: of how many days.
+        looked_at: number of tickets searched.
+        days: number of days searched.
         topics: the largest first.
     """
 
@@ -58,7 +58,7 @@ class StoreTopics:
     topics: tuple[StoreTopic, ...]
 
     def lines(self) -> list[str]:
-        """In words."""
+        """The topics as text lines."""
         where = (
             f"{count(self.looked_at, 'ticket')} of the last {self.days:g} days that the model has"
             " no label for or is not sure of"
@@ -81,15 +81,14 @@ class StoreTopics:
 def store_topics(
     store: ReviewStore, *, days: float = LOOKED_BACK, until: float | None = None
 ) -> StoreTopics:
-    """Topics among the tickets that the serving model calls out of scope or is not sure of.
+    """Topics of tickets that the serving model calls out of scope or is not sure of.
 
-    A topic has at least ten tickets on three days. Tickets that somebody has given a label are left
-    out, so a topic is gone when its tickets have got theirs. Of more than 5,000 tickets the newest
-    are looked at.
+    A topic has at least ten tickets on three days. Labelled tickets are left out, so a topic
+    disappears once its tickets are labelled. At most the newest 5,000 tickets are searched.
 
     Args:
         store: an open store.
-        days: received in so many last days.
+        days: number of last days to search.
         until: the end of these days, seconds since 1970, UTC; by default now.
 
     Raises:
@@ -117,7 +116,7 @@ def store_topics(
 
 
 def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> list[Row[Any]]:
-    """The newest tickets that nobody has a label for, in the order of their arrival."""
+    """The newest unlabelled tickets, in order of arrival."""
     labelled = (
         select(decision.c.ticket)
         .where(decision.c.ticket == ticket.c.id, decision.c.kind == "label")
@@ -142,7 +141,7 @@ def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> l
 
 
 def read_texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
-    """The first 2,000 characters of tickets, by number; without those that were erased."""
+    """The first 2,000 characters of tickets by number, without erased ones."""
     found: dict[int, str] = {}
     for first in range(0, len(tickets), _AT_ONCE):
         with store.reading() as connection:

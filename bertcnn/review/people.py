@@ -1,4 +1,4 @@
-"""Who does something in a store, and what they may do."""
+"""People and their roles."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bertcnn.tables.tables import list_columns, read_table
 from bertcnn.wording import count
 
 Role = Literal["viewer", "reviewer", "admin"]
-ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")  # each may do what those before it may
+ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")  # each role includes those before it
 _LONGEST_NAME = 200
 _COLUMNS = ("person", "role")  # of a list of people
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody, or a program.
+    """A person or a program.
 
     Attributes:
-        name: shown beside what they do, in the spelling of `name_key`.
+        name: as `name_key` spells it.
         role: viewer, reviewer or admin.
     """
 
@@ -47,11 +47,7 @@ class Person:
             )
 
     def needs(self, role: Role, action: str) -> None:
-        """Refuse an action.
-
-        Raises:
-            RoleError: the person's role is below `role`.
-        """
+        """Raise RoleError if the person's role is below `role`."""
         if ROLES.index(self.role) < ROLES.index(role):
             raise RoleError(
                 f"{one_line(self.name)} has the role {self.role} and wants to {action}",
@@ -61,14 +57,10 @@ class Person:
 
 
 def own_name(given: str | None) -> str:
-    """The name of whoever works here: the one given, or that of the system's user.
-
-    Raises:
-        SettingsError: there is neither.
-    """
+    """The given name or the system user's; SettingsError if there is neither."""
     try:
         return given or getpass.getuser()
-    except (OSError, KeyError, ImportError):  # by Python's version
+    except (OSError, KeyError, ImportError):  # depends on the Python version
         raise SettingsError(
             "no name for who decides",
             expected="a name, since the system's user has none",
@@ -80,8 +72,8 @@ def read_people(path: str | Path) -> dict[str, Person]:
     """A list of people with their roles, by name.
 
     Args:
-        path: a table with the columns person (an e-mail address, or a name by which a proxy calls
-            somebody) and role. Other columns are ignored.
+        path: a table with the columns person (an e-mail address, or a name from a proxy) and role.
+            Other columns are ignored.
 
     Raises:
         SettingsError: somebody has no role, an unknown one, or two lines.
@@ -126,10 +118,10 @@ def _listed(path: str | Path, line: int, name: str, role: str) -> Person:
 
 
 def name_key(name: str) -> str:
-    r"""The one spelling of a name: in lower case, with single spaces and composed letters.
+    r"""The normalised form of a name: lower case, single spaces, composed letters.
 
-    Some letters outside ASCII would become ASCII letters, such as the Kelvin sign. They stay as
-    they are: an address with one of these would otherwise pass for somebody else's.
+    Letters outside ASCII that would become ASCII letters, such as the Kelvin sign, stay unchanged:
+    otherwise an address with one could impersonate another person.
 
     Example:
         >>> name_key(" Ann@Example.org"), name_key("JOSE\u0301  LUIS") == name_key("José Luis")
@@ -148,16 +140,11 @@ def name_key(name: str) -> str:
 
 
 def _stays_outside(old: str, new: str) -> bool:
-    """Whether a letter outside ASCII has not become one in ASCII."""
     return old.isascii() or not any(letter.isascii() for letter in new)
 
 
 def find_person(people: Mapping[str, Person], name: str) -> Person:
-    """Somebody on a list that `read_people` has read.
-
-    Raises:
-        RoleError: nobody there has this name.
-    """
+    """Somebody on a list from `read_people`; RoleError for an unknown name."""
     found = people.get(name_key(name))
     if found is None:
         raise RoleError(

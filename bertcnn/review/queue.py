@@ -1,4 +1,4 @@
-"""Who looks at which ticket next: leases, so that two people never get the same one."""
+"""The review queue: leases, so that two people never get the same ticket."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from bertcnn.review.schema import decision, lease, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
 
 BATCH = 20  # tickets leased at a time
-MOST = 1000  # of them
+MOST = 1000  # most tickets leased at a time
 LEASE = 300.0  # seconds
-_LOOKED_AT = 10  # waiting tickets that a batch is chosen from, for each of its places
+_LOOKED_AT = 10  # waiting tickets considered for each place in a batch
 _MOST_OF_A_LABEL = 1 / 3  # of a batch
 
 
 @dataclass(frozen=True)
 class LeasedTicket:
-    """A ticket in somebody's hands, and what the model makes of it.
+    """A ticket leased to a person, with the model's answer.
 
     Attributes:
-        id: in the store.
-        external_id: its own id.
-        source: the system that the id is from; empty for the usual one.
-        text: what the customer wrote.
-        columns: what else is known.
-        received_at: seconds since 1970, UTC; None if it is unknown.
-        model: id of the model that waits for the answer to be checked.
-        blind: whether the model's answer is held back; the fields below are empty then.
+        id: number in the store.
+        external_id: id in its source.
+        source: the system of that id; empty for the default one.
+        text: of the customer.
+        columns: further data.
+        received_at: seconds since 1970, UTC; None if unknown.
+        model: id of the model whose answer is reviewed.
+        blind: whether the model's answer is hidden; the fields below are then empty.
         label: the model's answer.
         confidence: its calibrated probability.
         decision: such as "review:ambiguous".
         probable: the most probable labels with their probabilities.
         because: characters [start, end) of the phrases that moved the answer.
-        reason: of the decision, in words.
+        reason: of the decision, as text.
     """
 
     id: int
@@ -63,14 +63,15 @@ class LeasedTicket:
 def claim(
     store: ReviewStore, person: Person, *, most: int = BATCH, seconds: float = LEASE
 ) -> list[LeasedTicket]:
-    """Lease the next tickets to somebody, those first that they hold already.
+    """Lease the next tickets to a person, starting with those they already hold.
 
-    Audits come first, then tickets by the hour in which they came, and within an hour those that
-    the model doubts and that many others are like; of near duplicates one, and of no label more
-    than a third, while there are others. Nobody gets a ticket that they have skipped or decided.
+    Audits come first, then tickets by hour of arrival; within an hour, tickets that the model
+    doubts and that resemble many others. While others remain, a batch has one of each
+    near-duplicate and at most a third of one label. Tickets that the person skipped or decided are
+    left out.
 
     Raises:
-        RoleError: the person may only look.
+        RoleError: the person is a viewer.
         SettingsError: `most` is not from 1 to 1,000.
     """
     person.needs("reviewer", "decide on tickets")
@@ -92,7 +93,7 @@ def claim(
 def renew(
     store: ReviewStore, person: Person, tickets: Sequence[int], *, seconds: float = LEASE
 ) -> list[int]:
-    """Keep leases; returns the tickets that are still this person's."""
+    """Extend leases; returns the tickets that are still this person's."""
     moment = now()
     with store.writing() as connection:
         mine = (lease.c.actor == person.name) & lease.c.ticket.in_(tickets)
@@ -104,7 +105,7 @@ def renew(
 
 
 def release(store: ReviewStore, person: Person, tickets: Sequence[int] | None = None) -> None:
-    """Give leases back: of these tickets, or all of this person's."""
+    """Release some or all of a person's leases."""
     with store.writing() as connection:
         mine = lease.c.actor == person.name
         if tickets is not None:
@@ -113,7 +114,7 @@ def release(store: ReviewStore, person: Person, tickets: Sequence[int] | None = 
 
 
 def waiting_tickets(store: ReviewStore) -> dict[str, int]:
-    """How many tickets wait, as `audits` and `reviews`."""
+    """The number of waiting `audits` and `reviews`."""
     with store.reading() as connection:
         audits = connection.scalar(
             select(func.count()).select_from(queue).where(queue.c.place == 0)
@@ -123,7 +124,7 @@ def waiting_tickets(store: ReviewStore) -> dict[str, int]:
 
 
 def _held(connection: Connection, name: str, moment: float, most: int) -> list[int]:
-    """Tickets in this person's hands that still wait."""
+    """Waiting tickets that this person holds."""
     statement = (
         select(lease.c.ticket)
         .join(queue, queue.c.ticket == lease.c.ticket)
@@ -149,7 +150,7 @@ def _waiting(connection: Connection, name: str, moment: float, places: int) -> l
 
 
 def _choose(waiting: Sequence[Row[Any]], places: int) -> list[int]:
-    """The first ones, of near duplicates one, of no label too many, while there are others."""
+    """The first tickets, without near duplicates or too many of a label while others remain."""
     most = max(1, int(places * _MOST_OF_A_LABEL))
     similar: set[str] = set()
     labels: Counter[str | None] = Counter()
@@ -169,7 +170,7 @@ def _choose(waiting: Sequence[Row[Any]], places: int) -> list[int]:
 
 
 def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
-    """The tickets, with what may be seen of the answers."""
+    """The tickets, with the visible parts of the model's answers."""
     statement = (
         select(
             ticket.c.id,

@@ -1,4 +1,4 @@
-"""Trains the next model from the old rows and what people have decided since."""
+"""Trains the next model from the old rows and people's decisions."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from bertcnn.workflows import train_csv
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
 
-MOST_OF_A_PERSON = 0.5  # of all corrections, where several people decide
-_FINDINGS = 3  # said before the training
-_FEW = 20  # corrections that anybody may give
+MOST_OF_A_PERSON = 0.5  # of all corrections, if several people decide
+_FINDINGS = 3  # shown before the training
+_FEW = 20  # corrections that everybody may contribute
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What the next model learns.
+    """Training rows of the next model.
 
     Attributes:
         texts: of the rows.
-        labels: of the rows; several in one string where a ticket may have several.
-        separator: between several labels; None where each ticket has one.
-        learned: hashes of the file's texts, which the serving model has learned.
-        strange: texts that people said belong to no label.
-        corrected: rows that come from people.
-        held_out: texts that no model learns.
-        capped: corrections left out, by person.
+        labels: of the rows; several are joined in one string.
+        separator: between several labels; None for single labels.
+        learned: hashes of the file's texts, which the serving model was trained on.
+        strange: texts that people decided belong to no label.
+        corrected: number of rows from people.
+        held_out: number of texts held out from training.
+        capped: number of corrections left out, by person.
     """
 
     texts: list[str]
@@ -63,13 +63,13 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Retraining:
-    """What `retrain` did.
+    """The result of `retrain`.
 
     Attributes:
         model: id of the new model.
-        rows: what it has learned.
-        comparison: with the serving model, a JSON object; None if there was none, or no row to
-            compare them on.
+        rows: its training rows.
+        comparison: with the serving model, as a JSON object; None without a serving model or rows
+            to compare on.
     """
 
     model: str
@@ -91,24 +91,24 @@ def retrain(  # noqa: PLR0913 - options that callers name
 ) -> Retraining:
     """Train a model on the old rows and the corrections, add it, and compare it.
 
-    A fifth of the decided texts and all audits are held out from every training. Where several
-    people decide, at most half of the corrections are one person's. A correction replaces an old
-    row with the same text. What `check_csv` finds in the rows is said before the training. A first
-    model answers the tickets that wait.
+    A fifth of the decided texts and all audits are held out. If several people decide, at most half
+    of the corrections come from one person. A correction replaces old rows with the same text. The
+    findings of `check_csv` are reported before training. A first model then answers the waiting
+    tickets.
 
     Args:
         store: an open store.
-        data: the labelled file that the serving model was trained on; None for corrections only.
+        data: the serving model's training file; None for corrections only.
         out: the folder of the new model.
         person: an admin.
         classifier: how to train; by default `BertCNNClassifier()`.
         text: text column or columns of `data`; guessed by default.
         label: its label column; guessed by default.
-        check: say first what is wrong with the rows.
+        check: report problems in the rows first.
         progress: progress callback.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         LabelError: fewer than two labels, or no rows.
         TableError: `data` cannot be read.
         OutputError: `out` exists or cannot be written.
@@ -127,7 +127,7 @@ def retrain(  # noqa: PLR0913 - options that callers name
         strange = None
         if rows.strange:
             strange = _written(Path(scratch) / "out-of-scope.csv", ("text",), rows.strange)
-        several = rows.separator or NO  # not guessed: a label may hold what elsewhere separates
+        several = rows.separator or NO  # not guessed: a label may contain a common separator
         if check:
             encoder = "minilm-l6" if classifier is None else classifier.encoder
             report = check_csv(
@@ -168,16 +168,16 @@ def training_rows(
     label: str | None = None,
     progress: Progress | None = None,
 ) -> TrainingRows:
-    """What the next model learns; see `retrain`."""
+    """The training rows of the next model; see `retrain`."""
     held_out_count = hold_out_rows(store)
     held_out = held_out_hashes(store)
     used = labels_in_use(store)
     separator = used.separator
     learned: set[str] = set()
     rows: dict[str, tuple[str, str]] = {}
-    repeated: list[tuple[str, str]] = []  # equal texts of the file stay as often as they are
+    repeated: list[tuple[str, str]] = []  # equal texts of the file stay repeated
     if data is not None:
-        # the serving model has learned this file, so its labels are separated as there
+        # the serving model was trained on this file, so its labels use the same separator
         several = separator or (NO if used.names else AUTO)
         table = read_labelled(
             Path(data), text=text, label=label, multi_label=several, progress=progress

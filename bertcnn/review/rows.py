@@ -1,4 +1,4 @@
-"""Insertions and expressions that both databases know."""
+"""SQL insertions and expressions for both databases."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert_new(connection: Connection, table: Table) -> Insert:
-    """An insertion that leaves out rows that are there already."""
+    """An insertion that skips existing rows."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     return dialect.insert(table).on_conflict_do_nothing()
 
 
 def upsert(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> None:
-    """Insert rows, or give those with their keys these values; all have the same columns."""
+    """Insert rows or update those with the same keys; all have the same columns."""
     if not rows:
         return
     keys = [column.name for column in table.primary_key]
@@ -29,7 +29,7 @@ def upsert(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> No
 
 
 def whole_number(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[int]:
-    """A number that is not below 0, rounded down."""
+    """A non-negative number, rounded down."""
     if connection.dialect.name == "sqlite":
-        return cast(value, Integer)  # cuts; it need not have `floor`
+        return cast(value, Integer)  # truncates; `floor` may be missing
     return cast(func.floor(value), Integer)

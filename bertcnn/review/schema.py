@@ -1,7 +1,7 @@
 """The tables of a review store.
 
-Times are seconds since 1970, UTC. Only `ticket` has text; other tables hold places in it and keyed
-hashes, so that a ticket's text can be erased and its decisions stay.
+Times are seconds since 1970, UTC. Only `ticket` has text; other tables hold offsets and keyed
+hashes, so a ticket's text can be erased while its decisions stay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 3
 
 tables = MetaData()
 
-_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up INTEGER only
+_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite autoincrements INTEGER only
 
 
 def _ticket(*, primary: bool = True) -> Column[int]:
@@ -52,18 +52,18 @@ ticket = Table(
     "ticket",
     tables,
     Column("id", _ID, primary_key=True, autoincrement=True),
-    Column("source", String(200), nullable=False),  # a system's name; empty for the usual one
-    Column("external_id", String(200), nullable=False),  # the ticket's own id in that system
+    Column("source", String(200), nullable=False),  # a system's name; empty for the default one
+    Column("external_id", String(200), nullable=False),  # the ticket's id in that system
     Column("text", Text, nullable=False),
-    Column("text_hash", String(32), nullable=False),  # keyed; of the words, without case
+    Column("text_hash", String(32), nullable=False),  # keyed, ignoring case and spaces
     Column("columns", JSON, nullable=False),  # the other cells of its row, by column
-    Column("received_at", Double),  # null where it is unknown
+    Column("received_at", Double),  # null if unknown
     Column("added_at", Double, nullable=False, default=time.time),
     Column("erased_at", Double),
-    UniqueConstraint("external_id", "source", "text_hash"),  # another text: another version
+    UniqueConstraint("external_id", "source", "text_hash"),  # a changed text is a new version
     Index("ticket_by_hash", "text_hash"),
 )
-# by which tickets are ordered and counted
+# the time for ordering and counting tickets
 arrived_at = func.coalesce(ticket.c.received_at, ticket.c.added_at)
 
 model = Table(
@@ -72,7 +72,7 @@ model = Table(
     Column("id", String(64), primary_key=True),  # of the bundle
     Column("folder", Text, nullable=False),
     Column("labels", JSON, nullable=False),
-    Column("separator", String(8)),  # of several labels; null where a text has one
+    Column("separator", String(8)),  # of several labels; null for single labels
     Column("precision", Double, nullable=False),  # promised for automatic answers
     Column("added_at", Double, nullable=False),
 )
@@ -88,7 +88,7 @@ prediction = Table(
     Column("probable", JSON, nullable=False),  # [[label, probability], ...], the best five
     Column("because", JSON, nullable=False),  # [[start, end], ...], characters
     Column("reason", Text, nullable=False),
-    Column("embedding", LargeBinary),  # float16 [D], length 1; of tickets for people only
+    Column("embedding", LargeBinary),  # float16 [D], length 1; only for tickets in review
     Column("predicted_at", Double, nullable=False),  # 0: only to compare the model, see `shadow`
 )
 
@@ -103,7 +103,7 @@ draw = Table(  # the audit lottery, for every automatic answer
     Index("draw_by_stratum", "model", "stratum", "drawn"),
 )
 
-event = Table(  # append-only; the key is from the sender, so that no decision counts twice
+event = Table(  # append-only; the sender's key prevents duplicates
     "event",
     tables,
     Column("id", _ID, primary_key=True, autoincrement=True),
@@ -113,7 +113,7 @@ event = Table(  # append-only; the key is from the sender, so that no decision c
     Column("kind", String(16), nullable=False),  # label, none, skip or undo
     Column("label", Text),
     Column("undoes", String(64)),  # the key of another event
-    Column("model", String(64)),  # whose answer was shown, or would have been
+    Column("model", String(64)),  # whose answer was shown or hidden
     Column("blind", Boolean, nullable=False),
     Column("shown_at", Double),
     Column("decided_at", Double, nullable=False),
@@ -122,7 +122,7 @@ event = Table(  # append-only; the key is from the sender, so that no decision c
     Index("event_by_actor", "actor", "id"),
 )
 
-decision = Table(  # what stands of the events, one row for each person and ticket; derived
+decision = Table(  # current decisions, one row per person and ticket; derived
     "decision",
     tables,
     _ticket(),
@@ -141,9 +141,9 @@ queue = Table(  # tickets that wait for a person; derived
     _ticket(),
     _model(),
     Column("place", Integer, nullable=False),  # hour of arrival; 0 for audits, which come first
-    Column("certainty", Double, nullable=False),  # within an hour the lowest first
+    Column("certainty", Double, nullable=False),  # the lowest first within an hour
     Column("label", Text),  # predicted
-    Column("similar", String(32), nullable=False),  # of near duplicates, the same
+    Column("similar", String(32), nullable=False),  # equal for near duplicates
     Column("blind", Boolean, nullable=False),  # shown without the model's answer
     Index("queue_in_order", "place", "certainty", "ticket"),
 )
@@ -157,7 +157,7 @@ lease = Table(
     Index("lease_by_actor", "actor"),
 )
 
-test_row = Table(  # rows that no model ever learns
+test_row = Table(  # rows held out from every training
     "test_row",
     tables,
     Column("text_hash", String(32), primary_key=True),
@@ -165,7 +165,7 @@ test_row = Table(  # rows that no model ever learns
     Column("added_at", Double, nullable=False),
 )
 
-model_event = Table(  # append-only; the last promotion or rollback says which model serves
+model_event = Table(  # append-only; the last promotion or rollback names the serving model
     "model_event",
     tables,
     Column("id", _ID, primary_key=True, autoincrement=True),
@@ -182,7 +182,7 @@ job = Table(
     tables,
     Column("id", String(32), primary_key=True),
     Column("arguments", JSON, nullable=False),  # of the command `bertcnn`
-    Column("folder", Text, nullable=False),  # where it runs
+    Column("folder", Text, nullable=False),  # working directory
     Column("actor", String(200), nullable=False),
     Column("state", String(16), nullable=False),  # waiting, running, done, failed or cancelled
     Column("created_at", Double, nullable=False),
@@ -190,7 +190,7 @@ job = Table(
     Column("ended_at", Double),
     Column("host", String(300)),  # of the process that runs it
     Column("pid", Integer),
-    Column("pid_started", Double),  # since a later process may have the same number
+    Column("pid_started", Double),  # because process numbers are reused
     Column("heartbeat", Double),
     Column("starts", Integer, nullable=False),
     Column("exit_code", Integer),

@@ -1,4 +1,4 @@
-"""The model that served before answers new tickets too, so that audits compare the two."""
+"""Shadow answers: the previous model answers new tickets too, so that audits compare both."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Handover:
     """The last change of the serving model.
 
     Attributes:
-        before: the model that served until then.
-        serving: the one that serves since.
-        at: when, seconds since 1970, UTC.
+        before: the previous model.
+        serving: the serving model.
+        at: time of the change, seconds since 1970, UTC.
     """
 
     before: KnownModel
@@ -44,12 +44,12 @@ class Handover:
 
     @property
     def watched(self) -> bool:
-        """Whether the earlier model still answers new tickets."""
+        """Whether the previous model still answers new tickets."""
         return now() < self.at + SHADOWED * DAY
 
 
 def last_handover(store: ReviewStore) -> Handover | None:
-    """The last promotion or rollback by which another model began to serve; None if none did."""
+    """The last promotion or rollback that changed the serving model, or None."""
     served = [one for one in model_history(store) if one.kind in ("promoted", "rolled_back")]
     if len(served) < 2:
         return None
@@ -58,18 +58,10 @@ def last_handover(store: ReviewStore) -> Handover | None:
 
 
 def answer_in_shadow(store: ReviewStore, *, progress: Progress | None = None) -> int:
-    """Let the model that served before answer the tickets that came since, unseen by people.
+    """Let the previous model answer newer tickets, hidden from people; returns their number.
 
-    Only for 14 days after a promotion or rollback. Tickets that it has answered are left alone, so
-    this may be called as often as one likes; `add_file` does. If the model cannot be loaded any
-    more, a note says so, and nothing is answered.
-
-    Args:
-        store: an open store.
-        progress: progress callback.
-
-    Returns:
-        How many tickets were answered.
+    Runs only for 14 days after a promotion or rollback. Answered tickets are skipped, so calls can
+    be repeated; `add_file` calls it. If the model cannot be loaded, a progress note reports it.
     """
     progress, change = progress or Silent(), last_handover(store)
     if change is None or not change.watched:
@@ -89,7 +81,7 @@ def answer_in_shadow(store: ReviewStore, *, progress: Progress | None = None) ->
 
 
 def _load(model: KnownModel, progress: Progress) -> Predictor | None:
-    """The earlier model, if it is where it was."""
+    """Load the previous model; None if it was moved or deleted."""
     try:
         predictor = load(model.folder)
     except BundleError:
@@ -104,7 +96,7 @@ def _load(model: KnownModel, progress: Progress) -> Predictor | None:
 
 
 def _unanswered(store: ReviewStore, change: Handover, behind: int) -> list[int]:
-    """The next tickets that came since the change and that the earlier model has not answered."""
+    """The next tickets since the change without an answer by the previous model."""
     theirs = prediction.alias()
     answered = (
         select(theirs.c.ticket)
@@ -131,16 +123,16 @@ def _unanswered(store: ReviewStore, change: Handover, behind: int) -> list[int]:
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """The serving model beside the one before it, on the tickets that came since.
+    """The serving model and the previous one, compared on tickets since the change.
 
     Attributes:
-        change: which models, and since when.
-        answered: tickets that both have answered.
-        decided: of these, those that people have decided and that tell of all: audits, and tickets
-            that went to people anyway.
-        serving: accuracy of the serving model on all tickets, by these; None without any.
-        before: the same of the earlier model.
-        difference: the serving model's accuracy less the earlier one's; None without any.
+        change: the models and the time of the change.
+        answered: tickets answered by both.
+        decided: representative decided ones among them: audits, and tickets that the serving model
+            sent to review.
+        serving: estimated accuracy of the serving model on all tickets; None without any.
+        before: the same for the previous model.
+        difference: the serving model's accuracy minus the previous one's; None without any.
     """
 
     change: Handover
@@ -151,7 +143,7 @@ class ShadowReport:
     difference: PairedDifference | None = None
 
     def lines(self) -> list[str]:
-        """In words."""
+        """The report as text lines."""
         change, gap = self.change, self.difference
         first = (
             f"The model {change.serving.id[:12]} serves since {day_of(change.at)}. The one before"
@@ -193,9 +185,9 @@ class _Decided:
 
     Attributes:
         serving: whether the serving model is right.
-        before: whether the earlier one is.
-        group: the same for equal texts.
-        pi: probability of its audit; None for a ticket that went to people anyway.
+        before: whether the previous one is right.
+        group: equal for equal texts.
+        pi: audit probability; None for a ticket in review anyway.
     """
 
     serving: bool
@@ -205,14 +197,14 @@ class _Decided:
 
 
 def shadow_report(store: ReviewStore) -> ShadowReport | None:
-    """How the serving model and the one before it answer the tickets that came since.
+    """Compare the serving model with the previous one on tickets since the change, by decisions.
 
-    By what people decide: audits, each of which counts for the automatic answers that it stands
-    for, and the tickets that the serving model sends to people. Tickets on which people disagree do
-    not count. An answer "out of scope" is right for a ticket that belongs to no label.
+    The decided tickets are audits, weighted for the automatic answers, and tickets that the serving
+    model sent to review. Disputed tickets do not count. An answer "out of scope" is right for a
+    ticket that belongs to no label.
 
     Returns:
-        None if no other model served before, or if it has answered nothing beside this one.
+        None without a previous model, or without tickets answered by both.
     """
     change = last_handover(store)
     if change is None:
@@ -241,10 +233,7 @@ def shadow_report(store: ReviewStore) -> ShadowReport | None:
 
 
 def _weights(decided: Sequence[_Decided], sizes: dict[bool | None, int]) -> np.ndarray:
-    """How many tickets each decided one stands for, float64 [decided].
-
-    Those that wait are later ones, not others.
-    """
+    """Weights, float64 [decided]: a decided ticket also represents newer waiting ones."""
     audits = sum(one.pi is not None for one in decided)
     reviews = len(decided) - audits
     return np.array(
@@ -256,7 +245,7 @@ def _weights(decided: Sequence[_Decided], sizes: dict[bool | None, int]) -> np.n
 
 
 def _sizes(store: ReviewStore, change: Handover) -> dict[bool | None, int]:
-    """Tickets that both models have answered: for people (None), drawn as audits, and others."""
+    """Counts of tickets answered by both: in review (None), drawn as audits, and others."""
     mine, theirs = prediction.alias(), prediction.alias()
     statement = (
         select(draw.c.drawn, func.count().label("number"))
@@ -270,7 +259,7 @@ def _sizes(store: ReviewStore, change: Handover) -> dict[bool | None, int]:
 
 
 def _decided(store: ReviewStore, change: Handover) -> list[_Decided]:
-    """The tickets that people have decided, all of them alike."""
+    """The tickets with undisputed decisions."""
     mine, theirs = prediction.alias(), prediction.alias()
     statement = (
         select(
@@ -315,7 +304,7 @@ def _right(decided: str, answer: str | None, given: str, model: KnownModel) -> b
 
 
 def _both(mine: Alias, theirs: Alias, change: Handover) -> ColumnElement[bool]:
-    """The same ticket, answered by the serving model and beside it by the earlier one."""
+    """The condition that both models have answered a ticket."""
     return (
         (theirs.c.ticket == mine.c.ticket)
         & (mine.c.model == change.serving.id)

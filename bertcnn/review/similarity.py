@@ -1,4 +1,4 @@
-"""Waiting tickets like one, to be decided together."""
+"""Similar waiting tickets, to be decided together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class SimilarTicket:
-    """A waiting ticket like another.
+    """A similar waiting ticket.
 
     Attributes:
-        id: in the store.
-        text: what the customer wrote.
+        id: number in the store.
+        text: of the customer.
         similarity: cosine of the embeddings, up to 1.
     """
 
@@ -43,9 +43,9 @@ def similar(
     most: int = 50,
     at_least: float = ALIKE,
 ) -> list[SimilarTicket]:
-    """Waiting tickets like this one that nobody else holds, the most similar first.
+    """Similar waiting tickets that nobody else holds, the most similar first.
 
-    Audits are not among them: each is decided for itself.
+    Audits are left out, because each is decided separately.
 
     Raises:
         StoreError: there is no such ticket, or it has no embedding.
@@ -104,10 +104,10 @@ def similar(
 def label_group(
     store: ReviewStore, person: Person, tickets: Sequence[int], label: str | None
 ) -> Recorded:
-    """Decide several tickets alike; None for none of the labels.
+    """Give several tickets the same label; None for none of the labels.
 
     Raises:
-        RoleError: the person may only look.
+        RoleError: the person is a viewer.
         StoreError: no tickets.
     """
     if not tickets:

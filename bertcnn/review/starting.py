@@ -1,6 +1,6 @@
-"""Start without labels: tickets in groups that are about the same, each offered as a first label.
+"""Starts a review without labels or a model: tickets are clustered, each group a candidate label.
 
-There is no model yet. What stands in for its answers is the group of each ticket.
+A ticket's group takes the place of a model's answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
 
 FIRST_OF_GROUP = 10  # tickets that come first
-MOST_TICKETS = 20_000  # whose embeddings and texts fit into memory
+MOST_TICKETS = 20_000  # limit that keeps embeddings and texts in memory
 _FEWEST_TICKETS = 20
 _EXAMPLES = 3
 _EARLY, _LATE = 1, 2  # places in the queue
@@ -50,11 +50,11 @@ _REASON = "there is no model yet; this is the label of similar tickets"
 
 @dataclass(frozen=True)
 class TicketGroup:
-    """Tickets that are about the same.
+    """Tickets about the same topic.
 
     Attributes:
-        name: its label; its most typical words as long as nobody has named it.
-        tickets: how many there are.
+        name: its label; before it is named, its most typical words.
+        tickets: number of tickets.
         examples: texts of the most typical ones.
     """
 
@@ -75,10 +75,11 @@ def start_review(  # noqa: PLR0913 - options that callers name
     encoder: str | Path = "minilm-l6",
     progress: Progress | None = None,
 ) -> list[TicketGroup]:
-    """Add a file of tickets to a store without a model, in groups; see `ticket_groups`.
+    """Add a file of tickets in groups to a store without a model; see `ticket_groups`.
 
-    All tickets wait for people: first ten of each group, the most typical ones, in turns. Of a file
-    with more than 20,000 tickets a random sample is taken. Nothing is added if this is interrupted.
+    All tickets wait for people, first the ten most typical ones of each group, alternating between
+    groups. Files with more than 20,000 tickets are sampled at random. An interrupted call adds
+    nothing.
 
     Args:
         store: an open store.
@@ -86,17 +87,17 @@ def start_review(  # noqa: PLR0913 - options that callers name
         person: an admin.
         text: the text column or columns; guessed by default.
         identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
-        source: name of the system that the ids are from; needed if several systems are used.
-        dates: order of day and month in times such as 01/02/2025; by default that of the column.
-        encoder: a published encoder or a folder, whose mean token embeddings are grouped.
+        source: name of the system of the ids; needed if several systems are used.
+        dates: order of day and month in times such as 01/02/2025; by default from the column.
+        encoder: a published encoder or a folder; its mean token embeddings are clustered.
         progress: progress callback.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: a model serves already, tickets were added already, or there are too few.
         TableError: the file cannot be read.
         ColumnError: it has no such columns.
-        EncoderError: the encoder cannot be had.
+        EncoderError: the encoder is unavailable.
     """
     person.needs("admin", "start a review")
     progress, path = progress or Silent(), Path(path)
@@ -123,7 +124,7 @@ def start_review(  # noqa: PLR0913 - options that callers name
 
 
 def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
-    """The groups of `start_review`, the largest first; none if the store was not started so."""
+    """The groups of `start_review`, the largest first; empty for other stores."""
     mine = prediction.c.model == NO_MODEL
     with store.reading() as connection:
         sizes = connection.execute(
@@ -151,16 +152,15 @@ def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
 
 
 def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) -> None:
-    """Give groups of `start_review` their labels, which replace the names they had.
+    """Give groups of `start_review` their labels.
 
     Args:
         store: an open store.
         person: an admin.
-        names: the label of each group by its name; the same for groups that belong together, ""
-            for one whose tickets shall get no suggestion.
+        names: label by group name; the same label merges groups, "" means no suggestion.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: there is no such group, or a label is too long.
     """
     person.needs("admin", "name groups of tickets")
@@ -181,7 +181,7 @@ def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) ->
                     table.c.model == NO_MODEL, table.c.label.in_(labels)
                 )
             ).all()
-            # all at once: a group may get the name that another one had
+            # all at once: a group may get another group's old name
             by_label: dict[str, list[int]] = {}
             for row in rows:
                 by_label.setdefault(labels[row.label], []).append(row.ticket)
@@ -194,7 +194,7 @@ def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) ->
 
 
 def _check_empty(store: ReviewStore) -> None:
-    """Refuse a store that was started already."""
+    """Raise StoreError if the store was started already."""
     with store.reading() as connection:
         tickets = connection.scalar(select(func.count()).select_from(ticket))
     if serving_model(store) is not None or tickets:
@@ -208,7 +208,7 @@ def _check_empty(store: ReviewStore) -> None:
 def _sample(
     store: ReviewStore, file: TicketFile, progress: Progress
 ) -> tuple[list[NewTicket], int]:
-    """The file's tickets with a text, at most 20,000 of them by a keyed hash; and how many."""
+    """The file's tickets, at most 20,000 chosen by a keyed hash; and their total."""
     seen = blank = 0
 
     def with_a_text() -> Iterator[NewTicket]:
@@ -235,7 +235,7 @@ def _insert(
     topics: Sequence[Topic],
     source: str,
 ) -> None:
-    """One transaction: all tickets, the most typical of each group first, and their places."""
+    """Insert all tickets in one transaction, the most typical of each group first."""
     groups = np.full(len(tickets), -1)
     for number, topic in enumerate(topics):
         groups[list(topic.rows)] = number
@@ -281,7 +281,7 @@ def _insert(
 
 
 def _stand_in(moment: float) -> dict[str, Any]:
-    """The row of what stands in for a model."""
+    """The row that stands in for a model."""
     return {
         "id": NO_MODEL,
         "folder": "",

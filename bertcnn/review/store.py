@@ -1,4 +1,4 @@
-"""A review store: one SQLite file, or a PostgreSQL database for teams with several servers."""
+"""The review store: one SQLite file, or a PostgreSQL database for teams with several servers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _HASH_BYTES = 16
 
 
 class ReviewStore:
-    """Tickets, the model's answers, people's decisions, and which model serves; see `open_review`.
-
-    Threads may share it.
+    """Tickets, model answers, people's decisions, and the models; thread-safe; see `open_review`.
 
     Attributes:
         name: of the file or database, without a password.
@@ -44,51 +42,51 @@ class ReviewStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the store, and changes nothing.
+        """A read-only connection to one snapshot of the store.
 
-        Nothing slow belongs into it: no writer of SQLite can commit meanwhile.
+        Keep it short: SQLite writers cannot commit meanwhile.
 
         Raises:
             StoreError: the store cannot be used, or was busy for 10 seconds.
-            OutputError: it is on a disk that cannot be read.
+            OutputError: its disk cannot be read.
         """
         with clear_errors(self.name), self._reading.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction, kept as a whole or not at all.
+        """An exclusive, atomic write transaction; keep it short.
 
-        One at a time, so nothing slow belongs into it; nobody else changes what it has read.
+        Nobody else changes the data it has read.
 
         Raises:
             StoreError: the store cannot be used, or was busy for 10 seconds.
-            OutputError: it is on a disk that cannot be written.
+            OutputError: its disk cannot be written.
         """
         with clear_errors(self.name), self._writing.begin() as connection:
             yield connection
 
     def hashed(self, text: str) -> str:
-        """A keyed hash, 32 hexadecimal digits, that says nothing to somebody without the store."""
+        """A keyed hash, 32 hexadecimal digits, meaningless without the store."""
         digest = hmac.new(self.secret, text.encode("utf-8", "replace"), hashlib.sha256)
         return digest.hexdigest()[: 2 * _HASH_BYTES]
 
     def close(self) -> None:
-        """Close connections that are kept open, as the end of the program does."""
+        """Close open connections, as the end of the program does."""
         self._engine.dispose()
 
 
 def open_review(place: str | os.PathLike[str], *, create: bool = True) -> ReviewStore:
-    """Open a review store; make one where there is none.
+    """Open a review store, creating it by default.
 
     Args:
         place: a file, or a URL such as `postgresql://user@host/database`.
-        create: make a store where there is none; else that is an error.
+        create: create a missing store; otherwise it is an error.
 
     Raises:
-        StoreError: there is none, it is of another version of bertcnn, or no such database.
-        OutputError: it is on a disk that cannot be written.
-        MissingPackageError: PostgreSQL is wanted and its driver not installed.
+        StoreError: it is missing, of another version of bertcnn, or there is no such database.
+        OutputError: its disk cannot be written.
+        MissingPackageError: PostgreSQL's driver is not installed.
     """
     engine, name = connect(place, create)
     try:
@@ -142,7 +140,7 @@ def _settings(engine: Engine, name: str) -> dict[str, str] | None:
 
 
 def _create(engine: Engine, name: str) -> None:
-    """All tables, in one transaction."""
+    """Create all tables in one transaction."""
     with writing(engine).begin() as connection:
         if inspect(connection).has_table(setting.name):
             return  # another process was faster
@@ -164,7 +162,7 @@ def _create(engine: Engine, name: str) -> None:
 
 
 def _forbid_changes(connection: Connection, table: str) -> None:
-    """A trigger that refuses updates and deletions."""
+    """Add a trigger that refuses updates and deletions."""
     message = f"rows of {table} are never changed"
     if connection.dialect.name == "sqlite":
         for action in ("UPDATE", "DELETE"):

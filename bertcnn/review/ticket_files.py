@@ -1,4 +1,4 @@
-"""A file of tickets: one pass finds out what identifies a ticket, a second one reads them."""
+"""A file of tickets: the first pass finds the id column, the second reads the tickets."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from bertcnn.text.cleaning import clean_text
 from bertcnn.wording import count
 
 _AT_ONCE = 512  # rows
-_MOST_BLANK = 0.1  # share of the cells of a column that is guessed to hold the ids
+_MOST_BLANK = 0.1  # share of blank cells in a guessed id column
 
 
 class TicketFile:
-    """A file of tickets, read in constant memory but for some bytes a row.
+    """A file of tickets, read with a few bytes of memory per row.
 
-    A ticket is known by its id and its text. The id column is the one named, or one with a typical
-    name in which each value of the whole file has one text. Without such a column the id is a keyed
-    hash of the text and of the cell of the time column.
+    A ticket is identified by its id and its text. The id column is the given one, or one with a
+    typical name whose values each have one text throughout the file. Without such a column, the id
+    is a keyed hash of the text and the time.
 
     Args:
         store: an open store.
         path: the file.
         text: the text column or columns; guessed by default.
         identity: the column of the tickets' ids; guessed by default.
-        dates: order of day and month in times such as 01/02/2025; by default that of the column.
+        dates: order of day and month in times such as 01/02/2025; by default from the column.
         trained_on: the text columns of the model's training file.
         progress: progress callback.
 
     Attributes:
-        repeated: rows left out so far, since an earlier row has the same id and text.
-        without_id: rows left out so far, since their id is blank; see `rejects`.
+        repeated: rows skipped so far because an earlier row has the same id and text.
+        without_id: rows skipped so far because of a blank id; see `rejects`.
         unreadable: rows that could not be read.
         rejects: the file that lists the last two.
-        times: reads the times, and counts those that are not understood.
+        times: parses the times and counts failures.
 
     Raises:
         TableError: the file cannot be read.
@@ -80,7 +80,7 @@ class TicketFile:
     def _survey(
         self, reader: TableReader, candidates: Sequence[str], progress: Progress, *, named: bool
     ) -> None:
-        """The first pass: choose the id column, and find the tickets that are repeated."""
+        """The first pass: choose the id column, and find repeated tickets."""
         by_column = {name: _Identities() for name in candidates}
         by_text, done = _Identities(), 0
         progress.stage("looking for ids", reader.total_bytes, "bytes")
@@ -111,7 +111,7 @@ class TicketFile:
         )
 
     def chunks(self) -> Iterator[list[NewTicket]]:
-        """The second pass: the tickets, some hundreds at a time, each once."""
+        """The second pass: the distinct tickets, some hundreds at a time."""
         seen: set[str] = set()
         with open_table(self._path, rejects=self.rejects, known=()) as reader:
             reader.require(self._choice.text)
@@ -122,7 +122,7 @@ class TicketFile:
             self._progress.note(self.times.remark())
 
     def remarks(self) -> list[str]:
-        """What was left out."""
+        """Notes on skipped rows."""
         parts = {
             "repeated in the file": self.repeated,
             f"without an id, listed in {self.rejects}": self.without_id,
@@ -131,7 +131,7 @@ class TicketFile:
         return [f"{count(rows, 'row')} {what}" for what, rows in parts.items() if rows]
 
     def _tickets(self, reader: TableReader, chunk: Chunk, seen: set[str]) -> Iterator[NewTicket]:
-        """The rows of a chunk that are tickets."""
+        """The tickets of a chunk's rows."""
         columns = {name: chunk.column(name) for name in chunk.columns}
         others = [name for name in columns if name not in self._choice.text and name != self._id]
         times, texts = self._times(chunk), self._texts(chunk)
@@ -164,7 +164,6 @@ class TicketFile:
         return [clean_text(join_texts(row)) for row in cells]
 
     def _times(self, chunk: Chunk) -> list[str]:
-        """The cells of the time column, blank without one."""
         if self._choice.time is None:
             return [""] * len(chunk)
         return [cell.strip() for cell in chunk.column(self._choice.time)]
@@ -178,7 +177,7 @@ class _Identities:
         self.blank = 0
 
     def update(self, rows: Iterator[tuple[str | None, str]]) -> None:
-        """Take in the id, None for a blank one, and the text of further rows."""
+        """Add the ids (None for a blank one) and texts of further rows."""
         for row in rows:
             if row[0] is not None:
                 self._ids.append(hash(row[0]))
@@ -187,11 +186,11 @@ class _Identities:
                 self.blank += 1
 
     def are_sound(self) -> bool:
-        """Whether the ids are there, and each has one text."""
+        """Whether there are ids, and each has one text."""
         return not self.fault()
 
     def fault(self) -> str:
-        """Why they are no ids; empty if they may be."""
+        """Why they are not ids; empty if they may be."""
         if self.blank > _MOST_BLANK * (self.blank + len(self._ids)):
             return f"{count(self.blank, 'cell')} blank"
         several = np.unique(self._pairs).size - np.unique(self._ids).size

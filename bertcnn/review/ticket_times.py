@@ -1,4 +1,4 @@
-"""When the tickets of a file came, and which of its times are not understood."""
+"""Parses the arrival times of a file's tickets, and reports failures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bertcnn.wording import count
 
 
 class TicketTimes:
-    """Reads the time column of a file: all cells pass `update`, then each is read by `seconds`.
+    """Parses the time column of a file: call `update` with all cells, then `seconds` for each.
 
     Args:
-        dates: order of day and month in times such as 01/02/2025; by default that of the column.
+        dates: order of day and month in times such as 01/02/2025; by default from the column.
 
     Attributes:
-        unread: number of cells that hold no plausible time, or none in the form of the column.
+        unread: number of cells without a plausible time in the column's format.
         example: the first of them; "" for none.
     """
 
@@ -26,15 +26,11 @@ class TicketTimes:
         self._form: TimeForm | None = None
 
     def update(self, cells: Iterable[str]) -> None:
-        """Take more cells of the column into account."""
+        """Add more cells of the column."""
         self._survey.update(cells)
 
     def settle(self, column: str | None) -> str:
-        """Choose the form of the times; returns a note about it.
-
-        Args:
-            column: name of the column; None if the file has none.
-        """
+        """Choose the format of the times in `column`, None for no column; returns a note."""
         if column is None:
             return "times: unknown, since no column seems to hold them"
         self._form = self._survey.form()
@@ -52,7 +48,7 @@ class TicketTimes:
         return found
 
     def remark(self) -> str:
-        """Says how many times were not read; "" if all were."""
+        """A message about unread times; "" if all were read."""
         if not self.unread:
             return ""
         return (

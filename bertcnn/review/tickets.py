@@ -1,4 +1,4 @@
-"""Tickets come in with the model's answers, wait for people where they have to, and are erased."""
+"""Tickets: added with the model's answers, queued for review, and erased."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bertcnn.settings import DECISIONS
 from bertcnn.text.cleaning import clean_text
 
 AUDITED = 0.03  # share of automatic answers
-BESIDE = 0.0  # the time of an answer that is only kept to compare models
+BESIDE = 0.0  # the time of an answer that only serves to compare models
 _UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
-_SURE = (0.95, 0.99)  # confidence, between the strata of the audit lottery
+_SURE = (0.95, 0.99)  # confidence bounds of the audit strata
 _PROBABLE = 5  # labels kept of each answer
 _AUDIT_PLACE = 0  # in the queue, before all hours
 _HOUR = 3600.0
 _LONGEST = 200  # characters of an id or a source
-_RUN = 512  # tickets that the model answers at a time
+_RUN = 512  # tickets per model call
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"#[0-9]{1,18}")  # of a ticket in the store
 _MOST_SLASHES, _MOST_NAMED = 20, 10
@@ -38,14 +38,14 @@ _MOST_SLASHES, _MOST_NAMED = 20, 10
 
 @dataclass(frozen=True)
 class NewTicket:
-    """A ticket as it comes in.
+    """An incoming ticket.
 
     Attributes:
-        external_id: its own id where it comes from. A ticket with the same id and the same text is
-            added once; with another text it is a new version beside the first one.
-        text: what the customer wrote.
-        columns: other things that are known about it, by name.
-        received_at: seconds since 1970, UTC; None if it is unknown.
+        external_id: id in its source. The same id and text are added once; the same id with another
+            text is a new version, and both stay.
+        text: of the customer.
+        columns: further data by column name.
+        received_at: seconds since 1970, UTC; None if unknown.
     """
 
     external_id: str
@@ -56,19 +56,17 @@ class NewTicket:
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_tickets` did.
-
-    Each ticket counts once in `added`, `known`, `repeated` or `without_id`.
+    """The result of `add_tickets`; each ticket counts once in the first four.
 
     Attributes:
         added: new tickets.
-        known: tickets that were in the store already.
-        repeated: tickets left out, since an earlier one of the same call has their id and text.
-        without_id: tickets left out, since their id is blank.
-        changed: of the new ones, those whose id is known with another text.
-        for_people: of the new ones, those that wait for a person.
-        audits: of these, automatic answers drawn to be checked.
-        unread_times: cells of the file's times that were not understood.
+        known: tickets already in the store.
+        repeated: tickets skipped because an earlier one in the call has their id and text.
+        without_id: tickets skipped because of a blank id.
+        changed: new tickets whose id is known with another text.
+        for_people: new tickets that wait for a person.
+        audits: automatic answers among them, drawn as audits.
+        unread_times: cells with times that were not understood.
         unread_time: the first of them.
         unreadable: rows of the file that could not be read.
     """
@@ -97,16 +95,16 @@ def add_tickets(
     source: str = "",
     audited: float = AUDITED,
 ) -> Added:
-    """Add tickets with the model's answers; those for people go into the queue.
+    """Add tickets with the model's answers, and queue those that need review.
 
-    An automatic answer is drawn for an audit with the probability `audited`, by a keyed hash of the
-    ticket, so that nobody can foresee or repeat the draw.
+    An automatic answer is drawn as an audit with probability `audited`, by a keyed hash of the
+    ticket, so nobody can predict or repeat the draw.
 
     Args:
         store: an open store, to which the model was added.
         predictor: the model.
-        tickets: new or known ones; known ones are left as they are.
-        source: name of the system that their ids are from; needed if several systems are used.
+        tickets: new or known ones; known ones stay unchanged.
+        source: name of the system of the ids; needed if several systems are used.
         audited: share of automatic answers that people check, above 0 and up to 1.
 
     Raises:
@@ -152,9 +150,9 @@ def add_tickets(
 
 
 def answer_beside(store: ReviewStore, predictor: Predictor, tickets: Sequence[int]) -> None:
-    """Add the answers of a model that does not serve, without a draw, a queue or an embedding.
+    """Add the shadow answers of a model, without an audit draw, a queue or an embedding.
 
-    Their time is `BESIDE`, which marks them: people never see them.
+    Their time is `BESIDE`; people never see them.
     """
     identity = predictor.bundle.bundle_id
     for first in range(0, len(tickets), _RUN):
@@ -185,19 +183,19 @@ def answer_waiting(
     audited: float = AUDITED,
     progress: Progress | None = None,
 ) -> Added:
-    """Let a model answer the tickets that wait with another one's answer, as when they came in.
+    """Answer waiting tickets that have another model's answer, as if they were new.
 
-    Audits stay as they are: they are about the other model. A ticket that the model may answer on
-    its own waits no more.
+    Audits stay unchanged, because they are about the other model. Tickets that the model answers
+    automatically leave the queue.
 
     Args:
         store: an open store, to which the model was added.
-        predictor: the model, as a rule the one that serves.
+        predictor: the model, usually the serving one.
         audited: share of automatic answers that people check.
         progress: progress callback.
 
     Returns:
-        How many were answered (`added`), and how many of them wait.
+        The number of answered (`added`) and still waiting tickets.
     """
     progress, identity = progress or Silent(), predictor.bundle.bundle_id
     others = (queue.c.model != identity) & (queue.c.place > _AUDIT_PLACE)
@@ -224,7 +222,7 @@ def answer_waiting(
             again = [
                 (row.id, row.text, row.arrived_at, answer)
                 for row, answer in zip(rows, answers, strict=True)
-                if row.id in waited  # else somebody has decided it meanwhile
+                if row.id in waited  # else it was decided meanwhile
             ]
             waiting, audits = _keep_answers(store, connection, again, identity, audited)
         total += Added(len(again), for_people=waiting, audits=audits)
@@ -232,12 +230,12 @@ def answer_waiting(
 
 
 def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
-    """Remove a ticket's text and columns for ever; its decisions stay.
+    """Erase a ticket's text and columns permanently; its decisions stay.
 
     Copies of the file, such as those made before an upgrade, are not touched.
 
     Raises:
-        RoleError: the person is no admin.
+        RoleError: the person is not an admin.
         StoreError: there is no such ticket.
     """
     person.needs("admin", "erase a ticket")
@@ -268,7 +266,7 @@ def no_ticket(identity: int) -> StoreError:
 
 
 def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id: str) -> None:
-    """Put a ticket into the queue, as when it came in."""
+    """Put a ticket into the queue, as if it were new."""
     found = connection.execute(
         select(
             ticket.c.text,
@@ -285,7 +283,7 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
         return
     drawn = select(draw.c.drawn).where(draw.c.ticket == identity, draw.c.model == model_id)
     if found.decision == DECISIONS[0] and not connection.scalar(drawn):
-        return  # an automatic answer that nobody has to check
+        return  # an automatic answer without an audit
     connection.execute(
         insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*found))
     )
@@ -296,7 +294,7 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A model's answer, as it is stored."""
+    """A model's answer in its stored form."""
 
     label: str | None
     confidence: float | None
@@ -307,12 +305,12 @@ class _Answer:
     embedding: bytes | None
 
     def stored(self) -> dict[str, Any]:
-        """By column."""
+        """The values by column."""
         return dict(self.__dict__)
 
 
 def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
-    """Answers, with an embedding where a person will look."""
+    """The model's answers, with embeddings for tickets in review."""
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
     shown = predictor.predictions(texts, predictor.answer_from(texts, encoded, output))
@@ -349,7 +347,6 @@ def _insert(
     source: str,
     audited: float,
 ) -> Added:
-    """One transaction of `add_tickets`."""
     numbers = insert_tickets(store, connection, tickets, source)
     moment = now()
     fresh = [
@@ -368,7 +365,7 @@ def _insert(
 
 
 def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
-    """How many of these tickets have the own id of an earlier one."""
+    """The number of these tickets whose id an earlier ticket has."""
     earlier = ticket.alias()
     found = connection.scalar(
         select(func.count(func.distinct(ticket.c.id)))
@@ -386,7 +383,7 @@ def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
 def insert_tickets(
     store: ReviewStore, connection: Connection, tickets: Sequence[NewTicket], source: str
 ) -> list[int | None]:
-    """Store tickets as `storable` returns them; gives their numbers, None for known ones."""
+    """Insert tickets from `storable`; returns their numbers, None for known ones."""
     rows: list[dict[str, Any]] = [
         {
             "source": source,
@@ -411,17 +408,17 @@ def _keep_answers(
     model_id: str,
     audited: float,
 ) -> tuple[int, int]:
-    """Store answers, draw audits, and let tickets wait that people have to see.
+    """Store answers, draw audits, and queue tickets for review.
 
     Args:
         store: an open store.
         connection: of a transaction.
         answered: number, text and time of each ticket, with the model's answer.
-        model_id: whose answers they are.
+        model_id: id of the answering model.
         audited: share of automatic answers that people check.
 
     Returns:
-        How many tickets wait, and how many of them are audits.
+        The number of queued tickets, and of audits among them.
     """
     predictions, draws, waiting, vectors, moment = [], [], [], [], now()
     for identity, text, arrived, answer in answered:
@@ -446,7 +443,7 @@ def _keep_answers(
             stored["embedding"] = None
         predictions.append(stored)
     _most_useful_first(waiting, vectors)
-    upsert(connection, prediction, *predictions)  # the model may have answered beside another one
+    upsert(connection, prediction, *predictions)  # a shadow answer of the model may exist already
     for table, values in ((draw, draws), (queue, waiting)):
         if values:
             connection.execute(insert_new(connection, table), values)
@@ -455,7 +452,7 @@ def _keep_answers(
 
 @dataclass(frozen=True)
 class _Waiting:
-    """What the place in the queue depends on."""
+    """The inputs of a ticket's place in the queue."""
 
     text: str
     arrived_at: float
@@ -466,7 +463,6 @@ class _Waiting:
 
 
 def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) -> dict[str, Any]:
-    """A row of the queue."""
     audit = one.decision == DECISIONS[0]
     blind = audit or is_audited(store.secret, f"unaided/{identity}/{model_id}", _UNAIDED)
     shares = [float(share) for _, share in one.probable[:2]]
@@ -483,10 +479,7 @@ def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) ->
 
 
 def _most_useful_first(waiting: Sequence[dict[str, Any]], vectors: Sequence[bytes | None]) -> None:
-    """Exchange the certainties of these rows, so that the most useful ticket has the lowest.
-
-    Useful is what the model doubts and what many other tickets are like; see `review_order`.
-    """
+    """Permute the rows' certainties so that the most useful tickets come first (`review_order`)."""
     known = [
         (row, vector)
         for row, vector in zip(waiting, vectors, strict=True)
@@ -508,39 +501,39 @@ def _most_useful_first(waiting: Sequence[dict[str, Any]], vectors: Sequence[byte
 
 
 def stratum(label: str, confidence: float) -> str:
-    """The stratum of the audit lottery that an automatic answer belongs to."""
+    """The audit stratum of an automatic answer."""
     return f"{label[:180]}/{sum(confidence >= edge for edge in _SURE)}"
 
 
 def text_hash(store: ReviewStore, text: str) -> str:
-    """The same for texts that differ in case and spaces only."""
+    """A hash that ignores case and spaces."""
     return store.hashed(same_words(text))
 
 
 def storable(store: ReviewStore, one: NewTicket) -> NewTicket:
-    """A ticket without what databases refuse: NUL characters, lone surrogates, long ids."""
+    """A ticket without values that databases refuse: NUL, lone surrogates, long ids."""
     columns = {clean_text(name): clean_text(cell) for name, cell in one.columns.items()}
     return NewTicket(own_id(store, one.external_id), clean_text(one.text), columns, one.received_at)
 
 
 def own_id(store: ReviewStore, given: str) -> str:
-    """A ticket's own id as it is stored; a very long one as a hash."""
+    """A ticket's id in its stored form; a very long one is hashed."""
     given = clean_text(given.strip())
     return given if len(given) <= _LONGEST else store.hashed(given)
 
 
 def source_name(given: str) -> str:
-    """The name of a system as it is stored."""
+    """The name of a system in its stored form."""
     return clean_text(given.strip())[:_LONGEST]
 
 
 def near_duplicates(store: ReviewStore, text: str) -> str:
-    """The same for texts that differ in case, spaces and numbers only."""
+    """A hash that ignores case, spaces and numbers."""
     return store.hashed(_DIGITS.sub("0", same_words(text)))
 
 
 def same_words(text: str) -> str:
-    """A text for comparing: without case, and with single spaces."""
+    """A text in lower case with single spaces, for comparisons."""
     return " ".join(text.casefold().split())
 
 
@@ -548,23 +541,22 @@ def same_words(text: str) -> str:
 
 
 def number_of(identity: int) -> str:
-    """A ticket's number in the store, as people see and give it."""
+    """A ticket's number in the store, as shown to people."""
     return f"#{identity}"
 
 
 def name_of(external_id: str, identity: int, source: str) -> str:
-    """A ticket's own id and number, and its source if that has a name."""
+    """A ticket's id and number, and its source if it has a name."""
     return f"{external_id} ({number_of(identity)}{', ' * bool(source)}{source})"
 
 
 def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) -> int:
-    """A ticket by its own id, or by its number in the store.
+    """Find a ticket by its own id, or by its number in the store.
 
     Args:
         store: an open store.
-        given: the own id; SOURCE/ID, which begins with / where the source has no name; or the
-            number with a #, such as #12.
-        source: the system whose own id `given` is, and nothing else.
+        given: the id; SOURCE/ID, or /ID for the default source; or the number, such as #12.
+        source: if given, `given` is only read as an id of this system.
 
     Raises:
         StoreError: there is none, or there are several.
@@ -605,11 +597,7 @@ def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) ->
 
 
 def find_numbered(store: ReviewStore, number: str, given: str, source: str | None) -> int:
-    """A ticket by its number, which has this own id and, unless it is None, this source.
-
-    Raises:
-        StoreError: there is no such ticket, or it has another id or source.
-    """
+    """Find a ticket by number; StoreError unless it has this id and, if given, this source."""
     if not _NUMBER.fullmatch(number.strip()):
         raise StoreError(
             f"the number {one_line(number)} of the ticket {one_line(given)}",
@@ -635,11 +623,7 @@ def _is_named(store: ReviewStore, source: str, given: str) -> ColumnElement[bool
 
 
 def row_of(connection: Connection, identity: int) -> Row[Any]:
-    """A ticket's row.
-
-    Raises:
-        StoreError: there is none.
-    """
+    """A ticket's row; StoreError if there is none."""
     found = connection.execute(select(ticket).where(ticket.c.id == identity)).first()
     if found is None:
         raise no_ticket(identity)

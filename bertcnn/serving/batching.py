@@ -168,8 +168,8 @@ class Batcher:
     def _parts(self) -> list[Part]:
         """A thread's share of the waiting texts: at least a batch, the oldest first.
 
-        The rest of a large request comes next, or moves to the back of the queue if the request
-        exceeds one thread's limit.
+        The rest of a large request comes next, or moves to the back of the queue if it exceeds one
+        thread's limit.
         """
         parts: list[Part] = []
         skipped: list[Work] = []

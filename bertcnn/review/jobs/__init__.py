@@ -1,1 +1,1 @@
-"""Long work as processes of their own, which survive a restart."""
+"""Background jobs: processes that survive a restart of the server."""

@@ -1,10 +1,10 @@
-"""Runs a command of ours and writes down its exit code, also when nobody waits for it any more.
+"""Runs a bertcnn command and records its exit code, even if its parent is gone.
 
     python -m bertcnn.review.jobs.command ARGUMENT... <> RECORD
 
-The process that waits for it may be killed. The next one finds in the record that the command has
-ended, and does not start it again. It also finds the record locked as long as the command runs: a
-lock belongs to an open file, which the command has from the process that took the lock.
+The parent may be killed. The next one reads from the record that the command has ended, and does
+not rerun it. The record stays locked while the command runs, because the command inherits the
+locked open file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _records: list[int] = []  # of this process: one or none
 
 
 def run_recorded(command: Callable[[], object]) -> None:
-    """Run a command; its exit code is then in the file that standard input was."""
-    record = os.dup(0)  # programs that the command starts do not get this one
+    """Run a command; write its exit code to the record opened as standard input."""
+    record = os.dup(0)  # not inherited by programs that the command starts
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -40,10 +40,7 @@ def run_recorded(command: Callable[[], object]) -> None:
 
 
 def replace_process() -> NoReturn:
-    """Start the command of this process again in a new one, which has little memory in use yet.
-
-    The record goes with it.
-    """
+    """Restart this process's command in a new process with fresh memory; it keeps the record."""
     sys.stderr.flush()
     for record in _records:
         os.dup2(record, 0)
@@ -51,14 +48,14 @@ def replace_process() -> NoReturn:
 
 
 def recorded(record: int) -> int | None:
-    """The exit code of a command that has ended; None if it was killed or never started."""
+    """The exit code of an ended command; None if it was killed or never started."""
     os.lseek(record, 0, os.SEEK_SET)
     text = os.read(record, 16)
     return int(text) if text else None
 
 
 def clear(record: int) -> None:
-    """Forget an exit code."""
+    """Clear a recorded exit code."""
     os.lseek(record, 0, os.SEEK_SET)
     os.ftruncate(record, 0)
 
@@ -70,6 +67,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from bertcnn.review.jobs.command import main  # the module that the command imports too
+    from bertcnn.review.jobs.command import main  # the same module object that the command imports
 
     main()

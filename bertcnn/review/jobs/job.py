@@ -1,4 +1,4 @@
-"""A job: a command of ours that runs in a process of its own, and what is known of it."""
+"""A job: a bertcnn command in its own process, with its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bertcnn.errors import SettingsError, one_line
 from bertcnn.review.jobs.progress import JobProgress
 from bertcnn.review.people import Role
 
-# and who may start them; none whose arguments are texts, or that a kill can leave half done
+# and the required role; excluded are commands that take texts or that a kill could leave half done
 COMMANDS: dict[str, Role] = {
     "check": "reviewer",
     "evaluate": "reviewer",
@@ -35,26 +35,26 @@ JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class Job:
-    """A job as it stands.
+    """A job's current state.
 
     Attributes:
         id: 12 hexadecimal digits.
         arguments: of the command `bertcnn`.
-        folder: where the command runs; relative paths in its arguments start there.
-        actor: who has started it.
+        folder: working directory of the command.
+        actor: the person who started it.
         state: waiting, running, done, failed or cancelled.
-        dead: it waits or runs, and its process is gone; `restart_dead_jobs` starts it again.
-        cancelled: somebody wants it to end.
-        created_at: seconds since 1970, UTC, as all times.
-        started_at: None if it was never started.
+        dead: it waits or runs without a process; see `restart_dead_jobs`.
+        cancelled: whether somebody has cancelled it.
+        created_at: seconds since 1970, UTC, like all times.
+        started_at: None before the first start.
         ended_at: None while it waits or runs.
-        starts: how often the command was started.
-        exit_code: of the command, negative after a signal; None while it waits or runs.
-        progress: of the command's present stage.
-        message: of a command that failed or was cancelled, in one line.
-        host: where it runs; None before.
+        starts: number of starts of the command.
+        exit_code: negative after a signal; None while it waits or runs.
+        progress: of the current stage.
+        message: one line about a failed or cancelled command.
+        host: the machine it runs on; None before.
         pid: of the process that runs the command.
-        log: what the command says on standard error; on the host where it runs.
+        log: the command's standard error, a file on the host.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Job:
 
 
 def command_of(arguments: Sequence[str]) -> str | None:
-    """The command that the arguments run, if it may be a job.
+    """The command that the arguments run; None if it may not be a job.
 
     Example:
         >>> command_of(["qa", "extract", "model", "in.csv", "out.csv"])
@@ -94,11 +94,7 @@ def command_of(arguments: Sequence[str]) -> str | None:
 
 
 def checked_arguments(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a job.
-
-    Raises:
-        SettingsError: they are not texts, or of a command that may not be a job.
-    """
+    """A job's validated arguments; SettingsError for a non-text or a forbidden command."""
     if isinstance(arguments, str) or not all(
         isinstance(argument, str) and "\0" not in argument for argument in arguments
     ):

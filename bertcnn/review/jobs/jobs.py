@@ -1,7 +1,7 @@
 """Start, watch, cancel and restart jobs, from any process that opens the store.
 
-A job's process does not end with the one that has started it. Ask for `restart_dead_jobs` when a
-server starts: a reboot, or a service manager that stops a whole group, ends jobs too.
+Jobs outlive the process that started them. Call `restart_dead_jobs` when a server starts, because a
+reboot or a service manager may have ended them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,14 @@ from bertcnn.review.store import ReviewStore, now
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import output_error
 
-# -P: no module of the folder in which it runs
+# -P: ignore modules in the working directory
 _RUNNER: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs")
-_SILENCE = 60.0  # seconds without a heartbeat; asked where a process cannot be looked at
+_SILENCE = 60.0  # seconds without a heartbeat; used if a process cannot be checked
 _OPEN = ("waiting", "running")
 
 
 def new_folder(store: ReviewStore) -> Path:
-    """A folder of its own for a job's files, which `remove_job` removes with the job.
-
-    Raises:
-        OutputError: it cannot be made.
-    """
+    """Create a folder for a job's files, removed by `remove_job`; OutputError if that fails."""
     folder = jobs_folder(store) / secrets.token_hex(6)
     try:
         folder.mkdir(mode=0o700, parents=True)
@@ -55,20 +51,20 @@ def start_job(
     *,
     folder: str | os.PathLike[str] | None = None,
 ) -> Job:
-    """Run a command of ours in a process of its own.
+    """Run a bertcnn command as a background process.
 
     Args:
-        store: where the job is kept.
-        arguments: of the command `bertcnn`, such as `["score", "model", "in.csv", "out.csv"]`;
-            see `bertcnn.review.jobs.job.COMMANDS`. The command finds the store, which is its
-            default, and a password in its environment: neither belongs here.
-        person: who starts it; training takes an admin, and other commands a reviewer.
-        folder: where it runs; by default the present folder.
+        store: keeps the job.
+        arguments: of the command `bertcnn`, such as `["score", "model", "in.csv", "out.csv"]`; see
+            `bertcnn.review.jobs.job.COMMANDS`. Leave out the store and passwords: the command finds
+            the store, its default, and a password in its environment.
+        person: an admin for training; at least a reviewer for other commands.
+        folder: working directory; by default the current one.
 
     Raises:
         RoleError: the person may not start it.
         SettingsError: they are not texts, or of a command that may not be a job.
-        OutputError: there is no room for its log.
+        OutputError: its log cannot be written.
     """
     checked = checked_arguments(arguments)
     command = command_of(checked) or ""
@@ -98,13 +94,7 @@ def start_job(
 def list_jobs(
     store: ReviewStore, *, states: Sequence[JobState] | None = None, most: int = 100
 ) -> list[Job]:
-    """The latest jobs, the last one first.
-
-    Args:
-        store: where they are kept.
-        states: only jobs in one of these.
-        most: how many at most.
-    """
+    """The latest jobs, the last one first; optionally only jobs in some states."""
     query = select(job_table).order_by(job_table.c.created_at.desc(), job_table.c.id).limit(most)
     if states is not None:
         query = query.where(job_table.c.state.in_(states))
@@ -114,23 +104,19 @@ def list_jobs(
 
 
 def job_status(store: ReviewStore, id: str) -> Job:
-    """A job as it stands.
-
-    Raises:
-        StoreError: there is none of this name.
-    """
+    """A job's current state; StoreError for an unknown id."""
     return _job(store, _row(store, id))
 
 
 def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
-    """End a job as Ctrl-C does, or one that waits before it starts; one that has ended stays so.
+    """Stop a job as Ctrl-C does; an ended job stays unchanged.
 
-    The command ends at its next step, and by a signal a minute later if it has not. What it has
-    done is kept, and `restart_job` goes on from there.
+    The command stops at its next step, or by a signal after a minute. Its results are kept, and
+    `restart_job` resumes it.
 
     Raises:
-        RoleError: it is somebody else's, and the person is no admin.
-        StoreError: there is none of this name.
+        RoleError: it is somebody else's, and the person is not an admin.
+        StoreError: the id is unknown.
     """
     _needs(person, _row(store, id), "cancel")
     with store.writing() as connection:
@@ -140,17 +126,17 @@ def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
             .values(cancelled=True)
         )
     row = _row(store, id)
-    if _is_dead(row):  # its next process sees that it is cancelled
+    if _is_dead(row):  # its next process sees the cancellation
         _restart(store, row)
     return job_status(store, id)
 
 
 def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
-    """Run the command of a job again that has failed, was cancelled, or whose process is gone.
+    """Restart a job that has failed, was cancelled, or has lost its process.
 
     Raises:
-        RoleError: it is somebody else's, and the person is no admin.
-        StoreError: there is none of this name, or it runs or is done.
+        RoleError: it is somebody else's, and the person is not an admin.
+        StoreError: the id is unknown, or the job runs or is done.
     """
     row = _row(store, id)
     _needs(person, row, "restart")
@@ -167,11 +153,11 @@ def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
 
 
 def remove_job(store: ReviewStore, id: str, person: Person) -> None:
-    """Forget a job that has ended, with its log and the folder that `new_folder` made for it.
+    """Remove an ended job with its log and its folder from `new_folder`.
 
     Raises:
-        RoleError: it is somebody else's, and the person is no admin.
-        StoreError: there is none of this name, or it has not ended.
+        RoleError: it is somebody else's, and the person is not an admin.
+        StoreError: the id is unknown, or the job has not ended.
     """
     row = _row(store, id)
     _needs(person, row, "remove")
@@ -189,13 +175,10 @@ def remove_job(store: ReviewStore, id: str, person: Person) -> None:
 
 
 def restart_dead_jobs(store: ReviewStore) -> list[Job]:
-    """Start the jobs again whose processes are gone; their commands go on where they were.
+    """Restart jobs whose processes are gone; returns the jobs started by this call.
 
-    Each is started once, however many servers ask at the same moment. A job of another host is
-    left to that one, unless this one has the folder in which it runs.
-
-    Returns:
-        Those that this call has started.
+    Their commands resume. Each job is started once, even if several servers call this at the same
+    time. A job of another host is skipped, unless its working directory exists on this one.
     """
     query = select(job_table).where(job_table.c.state.in_(_OPEN)).order_by(job_table.c.created_at)
     with store.reading() as connection:
@@ -208,7 +191,7 @@ def restart_dead_jobs(store: ReviewStore) -> list[Job]:
 
 
 def jobs_folder(store: ReviewStore) -> Path:
-    """The folder of the jobs' logs and files: beside a store that is a file, else in the cache."""
+    """The folder of the jobs' logs and files: next to a store file, else in the cache."""
     return cache_folder() / "jobs" if "://" in store.name else Path(f"{store.name}.jobs")
 
 
@@ -218,7 +201,7 @@ def log_file(store: ReviewStore, id: str) -> Path:
 
 
 def exit_record(store: ReviewStore, id: str) -> Path:
-    """Where the command of a job leaves its exit code."""
+    """The file with the exit code of a job's command."""
     return log_file(store, id).with_suffix(".exit")
 
 
@@ -226,7 +209,6 @@ def exit_record(store: ReviewStore, id: str) -> Path:
 
 
 def _needs(person: Person, row: Any, action: str) -> None:  # noqa: ANN401 - a row of SQLAlchemy's
-    """Refuse what somebody may not do with a job."""
     person.needs("reviewer" if row.actor == person.name else "admin", f"{action} this job")
 
 
@@ -265,7 +247,7 @@ def _job(store: ReviewStore, row: Any) -> Job:  # noqa: ANN401
 
 
 def _is_dead(row: Any) -> bool:  # noqa: ANN401
-    """Whether a job that waits or runs has no process."""
+    """Whether a waiting or running job has no process."""
     if row.state not in _OPEN:
         return False
     if row.state == "running" and row.host == this_host():
@@ -274,7 +256,7 @@ def _is_dead(row: Any) -> bool:  # noqa: ANN401
 
 
 def _restart(store: ReviewStore, row: Any, **values: object) -> bool:  # noqa: ANN401
-    """Give a job another process, unless its row has changed since it was read."""
+    """Give a job a new process, unless its row has changed since it was read."""
     unchanged = (
         job_table.c.id == row.id,
         job_table.c.state == row.state,
@@ -317,12 +299,12 @@ def _run(store: ReviewStore, id: str, folder: str) -> None:
         raise missing from None
     finally:
         os.close(log)
-    # its exit code is for nobody, but without this it would stay in the list of processes
+    # reaps the ended process; its exit code is not used
     threading.Thread(target=process.wait, daemon=True, name=f"bertcnn-job-{id}").start()
 
 
 def _fail(store: ReviewStore, id: str, message: str) -> None:
-    """Write down that a job got no process, so that it can be started again or removed."""
+    """Record that a job got no process, so that it can be restarted or removed."""
     with store.writing() as connection:
         connection.execute(
             update(job_table)
@@ -341,10 +323,7 @@ def _opened_log(store: ReviewStore, id: str) -> int:
 
 
 def _address(store: ReviewStore) -> tuple[str, dict[str, str]]:
-    """What opens the store in another process, and what its environment needs.
-
-    Other users see the arguments of a process, but not its environment.
-    """
+    """The store's address and the environment with its password, which other users cannot see."""
     if "://" not in store.name:
         return store.name, {}
     with store.reading() as connection:

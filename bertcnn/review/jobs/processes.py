@@ -1,4 +1,4 @@
-"""Which processes still run, even when the number of one that ended belongs to another."""
+"""Checks whether a process still runs, even if its number was reused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 
 
 def this_host() -> str:
-    """A name of this machine; containers have their own process numbers, and another name."""
+    """A name of this machine, different for each container because of its own process numbers."""
     try:
         namespace = f" {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - no file
     except OSError:
@@ -20,10 +20,7 @@ def this_host() -> str:
 
 
 def process_start(pid: int) -> float | None:
-    """Seconds from the start of the system to that of a process; None if it has ended.
-
-    They stay the same when the clock is set.
-    """
+    """A process's start, in seconds since boot (independent of the clock); None if it has ended."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -41,7 +38,7 @@ def own_start() -> float:
 def kill_group(leader: int) -> None:
     """Kill the remaining processes of a group whose leader has ended.
 
-    As long as one remains, no new process gets the leader's number.
+    While one remains, no new process gets the leader's number.
     """
     if hasattr(os, "killpg") and process_start(leader) is None:
         with suppress(ProcessLookupError, PermissionError):

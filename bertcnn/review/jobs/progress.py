@@ -1,4 +1,4 @@
-"""Reads the plain progress lines of our commands."""
+"""Parses the plain progress lines of bertcnn's commands."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MESSAGE = re.compile(r"(?:bertcnn|Error): (.*)")
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a command is.
+    """Progress of a command.
 
     Attributes:
-        stage: what it does, such as "scoring"; empty before the first stage.
-        share: of this stage, 0 to 1; None while it is not known.
-        left: time left of this stage, such as "1 min 15 s"; empty while it is not known.
+        stage: such as "scoring"; empty before the first stage.
+        share: done share of the stage, 0 to 1; None if unknown.
+        left: time left of the stage, such as "1 min 15 s"; empty if unknown.
     """
 
     stage: str = ""
@@ -28,7 +28,7 @@ class JobProgress:
 
 
 def read_progress(line: str, before: JobProgress) -> JobProgress:
-    """The progress after one more line; unchanged by lines that do not tell of it.
+    """The progress after one more log line; other lines leave it unchanged.
 
     Example:
         >>> read_progress("scoring: 12.3 MB", JobProgress())
@@ -49,7 +49,7 @@ def read_progress(line: str, before: JobProgress) -> JobProgress:
 
 
 def last_message(text: str) -> str:
-    r"""The last line in which a command says why it ended; empty if it says nothing.
+    r"""The last error message in a command's log; empty if there is none.
 
     Example:
         >>> last_message("reading: 4 rows\nbertcnn: in.csv is empty\n")

@@ -1,7 +1,7 @@
 """The process of a job: runs its command, records its progress, and restarts it if needed.
 
-The command writes to the log by itself. If this process is killed the command goes on, until the
-next process of the job ends it and goes on where it was.
+The command writes its own log. If this process is killed, the command continues until the next
+process of the job ends and resumes it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from bertcnn.review.store import ReviewStore, now
 from bertcnn.storage.files import try_lock
 
 _PROGRAM: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs.command")
-_RUN_AGAIN = 75  # exit code: the same command goes on
+_RUN_AGAIN = 75  # exit code: the same command resumes
 _RESTARTS = 3
-_PATIENCE = 5.0  # seconds for another process of the job to go
+_PATIENCE = 5.0  # seconds to wait for another process of the job to end
 _POLL = 1.0  # seconds
 _HEARTBEAT = 5.0  # seconds
-# seconds after Ctrl-C's signal: a step of a command may compile for a minute
+# seconds after SIGINT: a step of a command may compile for a minute
 _SIGNALS = ((0.0, "SIGINT"), (60.0, "SIGTERM"), (70.0, "SIGKILL"))
 _WINDOWS_SIGNALS = ((0.0, "SIGTERM"),)
 _LONGEST_MESSAGE = 600
@@ -63,7 +63,7 @@ def run_job(store: ReviewStore, id: str) -> None:
     if not taken.rowcount:
         return
     run = _Run(store, row, record, started)
-    code = recorded(record)  # its command may have ended after the process that waited for it
+    code = recorded(record)  # the command may have ended after its parent
     for _ in range(1 + _RESTARTS):
         if run.is_stopped() or not (code is None or code == _RUN_AGAIN or code < 0):
             break
@@ -72,10 +72,10 @@ def run_job(store: ReviewStore, id: str) -> None:
 
 
 def _locked(path: Path, row: Any) -> int | None:  # noqa: ANN401 - a row of SQLAlchemy's
-    """The record of a job, locked as long as this process or its command lives.
+    """The record of a job, locked while this process or its command lives.
 
-    What its last process has left is ended before. None if something still holds the lock, such
-    as a process on another host that has not noticed yet that it has lost the job.
+    Remaining processes of the previous run are killed first. None if the lock is still held, for
+    example by another host that has not yet noticed the loss of the job.
     """
     record = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     until = time.monotonic() + _PATIENCE
@@ -90,7 +90,7 @@ def _locked(path: Path, row: Any) -> int | None:  # noqa: ANN401 - a row of SQLA
 
 
 class _Run:
-    """A job that this process has taken: no other one changes its row, or runs its command."""
+    """A job owned by this process: no other process changes its row or runs its command."""
 
     def __init__(self, store: ReviewStore, row: Any, record: int, started: float) -> None:  # noqa: ANN401
         self._store, self._record, self._arguments = store, record, list(row.arguments)
@@ -103,21 +103,21 @@ class _Run:
         )
         self._cancelled, self._lost = bool(row.cancelled), False
         self._progress = JobProgress(**row.progress)
-        self._said_from = 0  # where in the log the last start of the command begins
+        self._said_from = 0  # offset in the log of the command's last start
         self._last_beat = time.monotonic()
 
     def is_stopped(self) -> bool:
-        """Whether somebody has cancelled the job, or given it another process."""
-        with suppress(BertCNNError):  # the store is busy for once: ask later
+        """Whether the job was cancelled or given to another process."""
+        with suppress(BertCNNError):  # the store is busy: retry later
             self._look()
         return self._cancelled or self._lost
 
     def command(self) -> int:
-        """Run the command; its exit code, negative after a signal."""
+        """Run the command; returns its exit code, negative after a signal."""
         clear(self._record)
         self._progress = JobProgress()
         self._write(starts=job_table.c.starts + 1, progress={})
-        # a handler, not "ignored" as in the background of a shell, which the command would inherit
+        # a handler, because the command would inherit "ignored", as in a shell's background
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with self._log.open("ab") as log, self._log.open("rb") as said:
             self._said_from = said.seek(0, os.SEEK_END)
@@ -129,12 +129,12 @@ class _Run:
                 stdin=self._record,
                 stdout=subprocess.DEVNULL,  # reports, which may quote tickets
                 stderr=log,
-                env={**os.environ, "TYPER_USE_RICH": "0"},  # mistakes in one line
+                env={**os.environ, "TYPER_USE_RICH": "0"},  # one-line error messages
             )
             return self._watch(child, said)
 
     def _watch(self, child: subprocess.Popen[bytes], said: IO[bytes]) -> int:
-        """Wait for the command's end, and end it if it is no longer wanted."""
+        """Wait for the command's end; stop it if the job was cancelled or lost."""
         stopped_at, sent, line = None, 0, b""
         signals = _WINDOWS_SIGNALS if os.name == "nt" else _SIGNALS
         while True:
@@ -153,7 +153,7 @@ class _Run:
                     sent += 1
 
     def _tell(self, lines: Sequence[bytes]) -> None:
-        """Keep the progress, and a sign that this process is there."""
+        """Store the progress and a heartbeat."""
         before = self._progress
         for line in lines:
             self._progress = read_progress(line.decode("utf-8", "replace"), self._progress)
@@ -163,7 +163,7 @@ class _Run:
                 self._last_beat = time.monotonic()
 
     def close(self, code: int | None) -> None:
-        """Write down how the command has ended."""
+        """Store how the command has ended."""
         if self._lost:
             return
         end: dict[str, object] = {"exit_code": code, "ended_at": now()}

@@ -1,1 +1,1 @@
-"""Figures on a model in use: audits, comparisons, drift, topics."""
+"""Statistics of a deployed model: audits, comparisons, drift, topics."""

@@ -1,4 +1,4 @@
-"""Audits: which automatic answers people check, and what their checks say about all of them."""
+"""Audit sampling of automatic answers, and accuracy estimates from the audits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bertcnn.wording import count, percent
 
 _CONFIDENCE = 0.95
 _Z = float(norm.ppf((1 + _CONFIDENCE) / 2))
-_SURPRISING = 0.01  # the chance of no audit in a stratum, below which it counts as never audited
-_RAREST = 0.001  # error or right answer that Neyman's allocation allows for
-_LIKE_ALL = 2  # further audits of each stratum, with the error rate of all
+_SURPRISING = 0.01  # a stratum without audits counts as never audited below this probability
+_RAREST = 0.001  # smallest rate of errors or right answers in Neyman's allocation
+_LIKE_ALL = 2  # pseudo-audits of each stratum at the overall error rate
 _BITS = 53  # of a float's fraction
 
 
 class Stratum(NamedTuple):
-    """Automatic answers that are audited at the same rate.
+    """Automatic answers with the same audit rate.
 
     Attributes:
         label: the answer.
@@ -37,10 +37,10 @@ class Stratum(NamedTuple):
 
 
 def uniform_number(secret: bytes, ticket: str) -> float:
-    """A number in [0, 1) that looks random to whoever does not know the secret.
+    """A number in [0, 1) that is unpredictable without the secret.
 
-    The same ticket always gets the same number, so that an audit can be checked later and cannot
-    be drawn twice. From HMAC-SHA256 (RFC 2104).
+    It is fixed for each ticket, so an audit can be verified and cannot be drawn twice. From
+    HMAC-SHA256 (RFC 2104).
 
     Raises:
         SettingsError: the secret is empty.
@@ -60,18 +60,18 @@ def uniform_number(secret: bytes, ticket: str) -> float:
 
 
 def is_audited(secret: bytes, ticket: str, pi: float) -> bool:
-    """Whether a ticket is audited, if tickets like it are with probability `pi`."""
+    """Whether a ticket is audited, at audit probability `pi`."""
     return uniform_number(secret, ticket) < pi
 
 
 def confidence_terciles(
     labels: Sequence[str], confidence: np.ndarray
 ) -> dict[str, tuple[float, float]]:
-    """Where the confidence of each label's answers is cut into three equal parts.
+    """The two cuts of each label's confidence into terciles.
 
     Args:
         labels: of automatic answers.
-        confidence: float [rows], theirs.
+        confidence: float [rows], of the answers.
 
     Example:
         >>> confidence_terciles(["billing"] * 4, np.array([0.7, 0.8, 0.9, 1.0]))
@@ -87,7 +87,7 @@ def confidence_terciles(
 def stratum_of(
     label: str, confidence: float, terciles: Mapping[str, tuple[float, float]]
 ) -> Stratum:
-    """The stratum of an answer; a label without terciles has one stratum only.
+    """The stratum of an answer; a label without terciles has only one.
 
     Example:
         >>> stratum_of("billing", 0.85, {"billing": (0.8, 0.9)})
@@ -99,11 +99,11 @@ def stratum_of(
 def guess_error_rates(
     right: Sequence[bool] | np.ndarray, strata: Sequence[Stratum]
 ) -> dict[Stratum, float]:
-    """The error rate of each stratum that was audited, few audits drawn towards that of all.
+    """The error rate of each audited stratum, shrunk towards the overall rate.
 
     Args:
         right: bool [audits], whether each audited answer was right.
-        strata: theirs.
+        strata: of the audits.
 
     Example:
         >>> low, high = Stratum("billing", 0), Stratum("billing", 2)
@@ -130,17 +130,17 @@ def allocate(
     audits: float,
     floor: float = 0.25,
 ) -> dict[Stratum, float]:
-    """The probability with which an answer of each stratum is audited.
+    """The audit probability of each stratum.
 
-    Most where errors vary most, in proportion to the standard deviation sqrt(p (1 - p)) (Neyman
-    1934, section IV), and nowhere less than the floor: an error rate is a guess, and a stratum that
-    is never audited says nothing.
+    It is proportional to the standard deviation sqrt(p (1 - p)) of the errors (Neyman 1934, section
+    IV), but at least the floor: error rates are guesses, and a stratum without audits gives no
+    information.
 
     Args:
-        sizes: expected automatic answers, for example those of yesterday.
+        sizes: expected automatic answers, for example yesterday's.
         error_rates: guesses; a stratum without one gets the mean of the others.
-        audits: expected number among so many answers, for example 3 % of them.
-        floor: the lowest probability, as a share of that which all would have if they had the same.
+        audits: expected number of audits, for example 3 % of the answers.
+        floor: the lowest probability, relative to equal probabilities.
 
     Raises:
         SettingsError: there are no answers, or an argument is out of range.
@@ -177,17 +177,17 @@ def allocate(
 
 @dataclass(frozen=True)
 class AuditedAccuracy:
-    """The accuracy of all automatic answers, as far as audits tell.
+    """Estimated accuracy of all automatic answers.
 
     Attributes:
         accuracy: the estimate, 0 to 1; None without an audit.
         low: lower end of the 95 % confidence interval.
         high: upper end.
-        audits: how many there were.
-        effective: how many audits of a simple random sample would tell as much.
-        population: automatic answers that the figures are about.
-        unaudited: share of them in strata without an audit that should have had some. They may be
-            all right or all wrong, and the interval allows for both.
+        audits: number of audits.
+        effective: effective sample size: the size of an equally precise simple random sample.
+        population: number of automatic answers.
+        unaudited: their share in strata that should have had audits but had none. These answers may
+            be all right or all wrong, and the interval allows for both.
         reason: why there is no estimate, or why the interval is wider; "" otherwise.
     """
 
@@ -213,16 +213,15 @@ def audit_accuracy(
 ) -> AuditedAccuracy:
     """The accuracy of all automatic answers, with a 95 % confidence interval.
 
-    Each audit counts for the 1 / pi answers that it stands for (Hajek 1971). The interval is
-    Wilson's (1927) with the effective number of audits (Korn and Graubard 1998), which is never
-    above that of a simple random sample: where the few errors are in strata that are audited most,
-    the estimated variance is too low.
+    Each audit is weighted by 1 / pi (Hajek 1971). The interval is Wilson's (1927) with the
+    effective sample size (Korn and Graubard 1998), limited to the number of audits: if the few
+    errors are in heavily audited strata, the estimated variance is too low.
 
     Args:
         right: bool [audits], whether each audited answer was right.
-        pi: float [audits], the probability with which each was drawn.
-        strata: of each audit.
-        population: automatic answers of each stratum in the same time, those without an audit too.
+        pi: float [audits], audit probabilities.
+        strata: of the audits.
+        population: automatic answers of each stratum in the same period, with or without an audit.
 
     Raises:
         SettingsError: arguments of different lengths, a probability out of range, or more audits of
@@ -254,7 +253,7 @@ def accuracy_by_label(
     strata: Sequence[Stratum],
     population: Mapping[Stratum, int],
 ) -> dict[str, AuditedAccuracy]:
-    """The accuracy of the automatic answers with each label; arguments as of `audit_accuracy`."""
+    """The accuracy of automatic answers by label; arguments as of `audit_accuracy`."""
     right, pi = np.asarray(right), np.asarray(pi)
     _same_length(right=right, pi=pi, strata=strata)
     labels = np.array([stratum.label for stratum in strata], object)
@@ -270,14 +269,14 @@ def accuracy_by_label(
 
 
 def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
-    """How many more audits, drawn as before, make the interval so narrow.
+    """The number of further audits, drawn as before, for an interval of this half-width.
 
-    By Wilson's interval, at the accuracy in the middle of the present one; at one half, where the
-    interval is widest, if nothing was audited.
+    Uses Wilson's interval at the midpoint of the present one; without audits at one half, where the
+    interval is widest.
 
     Args:
-        estimate: so far.
-        half_width: of the interval, 0.02 for 2 points to either side.
+        estimate: the present one.
+        half_width: of the interval; 0.02 is 2 points to either side.
 
     Raises:
         SettingsError: the width is not between 0 and 0.5.
@@ -297,7 +296,7 @@ def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
     middle = 0.5
     if estimate.accuracy is not None:
         middle = _wilson(estimate.accuracy, estimate.effective)[0]
-    # the half-width of `_wilson` as a quadratic equation for the number of audits
+    # half-width of `_wilson` as a quadratic equation for the number of audits
     wanted, square = half_width**2, _Z**2
     linear = 2 * wanted * square - square * middle * (1 - middle)
     constant = wanted * square**2 - square**2 / 4
@@ -307,11 +306,7 @@ def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
 
 
 def flags(values: Sequence[bool] | np.ndarray, noun: str) -> np.ndarray:
-    """Yes or no for each row, bool [rows].
-
-    Raises:
-        SettingsError: there is anything else among them.
-    """
+    """Convert to bool [rows]; SettingsError for other values."""
     given = np.asarray(values)
     if given.ndim != 1 or not np.isin(given, (False, True)).all():
         raise SettingsError(
@@ -323,11 +318,7 @@ def flags(values: Sequence[bool] | np.ndarray, noun: str) -> np.ndarray:
 
 
 def probabilities(values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The probabilities of audits, float64 [audits].
-
-    Raises:
-        SettingsError: one is not above 0 and at most 1.
-    """
+    """Convert audit probabilities to float64 [audits]; SettingsError outside (0, 1]."""
     given = np.asarray(values, float)
     if given.ndim != 1 or not ((given > 0) & (given <= 1)).all():
         raise SettingsError(
@@ -371,7 +362,7 @@ def _estimate(
 
 
 def _effective_audits(right: np.ndarray, pi: np.ndarray, accuracy: float) -> float:
-    """How many audits of a simple random sample would tell as much; infinite if all are audited."""
+    """The effective sample size; infinite if all answers are audited."""
     weights = 1 / pi
     answers, audits = float(weights.sum()), len(right)
     if audits >= answers:
@@ -386,7 +377,7 @@ def _effective_audits(right: np.ndarray, pi: np.ndarray, accuracy: float) -> flo
 
 
 def _wilson(accuracy: float, audits: float) -> tuple[float, float]:
-    """The middle of Wilson's interval, and half its width."""
+    """The midpoint and half-width of Wilson's interval."""
     shrink = 1 + _Z**2 / audits
     half = _Z * math.sqrt(accuracy * (1 - accuracy) / audits + (_Z / audits) ** 2 / 4)
     return (accuracy + _Z**2 / (2 * audits)) / shrink, half / shrink
@@ -395,7 +386,7 @@ def _wilson(accuracy: float, audits: float) -> tuple[float, float]:
 def _never_audited(
     counts: Mapping[Stratum, int], sizes: Mapping[Stratum, int], lowest: float
 ) -> int:
-    """Answers in strata whose lack of audits is no accident, even at the lowest rate of all."""
+    """Answers in strata whose lack of audits is not by chance, even at the lowest rate."""
     return sum(
         size
         for stratum, size in sizes.items()

@@ -1,4 +1,4 @@
-"""Champion and challenger on the same rows: is the new model better, or can nobody tell yet?"""
+"""Champion and challenger on the same rows: is the new model better, worse, or undecided?"""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from bertcnn.evaluation.paired import (
 from bertcnn.review.statistics.audit import flags
 from bertcnn.wording import count
 
-FEWEST_ROWS = 300  # untouched, of which near duplicates count once
-MARGIN = 0.01  # of accuracy: "not worse" is less than this below
-HALF_POINT = 0.005  # of accuracy: a loss as large is refused, a smaller gain is none
+FEWEST_ROWS = 300  # held-out rows; near duplicates count once
+MARGIN = 0.01  # of accuracy: "not worse" allows a smaller loss
+HALF_POINT = 0.005  # of accuracy: the smallest refused loss and the smallest gain
 _POWER = 0.8
 _NAMED = 3  # labels in a sentence
 
@@ -38,11 +38,11 @@ Verdict = Literal["better", "not worse", "cannot tell", "worse"]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model answers.
+    """A model's answers.
 
     Attributes:
         labels: of each row, str or int [rows].
-        automatic: bool [rows], which answers need no person; None if that is not known.
+        automatic: bool [rows], which answers are automatic; None if unknown.
     """
 
     labels: np.ndarray | Sequence[str]
@@ -51,21 +51,21 @@ class Answers:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What can be said about a challenger.
+    """The comparison of a challenger with the champion.
 
     Attributes:
         verdict: `better`, `not worse`, `cannot tell` or `worse`; the first two may be promoted.
         sentences: the verdict and its reason, for a person.
         champion: accuracy, 0 to 1.
-        challenger: the same.
-        difference: of the two.
-        p_value: mid-p McNemar test that neither is better; it counts rows, whatever their weight.
+        challenger: accuracy, 0 to 1.
+        difference: of the accuracies.
+        p_value: mid-p McNemar test that neither is better; unweighted.
         macro_f1: of both.
-        automated: share of automatic answers of both; None if not known.
-        automatic_accuracy: of the automatic answers of champion and challenger; None if not known,
-            and for a model without any.
-        lost_labels: that the challenger clearly loses.
-        gains: what speaks for the challenger beside its accuracy.
+        automated: share of automatic answers of both; None if unknown.
+        automatic_accuracy: accuracy of the automatic answers of both; None if unknown or without
+            any.
+        lost_labels: labels that the challenger clearly loses.
+        gains: the challenger's advantages apart from accuracy.
         rows_missing: how many more rows would probably settle it; None unless the verdict is
             `cannot tell`, 0 if more would not help.
     """
@@ -99,25 +99,24 @@ def compare(
     promised: float | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two models on rows that neither has learned.
+    """Compare two models on rows that neither was trained on.
 
     - `worse`: the challenger's accuracy is half a point or more below, or one label with at least
       20 rows is clearly lost.
     - `better`: the 95 % interval of the difference is above 0.
     - `not worse`: the difference is above -1 point with 95 % confidence, and there is a gain.
-    - `cannot tell`: anything else, and whatever the figures on fewer than 300 rows.
+    - `cannot tell`: anything else, and always with fewer than 300 rows.
 
     Args:
         actual: the true labels, str or int [rows].
-        champion: the answers of the model in use.
-        challenger: those of the new one.
+        champion: the serving model's answers.
+        challenger: the new model's answers.
         groups: [rows], equal for near duplicates, which count as one; by default all differ.
-        weights: [rows], the inverse of the probability with which each row was selected; by default
-            all the same.
-        gains: what the challenger is wanted for, as ends of "it gains: ...", for example "a new
-            label, refunds". More automatic answers are added without being named.
-        promised: the accuracy of automatic answers that more of them must keep on these rows to be
-            a gain; by default the champion's less one point.
+        weights: [rows], the inverse of each row's sampling probability; by default all equal.
+        gains: the challenger's other advantages, as ends of "it gains: ...", for example "a new
+            label, refunds". More automatic answers are added automatically.
+        promised: the required accuracy of automatic answers for more of them to be a gain; by
+            default the champion's minus one point.
         seed: of the bootstrap.
 
     Raises:
@@ -176,21 +175,17 @@ def judge(difference: PairedDifference, lost: Sequence[LostLabel], gains: Sequen
 
 
 def rows_missing(difference: PairedDifference, *, gain: bool) -> int:
-    """How many more rows of the same kind would settle a comparison with a probability of 80 %.
+    """The number of further rows that would settle a comparison with a probability of 80 %.
 
     With a gain, they show that the challenger is not worse by a point, if it is as good as the
-    champion, or as much below as it looks now. Otherwise, or if that takes fewer rows, they show
-    that it is better, if it is half a point better, or as much above as it looks now. The formula
-    is n = (z_level + z_power)^2 d / distance^2, with d the share of rows on which only one model is
+    champion, or as far below as it looks now. Otherwise, or if fewer rows suffice, they show that
+    it is better, if it is half a point better, or as far above as it looks now. The formula is n =
+    (z_level + z_power)^2 d / distance^2, where d is the share of rows that only one model gets
     right (Connor 1987 for a test; Lachenbruch and Lynch 1998 for a margin; both subtract the
-    squared difference from d, which matters little where models are alike).
-
-    Args:
-        difference: so far.
-        gain: whether there is one.
+    squared difference from d, which is small for similar models).
 
     Returns:
-        0 if as many rows as that are there, and more would not help.
+        0 if that many rows exist already, so more would not help.
 
     Example:
         >>> alike = PairedDifference(0, -0.011, 0.011, -0.009, 0.015, 0.015, 1000, 1000, 1000.0)
@@ -209,7 +204,7 @@ def rows_missing(difference: PairedDifference, *, gain: bool) -> int:
 
 
 def _check_rows(*columns: np.ndarray | Sequence[Any] | None) -> None:
-    """Refuse columns that are not about the same rows; the last are weights, or None."""
+    """Raise SettingsError for columns of different lengths; the last are weights, or None."""
     lengths = [len(column) for column in columns if column is not None]
     if len(set(lengths)) > 1 or not lengths[0]:
         raise SettingsError(
@@ -255,7 +250,7 @@ def _more_automatic(
     accuracy: tuple[float | None, float | None] | None,
     promised: float | None,
 ) -> tuple[str, ...]:
-    """The gain of more automatic answers, if they are right often enough."""
+    """The gain of more automatic answers, if they are accurate enough."""
     if automated is None or accuracy is None or automated.low <= 0 or accuracy[1] is None:
         return ()
     needed = (accuracy[0] or 0.0) - MARGIN if promised is None else promised

@@ -1,8 +1,7 @@
-"""Drift: what has changed in the texts that come in, without a label for any of them.
+"""Drift detection on incoming texts, without labels.
 
-A day is compared with the same weekday of the eight weeks before, a week with these eight weeks. So
-neither a quiet Sunday nor a busy Monday is an alarm, and what differs from week to week anyway is
-none either.
+A day is compared with the same weekday of the eight weeks before, and a week with these eight
+weeks. This avoids alarms for quiet Sundays, busy Mondays and normal weekly variation.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LENGTH_EDGES: Final = (0, *(round(8 * 2 ** (place / 2)) for place in range(20)))
 _WEEK, _WEEKS, _FEWEST_WEEKS = timedelta(days=7), 8, 5
 _FALSE_ALARM = 0.005  # probability on either side
 _CHANCE_OF_WEEK = 0.001
-_SMALLEST_CHANGE = 0.05  # of a week: the share of the texts that are elsewhere than before
+_SMALLEST_CHANGE = 0.05  # of a week: the share of texts in other bins than before
 _FEWEST_EXPECTED = 5  # texts of a label in the chi-squared test
 _RANGE = 1.128  # the mean distance of two normal values, in standard deviations
 _NAMED = 3
@@ -35,17 +34,17 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class DailyFigures:
-    """What is counted of a day's texts.
+    """Counts of a day's texts.
 
     Attributes:
         day: the date.
-        texts: how many came in.
-        out_of_scope: how many of them belong to no label.
-        labels: how many of the others the model gave each label.
-        confidence: how many of the others are between `CONFIDENCE_EDGES`, low to high.
-        lengths: how many texts have a number of characters between `LENGTH_EDGES`; the last one is
-            all that are longer.
-        counts: how many of the texts are anything else that is to be watched, as "automatic".
+        texts: number of texts.
+        out_of_scope: number of texts that belong to no label.
+        labels: predicted labels of the others.
+        confidence: counts of the others between `CONFIDENCE_EDGES`, low to high.
+        lengths: counts of texts by number of characters between `LENGTH_EDGES`; the last bin is
+            open.
+        counts: other counts to watch, such as "automatic".
     """
 
     day: date
@@ -65,15 +64,15 @@ def daily_figures(
     confidence: Sequence[float],
     counts: Mapping[str, int] | None = None,
 ) -> DailyFigures:
-    """The figures of a day.
+    """Compute the figures of a day.
 
     Args:
         day: the date.
         lengths: [N], characters of each text.
         outside: [N], which are out of scope.
-        labels: [N], the predicted ones.
-        confidence: [N], of these.
-        counts: of anything else that is to be watched.
+        labels: [N], predicted.
+        confidence: [N], of the labels.
+        counts: other counts to watch.
 
     Example:
         >>> figures = daily_figures(
@@ -97,17 +96,17 @@ def daily_figures(
 
 @dataclass(frozen=True)
 class ShareCheck:
-    """A day's share beside the same weekday's before.
+    """A day's share compared with earlier days of the same weekday.
 
     Attributes:
-        counted: of the day.
-        texts: of the day.
-        days: how many days it is compared with.
-        changed: whether it is outside the limits by more than chance; None if that is not known.
-        usual: the share of these days together.
+        counted: texts counted on the day.
+        texts: all texts of the day.
+        days: number of earlier days.
+        changed: whether it is significantly outside the limits; None if unknown.
+        usual: pooled share of the earlier days.
         limits: lower and upper bound for the day's share.
-        overdispersion: how many times more these days differ than by chance.
-        reason: why it is not known; "" if it is.
+        overdispersion: variation of the earlier days relative to chance.
+        reason: why `changed` is unknown; "" otherwise.
     """
 
     counted: int
@@ -128,16 +127,16 @@ class ShareCheck:
 def overdispersion(counts: Sequence[int], texts: Sequence[int]) -> tuple[float, float]:
     """The centre of a p' chart, and its overdispersion.
 
-    Laney 2002, "Improved Control Charts for Attributes". The textbook's limits are
-    centre +- 3 x overdispersion x sqrt(centre x (1 - centre) / texts).
+    Laney 2002, "Improved Control Charts for Attributes". The textbook's limits are centre +- 3 x
+    overdispersion x sqrt(centre x (1 - centre) / texts).
 
     Args:
         counts: of each day, in order.
         texts: of each day, above 0.
 
     Returns:
-        The share of all days together; and how far the days are from it, in binomial standard
-        deviations, by their mean moving range. The latter is 1 where it cannot be measured.
+        The pooled share of all days; and their standard deviation from the mean moving range, in
+        binomial standard deviations, 1 if it cannot be measured.
 
     Example:
         >>> centre, spread = overdispersion([10, 30, 10, 30], [100, 100, 100, 100])
@@ -155,20 +154,19 @@ def overdispersion(counts: Sequence[int], texts: Sequence[int]) -> tuple[float, 
 def check_share(
     counted: int, texts: int, counts_before: Sequence[int], texts_before: Sequence[int]
 ) -> ShareCheck:
-    """Whether a day's share differs from that of the same weekday before.
+    """Whether a day's share differs from earlier days of the same weekday.
 
-    By a p' chart (see `overdispersion`) with allowances for having eight points only, from which
-    the textbook's limits give 2 to 5 % false alarms on the upper side in simulations. The days
-    differ at least as much as chance makes them, and Student's t stands for the 3. Where counts
-    are small no such limit is right, so the day must differ by Fisher's exact test too. That leaves
-    0.0 to 0.6 % false alarms where days hardly differ by more than chance, and 2.8 % where they
-    differ four times as much.
+    Uses a p' chart (see `overdispersion`), corrected for having only eight points: with the
+    textbook's limits, simulations show 2 to 5 % false alarms on the upper side. The overdispersion
+    is at least 1, and Student's t replaces the 3. For small counts, the day must also differ by
+    Fisher's exact test. This leaves 0.0 to 0.6 % false alarms if days vary little more than by
+    chance, and 2.8 % if they vary four times as much.
 
     Args:
-        counted: of the day.
-        texts: of the day.
-        counts_before: of the days it is compared with, in order.
-        texts_before: of these days.
+        counted: texts counted on the day.
+        texts: all texts of the day.
+        counts_before: counts of the earlier days, in order.
+        texts_before: texts of the earlier days.
 
     Example:
         >>> check_share(30, 400, [8, 9, 6, 8, 10, 7, 8, 8], [400] * 8).rose
@@ -199,18 +197,18 @@ def _too_few(number: int, noun: str, kind: str) -> str:
 
 @dataclass(frozen=True)
 class WeekCheck:
-    """How the texts of a week are spread, beside the weeks before.
+    """A week's distribution compared with earlier weeks.
 
     Attributes:
         texts: of the week.
-        weeks: how many weeks it is compared with.
-        changed: whether it differs by more than chance, by more than the weeks before differ from
-            each other, and by at least 0.05; None if that is not known.
-        distance: the effect size, 0 to 1: the share of the texts that are elsewhere than before.
-        place: where that shows most: the position of the bin or label.
-        chance: how often the distance would be as large by chance.
-        limit: up to which distance a week is usual.
-        reason: why it is not known; "" if it is.
+        weeks: number of earlier weeks.
+        changed: whether it differs significantly, by more than earlier weeks differ from each
+            other, and by at least 0.05; None if unknown.
+        distance: the effect size, 0 to 1: the share of texts in other bins than before.
+        place: position of the bin or label with the largest difference.
+        chance: the p-value of the distance.
+        limit: the largest usual distance.
+        reason: why `changed` is unknown; "" otherwise.
     """
 
     texts: int
@@ -226,12 +224,12 @@ class WeekCheck:
 def check_week(
     week: Sequence[int], weeks_before: Sequence[Sequence[int]], *, ordered: bool
 ) -> WeekCheck:
-    """Whether a week's texts are spread over bins or labels in another way than before.
+    """Whether a week's distribution over bins or labels differs from earlier weeks.
 
-    Ordered bins are compared by the two-sample Kolmogorov-Smirnov statistic, the largest difference
-    of the shares up to an edge, whose chance is overestimated for bins. Labels are compared by the
-    total variation distance, and its chance is that of the chi-squared test, where rare labels are
-    one. Each earlier week's distance to the others says what is usual.
+    Ordered bins are compared by the two-sample Kolmogorov-Smirnov statistic, whose p-value is
+    conservative for bins. Labels are compared by the total variation distance, with the p-value of
+    a chi-squared test that merges rare labels. Each earlier week's distance to the others defines
+    the usual range.
 
     Args:
         week: texts in each bin.
@@ -265,13 +263,13 @@ def check_week(
 
 
 def _gaps(one: np.ndarray, other: np.ndarray, ordered: bool) -> np.ndarray:
-    """The differences of their shares, of each bin or up to its upper edge; float64 [K]."""
+    """The differences of the shares per bin, or cumulative up to each edge; float64 [K]."""
     difference = one / one.sum() - other / other.sum()
     return np.abs(np.cumsum(difference) if ordered else difference)
 
 
 def _chi_squared(one: np.ndarray, other: np.ndarray) -> float:
-    """The chance of the chi-squared test; labels with few texts count as one."""
+    """The p-value of the chi-squared test; labels with few texts are merged."""
     table = np.stack([one, other])
     expected = table.sum(axis=0) * min(one.sum(), other.sum()) / table.sum()
     rare = expected < _FEWEST_EXPECTED
@@ -282,12 +280,12 @@ def _chi_squared(one: np.ndarray, other: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class DriftFinding:
-    """One thing that was looked at.
+    """One finding of a drift report.
 
     Attributes:
         about: "out_of_scope", the name of another count, "labels", "label_shift", "confidence",
             "lengths" or "words".
-        changed: whether it has changed; None if that is not known.
+        changed: whether it has changed; None if unknown.
         sentence: for a person.
         figures: a JSON object.
     """
@@ -300,7 +298,7 @@ class DriftFinding:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """What has changed on a day and in the week before it."""
+    """The findings for a day and the week before it."""
 
     day: date
     findings: tuple[DriftFinding, ...]
@@ -311,7 +309,7 @@ class DriftReport:
         return tuple(one for one in self.findings if one.changed)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as a JSON object."""
+        """The report as a JSON object."""
         return {"day": self.day.isoformat(), "findings": [asdict(one) for one in self.findings]}
 
 
@@ -321,15 +319,15 @@ def drift_report(
     label_shift: LabelShift | None = None,
     words: Sequence[NewWord] | None = None,
 ) -> DriftReport:
-    """What has changed, as of the last of these days.
+    """The drift report for the last of these days.
 
     Args:
-        days: any number, in any order; nine weeks are enough. The last one should be over.
+        days: any number, in any order; nine weeks are enough. The last one should be complete.
         label_shift: of the texts of the last seven days, if it was estimated.
-        words: new ones, if they were looked for.
+        words: new words, if they were searched for.
 
     Raises:
-        SettingsError: there is no day, or one comes twice.
+        SettingsError: there are no days, or one is repeated.
     """
     by_day = {one.day: one for one in days}
     if not days or len(by_day) < len(days):

@@ -1,4 +1,4 @@
-"""New frequent words: what many texts of the last days say and hardly any did before."""
+"""New frequent words: words of many recent texts and of hardly any earlier ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bertcnn.data.splits import duplicate_key
 
 _CHANCE_OF_WORD = 0.01  # for all words together (Bonferroni)
 _TIMES = 3.0  # as frequent as before
-_LONGEST = 5000  # characters of a text that are looked at
-_LOOKED_INTO = 30  # texts of a word, for whether it is a name
+_LONGEST = 5000  # characters read of a text
+_LOOKED_INTO = 30  # texts searched to tell whether a word is a name
 _ADDRESS = re.compile(r"\S+@\S+|https?://\S+|www\.\S+")
 _WORD = re.compile(r"(?<!\w)(?!\d)\w\w+(?:['’-]\w+)*")
 _GREETING = re.compile(
@@ -35,8 +35,8 @@ class NewWord:
 
     Attributes:
         word: in lower case.
-        texts: how many different recent texts it is in.
-        days: on how many days these came.
+        texts: number of different recent texts with it.
+        days: number of days with such texts.
         share: of the recent texts, 0 to 1.
         before: share of the earlier texts.
         g2: the log-likelihood ratio.
@@ -58,20 +58,21 @@ def new_words(
     fewest_texts: int = 10,
     fewest_days: int = 3,
 ) -> list[NewWord]:
-    """Words of recent texts that are much more frequent than before, the clearest first.
+    """Words of recent texts that are much more frequent than before, the most significant first.
 
-    By the log-likelihood ratio G2 of the texts with and without the word (Dunning 1993, "Accurate
-    Methods for the Statistics of Surprise and Coincidence", section 4), where the share is at least
-    three times as high. Texts that differ only in case, punctuation and digits count once. Left out
-    are addresses, what begins with a digit, single characters, and names: words that mostly follow
-    a greeting or a sign-off. Texts in scripts without spaces have no words here.
+    The test is the log-likelihood ratio G2 of the texts with and without the word (Dunning 1993,
+    "Accurate Methods for the Statistics of Surprise and Coincidence", section 4), and the share
+    must be at least three times as high. Texts that differ only in case, punctuation and digits
+    count once. Addresses, words with a leading digit, single characters, and names (words that
+    mostly follow a greeting or a sign-off) are left out. Texts in scripts without spaces have no
+    words here.
 
     Args:
         recent: the texts of the last days.
-        days: of each of these.
+        days: of the recent texts.
         before: earlier texts.
-        fewest_texts: in which a word must be.
-        fewest_days: on which these must have come.
+        fewest_texts: minimum number of texts with the word.
+        fewest_days: minimum number of their days.
 
     Example:
         >>> recent = [f"the new decoder {word} fails" for word in "box lamp menu screen".split()]
@@ -99,7 +100,7 @@ def new_words(
 
 
 def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> float:
-    """G2 of a word in so many texts of so many, beside so many before.
+    """G2 of a word in `texts` of `of` texts now, and `texts_before` of `of_before` earlier.
 
     Example:
         >>> round(log_likelihood(10, 100, 10, 1000), 2)
@@ -111,7 +112,7 @@ def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> fl
 
 
 def _texts_with(texts: Sequence[str], days: Sequence[Any]) -> tuple[dict[str, list[Any]], int]:
-    """The day of each different text that a word is in, for each word; and how many texts."""
+    """For each word, the days of the different texts with it; and the number of texts."""
     first = {duplicate_key(text[:_LONGEST]): place for place, text in reversed([*enumerate(texts)])}
     found: dict[str, list[Any]] = defaultdict(list)
     for place in first.values():

@@ -1,9 +1,9 @@
-"""Selection: which texts a person should label next.
+"""Active learning: the order of texts for labelling.
 
-Both orders choose texts that stand for many others: by facility location, the next text is the one
-that brings the most texts nearer to a chosen one (Wei, Iyer and Bilmes 2015, "Submodularity in Data
-Subset Selection and Active Learning", section 3). So typical texts come first, as in TypiClust
-(Hacohen, Dekel and Weinshall 2022), and a text like a chosen one late.
+Both orders choose representative texts by facility location: the next text is the one that brings
+the most texts nearer to a chosen one (Wei, Iyer and Bilmes 2015, "Submodularity in Data Subset
+Selection and Active Learning", section 3). Typical texts come first, as in TypiClust (Hacohen,
+Dekel and Weinshall 2022), and similar ones late.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 from bertcnn.bundle.scope import unit
 from bertcnn.errors import SettingsError
 
-_CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # for each text that is to be chosen, and for all
+_CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # per text to choose, and at least
 _MOST_OF_GROUP = 2000  # texts
-_SHARE_OF_LABEL = 3  # at most one in so many of a batch
+_SHARE_OF_LABEL = 3  # a label gets at most 1 / 3 of a batch
 
 
 def cold_start_order(
     embeddings: np.ndarray, groups: np.ndarray, *, per_group: int = 10
 ) -> np.ndarray:
-    """Texts to label first, where there is no model yet.
+    """Texts to label first, before there is a model.
 
     Args:
         embeddings: float32 [N, D], mean token embeddings.
-        groups: int [N], the group of each text, as a candidate label; -1 for none.
+        groups: int [N], candidate label of each text; -1 for none.
         per_group: texts of each group.
 
     Returns:
         int64, positions of texts: the first of each group, then the second of each, the largest
-        group first.
+            group first.
 
     Raises:
         SettingsError: the two differ in length.
@@ -62,20 +62,20 @@ def review_order(
     labelled: np.ndarray | None = None,
     batch: int = 20,
 ) -> np.ndarray:
-    """Texts to label next, where there is a model: the most useful first.
+    """Texts to label next with a model, the most useful first.
 
-    Among the most uncertain texts those are chosen that many other uncertain ones are like, and
-    that no labelled one is like yet. Uncertainty times typicality alone chooses the same thing over
-    and over: on Banking77 it was worse than a random order.
+    The chosen texts are among the most uncertain, and resemble many other uncertain texts and no
+    labelled one. Uncertainty times typicality alone repeats similar texts: on Banking77 it was
+    worse than a random order.
 
     Args:
         uncertainty: float [N], 0 for certain, as 1 - margin of the two most probable labels.
         embeddings: float32 [N, D], mean token embeddings.
         size: how many to choose.
-        predicted: int [N], the model's labels; no label has more than a third of each `batch`, as
-            long as there are others.
+        predicted: int [N], the model's labels; no label has more than a third of each `batch` while
+            others remain.
         duplicates: int [N], equal for near duplicates; one of each comes first, others last.
-        labelled: float32 [L, D], the embeddings of texts that have been labelled.
+        labelled: float32 [L, D], embeddings of labelled texts.
         batch: texts that a person gets at a time.
 
     Returns:
@@ -109,11 +109,7 @@ def review_order(
 
 
 def _check_lengths(first: np.ndarray, *others: np.ndarray | None) -> None:
-    """Refuse arrays that do not belong together.
-
-    Raises:
-        SettingsError: they differ in length.
-    """
+    """Raise SettingsError for arrays of different lengths."""
     lengths = [len(first), *(len(one) for one in others if one is not None)]
     if len(set(lengths)) > 1:
         raise SettingsError(
@@ -124,7 +120,7 @@ def _check_lengths(first: np.ndarray, *others: np.ndarray | None) -> None:
 
 
 def _nearest(directions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The cosine of each to the nearest of the others, at least 0: float32 [M]."""
+    """Largest cosine of each vector to the others, at least 0: float32 [M]."""
     return np.maximum((directions @ unit(others).T).max(axis=1), 0)
 
 
@@ -136,15 +132,15 @@ def _represent(
     labels: np.ndarray | None = None,
     batch: int = 1,
 ) -> np.ndarray:
-    """The texts that stand for all best, chosen one after the other: int64 [size].
+    """Choose representative texts greedily: int64 [size].
 
     Args:
         directions: float32 [M, D], of length 1.
-        weights: float [M], how much each text counts.
+        weights: float [M], importance of each text.
         size: how many to choose.
-        covered: float [M], how near each is to what has been chosen before; by default not at all.
-        labels: int [M], of which none may have more than a third of a batch.
-        batch: texts.
+        covered: float [M], similarity to texts chosen before; 0 by default.
+        labels: int [M]; each has at most a third of a batch.
+        batch: number of texts.
     """
     similarity = np.maximum(directions @ directions.T, 0)  # [M, M]
     covered = np.zeros(len(directions), np.float32) if covered is None else covered

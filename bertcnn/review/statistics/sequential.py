@@ -1,4 +1,4 @@
-"""Whether automatic answers are still as accurate as promised, whenever somebody looks."""
+"""Sequential test of the promised accuracy, valid at any time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from bertcnn.review.statistics.audit import flags, probabilities
 
 _ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # of an error, as multiples of the promised ones
 _ALARM = 20.0
-_FIRST = 0.5  # of the wealth is at stake from the first audit on, the rest from later ones
-_ALL_SHARES = 2.11  # no less than the sum of 1 / (n log(n)^2) over n from 2 on
+_FIRST = 0.5  # share of the wealth bet from the first audit on; later audits get the rest
+_ALL_SHARES = 2.11  # at least the sum of 1 / (n log(n)^2) over n from 2 on
 _HIGHEST_LOG = 700.0  # of a float
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyWatch:
-    """The evidence that accuracy is below what was promised, audit by audit.
+    """Evidence that accuracy is below the promise, audit by audit.
 
     Attributes:
-        wealth: float64 [audits], what a bettor who began with 1 has after each audit. While the
-            promise is kept, it reaches 20 with a probability of at most 5 %, however long it lasts.
-        alarm: the first audit, from 0, after which it was at least 20; None if there is none.
+        wealth: float64 [audits], a bettor's wealth after each audit, starting from 1. While the
+            promise is kept, it ever reaches 20 with a probability of at most 5 %.
+        alarm: index of the first audit with a wealth of at least 20; None if there is none.
     """
 
     wealth: np.ndarray
@@ -32,12 +32,12 @@ class AccuracyWatch:
 
     @property
     def e_value(self) -> float:
-        """The wealth now: an e-value against the promise, 1 before the first audit."""
+        """The current wealth: an e-value against the promise, 1 before the first audit."""
         return float(self.wealth[-1]) if len(self.wealth) else 1.0
 
     @property
     def p_value(self) -> float:
-        """A p-value against the promise that holds whenever somebody looks."""
+        """An anytime-valid p-value against the promise."""
         return min(1.0, 1 / float(self.wealth.max(initial=1.0)))
 
 
@@ -50,29 +50,27 @@ def watch_accuracy(
     """Test by betting that automatic answers are at least as accurate as promised.
 
     Each audit is a bet at odds that are fair if the promise is just kept (Waudby-Smith and Ramdas
-    2023, section 4). Six bettors believe that errors are 1.25 to 10 times as likely and stake what
-    is best if they are right. By Ville's inequality, their mean wealth exceeds 20 with a
-    probability of at most 5 % if the promise is kept, so the alarm may be looked at every day. It
-    is for harm only, not for any change (Podkopaev and Ramdas 2022).
+    2023, section 4). Six bettors assume that errors are 1.25 to 10 times as likely, and stake
+    optimally under their assumption. By Ville's inequality, their mean wealth exceeds 20 with a
+    probability of at most 5 % if the promise is kept, so the alarm can be checked every day. The
+    test detects only harm, not any change (Podkopaev and Ramdas 2022).
 
-    A bettor who has lost for a year would take another year to notice that accuracy has fallen. So
-    half of the wealth is kept for bettors who begin later, some at every audit; shares that sum to
-    1 keep the guarantee.
+    A bettor who has lost for a year would need another year to notice a lower accuracy. Half of the
+    wealth is therefore kept for bettors who start later, some at every audit; shares that sum to 1
+    keep the guarantee.
 
-    Where audits were drawn with different probabilities, the stakes are in proportion to
-    (lowest pi) / pi. A bet is then fair for all tickets together, as it would be if the audits were
-    thinned to the lowest probability, but none is thrown away. An audit at a still lower
-    probability lowers the stakes of all audits before it, so an alarm is to be recorded when it is
-    raised.
+    If audit probabilities differ, stakes are proportional to (lowest pi) / pi. A bet is then fair
+    for all tickets together, as if the audits were thinned to the lowest probability, but none is
+    discarded. An audit at an even lower probability lowers all earlier stakes, so record an alarm
+    when it is raised.
 
     Args:
         right: bool [audits], whether each audited answer was right, in the order of the tickets.
         promised: the accuracy promised, between 0 and 1.
-        pi: float [audits], the probability with which each was drawn; by default all the same.
+        pi: float [audits], audit probabilities; by default all equal.
 
     Raises:
-        SettingsError: `promised` or a probability is out of range, or there is not one for each
-            audit.
+        SettingsError: `promised` or a probability is out of range, or the lengths differ.
 
     Example:
         >>> kept, broken = [True] * 95 + [False] * 5, [True] * 80 + [False] * 20
@@ -105,16 +103,11 @@ def watch_accuracy(
 
 
 def _log_wealth(surprises: np.ndarray, promised: float) -> np.ndarray:
-    """The logarithm of the wealth after each audit, float64 [audits].
-
-    Args:
-        surprises: float [audits], by how much each answer was worse than promised.
-        promised: as above.
-    """
+    """The log wealth after each audit, float64 [audits]; `surprises`: errors minus promised."""
     place = np.arange(2.0, len(surprises) + 2)
     shares = (1 - _FIRST) / (_ALL_SHARES * place * np.log(place) ** 2)
     shares[:1] += _FIRST
-    # of what is kept for later; [audits]
+    # log of the wealth kept for later; [audits]
     log_wealth = np.log1p(-np.cumsum(shares))
     for stake in _stakes(promised):
         gains = np.cumsum(np.log1p(stake * surprises))
@@ -125,7 +118,7 @@ def _log_wealth(surprises: np.ndarray, promised: float) -> np.ndarray:
 
 
 def _stakes(promised: float) -> np.ndarray:
-    """Of the six bettors: best if the odds of an error are so many times the promised ones."""
+    """The optimal stakes of the six bettors under their assumed odds."""
     odds = np.array(_ODDS)
     error = odds * (1 - promised) / (promised + odds * (1 - promised))
     return (error - (1 - promised)) / (promised * (1 - promised))

@@ -1,4 +1,4 @@
-"""Topics: groups among texts that nobody has a label for, each a candidate for a label."""
+"""Topics: clusters of unlabelled texts, each a candidate label."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from bertcnn.errors import SettingsError
 from bertcnn.wording import count
 
 _FEWEST_TEXTS, _FEWEST_DAYS = 10, 3
-_NEIGHBOURS = 5  # a text with so many near ones is inside a group
+_NEIGHBOURS = 5  # a text with this many near neighbours is inside a group
 _WIDEST = 0.65  # of all texts' spread
-_DENSE = 0.75  # as dense as a group's densest text, for a text to be in it
-_MOST_TEXTS = 5000  # whose distances fit into memory
+_DENSE = 0.75  # minimum density of a group's text, relative to its densest text
+_MOST_TEXTS = 5000  # limit that keeps the distances in memory
 _DIMENSIONS, _SAME = 50, 1e-4
 _NUMBERS_OF_GROUPS = (5, 7, 10, 14, 20, 30)
-_JUDGED = 1000  # texts that the number of groups is chosen by
+_JUDGED = 1000  # texts for choosing the number of groups
 _TIMES = 2.0  # as frequent in a group as in all texts
 _NAMES, _FEWEST_WITH_WORD = 3, 3
 _SAME_WORD = 6  # first letters
-_LONGEST = 2000  # characters of a text that are looked at
+_LONGEST = 2000  # characters read of a text
 _WORD = re.compile(r"(?<!\w)(?!\d)\w\w+(?:['’-]\w+)*")
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Texts that are about the same.
+    """Texts about the same topic.
 
     Attributes:
         name: its most typical words.
-        rows: the positions of its texts, the nearest to its centre first: these are the examples.
-        days: on how many days they came; None if that is not known.
+        rows: positions of its texts, the nearest to the centre first.
+        days: number of days with such texts; None if unknown.
     """
 
     name: str
@@ -51,24 +51,22 @@ def find_topics(
     fewest_texts: int = _FEWEST_TEXTS,
     fewest_days: int = _FEWEST_DAYS,
 ) -> list[Topic]:
-    """Topics among texts most of which have nothing in common, the largest first.
+    """Topics among mostly unrelated texts, the largest first.
 
-    By HDBSCAN (Campello, Moulavi and Sander 2013, section 4) on the embeddings' directions, with
-    the smallest groups it finds, and of each of them the texts that are dense enough. HDBSCAN finds
-    at least two groups or none, so it is given a second one, far from all texts; a group that is
-    nearly as wide as all texts together is none. Measured on texts of labels of Banking77 among 40
-    to 800 texts about anything: one label alone is found in 90 to 100 % of the draws with 20 or 30
-    texts (without the second group in 0 to 40) and in 30 to 70 with 15, of three labels 83 to 97 %,
-    with up to 0.5 groups that are none. With larger groups, or after a principal component
-    analysis, it finds fewer, or more that are none.
+    Clusters the normalised embeddings by HDBSCAN (Campello, Moulavi and Sander 2013, section 4)
+    with its smallest groups, and keeps their dense texts. HDBSCAN finds two groups or none, so an
+    artificial second group is added far from all texts; a group nearly as wide as all texts is
+    dropped. Measured on labels of Banking77 among 40 to 800 unrelated texts: a single label is
+    found in 90 to 100 % of the draws with 20 or 30 texts (without the second group in 0 to 40 %)
+    and in 30 to 70 % with 15; of three labels 83 to 97 %, with up to 0.5 false groups. Larger
+    groups or a principal component analysis find fewer, or more false ones.
 
     Args:
-        embeddings: float32 [N, D], mean token embeddings; of more than 5,000 texts the last ones
-            are looked at.
+        embeddings: float32 [N, D], mean token embeddings; at most the last 5,000 are used.
         texts: N of them.
-        days: on which they came.
-        fewest_texts: of a topic.
-        fewest_days: of a topic, if days are given.
+        days: of the texts.
+        fewest_texts: minimum texts of a topic.
+        fewest_days: minimum days of a topic, if days are given.
 
     Raises:
         SettingsError: the three differ in length.
@@ -104,25 +102,25 @@ def find_topics(
 
 
 def _spread(directions: np.ndarray) -> float:
-    """The mean squared distance to the mean."""
     return 1 - float((directions.mean(axis=0) ** 2).sum())
 
 
 def suggest_labels(
     embeddings: np.ndarray, texts: Sequence[str], *, most: int = _NUMBERS_OF_GROUPS[-1]
 ) -> list[Topic]:
-    """Candidate labels for a file without any, the largest first; each text is in one of them.
+    """Candidate labels for unlabelled texts, the largest first; each text is in one of them.
 
-    By k-means on the first 50 principal components, of length 1; how many groups, by the mean
-    silhouette (Rousseeuw 1987). Measured on the labels of Banking77, of the sample tickets and of
-    the messages of 16 trades: as good as Ward's method, which needs all distances, and better than
-    average linkage, which puts most texts into one group. Neither finds fine labels without help:
-    30 groups of Banking77's 77 labels have a purity of 0.37, and of its 9 groups of 0.74.
+    Uses k-means on the first 50 principal components, normalised to length 1; the mean silhouette
+    (Rousseeuw 1987) chooses the number of groups. Measured on the labels of Banking77, the sample
+    tickets and the messages of 16 trades: as good as Ward's method, which needs all distances, and
+    better than average linkage, which puts most texts into one group. Fine labels are not found
+    without help: 30 groups of Banking77's 77 labels have a purity of 0.37, and of its 9 groups of
+    0.74.
 
     Args:
         embeddings: float32 [N, D], mean token embeddings.
         texts: N of them.
-        most: groups, of at least ten texts on average.
+        most: maximum number of groups, each with at least ten texts on average.
 
     Raises:
         SettingsError: the two differ in length.
@@ -154,11 +152,7 @@ def suggest_labels(
 def _check_lengths(
     embeddings: np.ndarray, texts: Sequence[str], days: Sequence[date] | None = None
 ) -> None:
-    """Refuse arrays that do not belong together.
-
-    Raises:
-        SettingsError: they differ in length.
-    """
+    """Raise SettingsError for arrays of different lengths."""
     if len(embeddings) == len(texts) and (days is None or len(days) == len(texts)):
         return
     given = f"{count(len(texts), 'text')}, {count(len(embeddings), 'embedding')}"
@@ -172,7 +166,7 @@ def _describe(
     groups: np.ndarray,
     days: Sequence[date] | None = None,
 ) -> list[Topic]:
-    """The groups, the largest first; -1 is none."""
+    """The groups, the largest first; -1 means no group."""
     names = name_groups(texts, groups)
     topics = []
     for group, name in names.items():
@@ -188,7 +182,7 @@ def class_tf_idf(counts: np.ndarray) -> np.ndarray:
     """How typical each word is of each class: class-based TF-IDF.
 
     Grootendorst 2022, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure",
-    section 3.3, with the share of the class's words for the frequency, as its authors' code has it.
+    section 3.3, with the word's share of the class as its frequency, as in the authors' code.
 
     Args:
         counts: [classes, words], each word at least once.
@@ -208,8 +202,8 @@ def class_tf_idf(counts: np.ndarray) -> np.ndarray:
 def name_groups(texts: Sequence[str], groups: np.ndarray) -> dict[int, str]:
     """Two or three words for each group, by class-based TF-IDF of the texts with a word.
 
-    Words that are at least twice as frequent in the group as in all texts come first, so that no
-    list of a language's stop words is needed. A word must be in three texts of the group.
+    Words at least twice as frequent in the group as in all texts come first, which replaces a list
+    of stop words. A word must be in three texts of the group.
 
     Args:
         texts: all of them.
