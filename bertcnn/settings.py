@@ -60,14 +60,7 @@ class Settings(pydantic.BaseModel):
 
     @classmethod
     def of_json(cls, value: Any) -> Self:  # noqa: ANN401 - any JSON value
-        """Validate settings from JSON, without converting texts or booleans to numbers.
-
-        Args:
-            value: the decoded JSON.
-
-        Raises:
-            SettingsError: a key is unknown, or a value is invalid.
-        """
+        """Validate settings from JSON without converting types; SettingsError for invalid ones."""
         try:
             return cls.model_validate_json(
                 pydantic_core.to_json(value, inf_nan_mode="constants"), strict=True
@@ -361,10 +354,7 @@ class PrecisionTargets(Settings):
 
     @classmethod
     def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:
-        """Parse targets that a user wrote.
-
-        Args:
-            given: a share, or text such as "0.95,billing=0.99".
+        """Parse targets that a user wrote: a share, or text such as "0.95,billing=0.99".
 
         Raises:
             SettingsError: the text is invalid, or a share is not between 0 and 1.

@@ -1,8 +1,4 @@
-"""Access to the dashboard: from this machine only, or after a login.
-
-The server (`protection.py`) and the pages (`visitors.py`) both use these checks, which depend on
-the start options and a request's headers.
-"""
+"""Access to the dashboard, from this machine only or after a login; used by server and pages."""
 
 from __future__ import annotations
 
@@ -132,11 +128,7 @@ def check_request(access: Access, headers: Mapping[str, Sequence[str]]) -> None:
 
     A local dashboard treats every visitor as this machine's user. It therefore refuses requests
     through a proxy or to another host: a hostile page may resolve its own name to 127.0.0.1 (DNS
-    rebinding).
-
-    Args:
-        access: how the dashboard may be reached.
-        headers: the values of each header, by its name in lower case.
+    rebinding). Header names are in lower case.
 
     Raises:
         RoleError: it does not name the visitor.

@@ -42,9 +42,7 @@ def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
 def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
     """The most frequent labels, the most frequent first.
 
-    Args:
-        counts: rows of each label.
-        rows: number of all rows, the base of the shares; a row may have several labels or none.
+    `rows` is the base of the shares; a row may have several labels or none.
     """
     figures = {label: f"{count:,} ({count / rows:.0%})" for label, count in counts.items()}
     # room for the figure after the longest bar
@@ -88,12 +86,9 @@ def _bars(values: Mapping[str, float], figures: Mapping[str, str], x: alt.X) -> 
 def accuracy_intervals(
     figures: Mapping[str, tuple[float, float, float]], counts: Mapping[str, str], promised: float
 ) -> alt.LayerChart:
-    """An accuracy with its interval for each name, and the promised accuracy.
+    """An accuracy with its interval for each name, and the promised accuracy; all are 0 to 1.
 
-    Args:
-        figures: accuracy, and the lower and upper end of its interval, 0 to 1.
-        counts: sample size of each as text, such as "12 audits".
-        promised: drawn as a line, 0 to 1.
+    `counts` has the sample sizes as texts, such as "12 audits".
     """
     rows = pd.DataFrame(
         [
@@ -118,13 +113,9 @@ def accuracy_intervals(
 def _accuracies(
     base: alt.Chart, rows: pd.DataFrame, promised: float, along: Literal["x", "y"]
 ) -> alt.LayerChart:
-    """Points with their intervals, and a dashed line at the promised accuracy.
+    """Points with their intervals along an axis, and a dashed line at the promised accuracy.
 
-    Args:
-        base: a chart with the other axis and the tooltips.
-        rows: with the columns accuracy, low and high, 0 to 1.
-        promised: 0 to 1.
-        along: the axis of the accuracy.
+    `base` has the other axis and the tooltips; `rows` has accuracy, low and high, 0 to 1.
     """
     channel = {"x": alt.X, "y": alt.Y}[along]
     lowest = min(promised, *rows["low"]) if len(rows) else promised
@@ -152,12 +143,7 @@ _DAYS = alt.Axis(labelAngle=0, labelOverlap="greedy", labelBound=True, ticks=Fal
 def accuracy_over_time(
     weeks: Sequence[tuple[date, AuditedAccuracy]], promised: float
 ) -> alt.LayerChart:
-    """Weekly accuracy with its interval, and the promised accuracy.
-
-    Args:
-        weeks: Monday and figures; weeks without an audit are left out.
-        promised: drawn as a line, 0 to 1.
-    """
+    """Weekly accuracy with its interval, and the promised one; weeks need an audit."""
     rows = pd.DataFrame(
         [
             {
@@ -189,13 +175,7 @@ def accuracy_over_time(
 def share_by_day(
     days: Sequence[tuple[date, int, int]], title: str, recent: Collection[date]
 ) -> alt.Chart:
-    """A share of each day's tickets, one bar a day.
-
-    Args:
-        days: the day, the number of counted tickets, and the number of all tickets.
-        title: of the axis.
-        recent: days in the stronger colour.
-    """
+    """A share of each day's tickets, one bar a day; `days` has the counted and all tickets."""
     rows = pd.DataFrame(
         [
             {
@@ -229,12 +209,7 @@ def share_by_day(
 
 
 def attention_map(pieces: Sequence[str], weights: np.ndarray) -> alt.Chart:
-    """Attention weights as a heat map.
-
-    Args:
-        pieces: the T tokens in order.
-        weights: 0 to 1, [T, T]; the last axis is the attended token.
-    """
+    """Attention weights [T, T] of T tokens as a heat map; the last axis is the attended token."""
     places = [f"{place} {piece}" for place, piece in enumerate(pieces)]  # a piece may occur twice
     rows = pd.DataFrame(
         [
@@ -281,13 +256,7 @@ def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int
 def mix_now_and_before(
     now: Mapping[str, int], before: Mapping[str, int], *, ordered: bool = False
 ) -> alt.Chart:
-    """The share of each label or bin in the last days and before.
-
-    Args:
-        now: counts of the last days.
-        before: counts of the days before.
-        ordered: keep the order; else show the ten most frequent, the first on top.
-    """
+    """The share of each label or bin in the last days and before; unless `ordered`, the top ten."""
     totals = {name: sum(counts.values()) for name, counts in (("now", now), ("before", before))}
     names = list(dict.fromkeys([*now, *before]))
     if not ordered:

@@ -20,14 +20,9 @@ _UPLOAD, _SERVER = "Upload", "On the server"
 
 
 def chosen_file(label: str, key: str, *, folders: bool = False) -> Path | None:
-    """The file that the visitor has chosen, or None.
+    """The file that the visitor has chosen, or None; `folders` also offers the server's folders.
 
     An upload stays in the session's folder; `for_job` copies it.
-
-    Args:
-        label: the purpose of the file, shown to the visitor.
-        key: of the widgets.
-        folders: also offer the server's folders.
 
     Raises:
         TableError: it is not one of the server's files or folders.

@@ -22,11 +22,7 @@ _MOST_NAMES = 12  # labels named in a model's description
 
 
 def chosen_predictor() -> Predictor | None:
-    """The model chosen on the page, with its description; None if none is chosen.
-
-    Raises:
-        BundleError: the chosen folder is no longer a model below the models' folders.
-    """
+    """The chosen model, with its description, or None; raises as `choose_model`."""
     chosen = chosen_model()
     return None if chosen is None else chosen[1]
 

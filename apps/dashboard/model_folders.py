@@ -37,18 +37,12 @@ def saved_models(roots: Sequence[Path]) -> list[Path]:
 
 
 def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
-    """A model folder that a user has chosen, typed or put into the URL, and its save time.
+    """A model folder that a user has chosen, typed or put into the URL, and its manifest's time.
 
-    It must be one of `saved_models`, which may be links set by the operator, or below `roots` after
-    all links are resolved. All other paths get the same refusal, whether they exist or not, and
-    nothing outside `roots` is read.
-
-    Args:
-        given: an absolute path, or one relative to the working folder or to one of `roots`.
-        roots: the folders for models.
-
-    Returns:
-        The folder, and the modification time of its manifest.
+    The path is absolute, or relative to the working folder or to one of `roots`. It must be one of
+    `saved_models`, which may be links set by the operator, or below `roots` after all links are
+    resolved. All other paths get the same refusal, whether they exist or not, and nothing outside
+    `roots` is read.
 
     Raises:
         BundleError: it is not such a model.

@@ -15,13 +15,7 @@ _OPTIONS: tuple[Option, ...] = get_args(Option)
 
 
 def option(name: Option) -> str | None:
-    """The value of `--NAME` or $BERTCNN_NAME, or None.
-
-    The variable of `--behind-proxy` is $BERTCNN_BEHIND_PROXY.
-
-    Raises:
-        SettingsError: an option has no value.
-    """
+    """The value of `--NAME` or $BERTCNN_NAME, or None; SettingsError if the value is missing."""
     try:
         given = _read(
             tuple(sys.argv[1:]), tuple(os.environ.get(_variable(one)) for one in _OPTIONS)

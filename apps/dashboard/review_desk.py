@@ -73,14 +73,10 @@ class Message(BaseModel):
 
 
 def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
-    """Draw the desk.
+    """Draw the desk; `person` is called before each write.
 
     It is not a fragment: a session that has ended does not know its fragments and would never
     respond.
-
-    Args:
-        store: an open store.
-        person: returns the person and their role; called before each write.
     """
     state = st.session_state
 
@@ -98,17 +94,10 @@ def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
 def answer(
     store: ReviewStore, person: Person, message: Mapping[str, Any] | None, since: float
 ) -> dict[str, Any]:
-    """Store the browser's decisions, and return its update.
+    """Store the browser's decisions, and return its update for `receive` in `desk/desk.js`.
 
-    Args:
-        store: an open store.
-        person: the deciding person.
-        message: see `Message`; None when the page is opened.
-        since: start of the day, seconds since 1970, UTC.
-
-    Returns:
-        For `receive` in `desk/desk.js`. `held`, `labels`, `guide` and `similar` are None if
-        unchanged.
+    `message` is None when the page is opened. `since` is the start of the day, seconds since 1970,
+    UTC. In the update, `held`, `labels`, `guide` and `similar` are None if unchanged.
     """
     found: dict[str, Any] = {
         "owner": store.hashed(f"desk/{person.name}"),

@@ -220,13 +220,7 @@ def show_rows(rows: ScoredRows, places: np.ndarray) -> None:
 
 
 def show_answers(table: pd.DataFrame, ours: Sequence[str], texts: Sequence[str] = ()) -> None:
-    """Scored rows, with the answers first.
-
-    Args:
-        table: the rows, all cells as texts.
-        ours: the columns with label, confidence, decision and phrases.
-        texts: columns that come next.
-    """
+    """Scored rows: first our columns, then `texts`, then the others."""
     _, confidence, decision, _ = ours
     table[decision] = table[decision].map(lambda name: DECIDED.get(name, name))
     table[confidence] = pd.to_numeric(table[confidence], errors="coerce")

@@ -24,10 +24,7 @@ def files_roots() -> list[Path]:
 
 
 def server_files(roots: Sequence[Path]) -> list[Path]:
-    """The tables in `roots` and up to two levels below, at most `MOST_FILES`.
-
-    Hidden files and folders, and links to the outside, are left out.
-    """
+    """At most `MOST_FILES` tables, up to two levels below `roots`, not hidden or linked outside."""
     found: list[Path] = []
     for root in roots:
         for path in tables_in(root, levels=_LEVELS):
@@ -52,10 +49,7 @@ def server_folders(roots: Sequence[Path]) -> list[Path]:
 
 
 def server_folder(given: str, roots: Sequence[Path]) -> Path:
-    """A folder with tables that a visitor has chosen; refused as in `server_file`.
-
-    Returns:
-        Its path, with all links resolved.
+    """A chosen folder with tables, with all links resolved; refused as in `server_file`.
 
     Raises:
         TableError: it is not such a folder, or has links to the outside.
@@ -72,17 +66,11 @@ def server_folder(given: str, roots: Sequence[Path]) -> Path:
 
 
 def server_file(given: str, roots: Sequence[Path]) -> Path:
-    """A table that a visitor has chosen, typed or put into the URL.
+    """A table that a visitor has chosen, typed or put into the URL, with all links resolved.
 
-    It must be below `roots` after all links are resolved. All other paths get the same refusal,
-    whether they exist or not, and nothing outside `roots` is read.
-
-    Args:
-        given: an absolute path, or one relative to the working folder or to one of `roots`.
-        roots: the folders for files.
-
-    Returns:
-        Its path, with all links resolved.
+    The path is absolute, or relative to the working folder or to one of `roots`, and must be below
+    `roots` after all links are resolved. All other paths get the same refusal, whether they exist
+    or not, and nothing outside `roots` is read.
 
     Raises:
         TableError: it is not such a file.

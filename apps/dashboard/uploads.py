@@ -36,7 +36,6 @@ class Upload:
     """An uploaded file on disk.
 
     Attributes:
-        path: of the file.
         columns: its header.
         guessed: likely text columns.
         preview: its first rows, with long cells cut.
@@ -81,9 +80,7 @@ def discard() -> None:
 def save(name: str, content: IO[bytes]) -> Path:
     """Write an upload to this session's folder; it replaces the previous one.
 
-    Args:
-        name: sent by the browser; only harmless characters of its last part are used.
-        content: the file, read in blocks.
+    Only harmless characters of the name's last part are used.
 
     Raises:
         OutputError: the disk is full.
@@ -126,12 +123,10 @@ def safe_name(name: str) -> str:
 
 
 def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) -> Upload:
-    """Read the header and first rows of a file.
+    """Read the header and first rows of an upload or a file on the server.
 
-    Args:
-        path: the saved upload, or a file on the server.
-        trained_on: the text columns of the model's training file.
-        limited: enforce the limits of an upload, which reads the whole file.
+    `trained_on` has the text columns of the model's training file. With `limited`, the whole file
+    is read to enforce the limits of an upload.
 
     Raises:
         TableError: it cannot be read, or has too many rows or columns for a page.

@@ -57,12 +57,10 @@ class AuditReport:
     Attributes:
         model: id of the model.
         all: accuracy of all automatic answers.
-        labels: accuracy by label.
         watch: sequential test of the promise; None before two audits.
         waiting: audits that nobody has decided yet.
         disputed: audits with different decisions; not counted.
         needed: number of further audits by half-width of the interval.
-        weeks: accuracy of each week with automatic answers, in order.
         alarm: when the promise was first found broken, or None.
     """
 
@@ -205,15 +203,10 @@ class _Sample:
 def audit_report(
     store: ReviewStore, *, model: str | None = None, since: float = 0.0
 ) -> AuditReport:
-    """Accuracy of automatic answers, estimated from a random sample reviewed blind.
+    """Accuracy of automatic answers since a time, estimated from a random sample reviewed blind.
 
     When a model's audits first show a broken promise, a model event records the alarm. Later audits
-    may look good again, but the alarm was right.
-
-    Args:
-        store: an open store.
-        model: id of the answering model; by default the serving one.
-        since: count answers since this time, seconds since 1970, UTC.
+    may look good again, but the alarm was right. By default, the model is the serving one.
 
     Raises:
         StoreError: there is no such model.
@@ -364,12 +357,9 @@ def _week(connection: Connection) -> ColumnElement[int]:
 
 
 def is_right(decided: str, answer: str | None, separator: str | None) -> bool:
-    """Whether a model's answer matches people's decision; a parent of their label is right too.
+    """Whether an answer is people's decision ("" for none of the labels) or a parent of it.
 
-    Args:
-        decided: one label or several; "" for none of the labels.
-        answer: the model's labels.
-        separator: between several labels; None for single labels.
+    `separator` stands between several labels; None for single labels.
     """
     given = answer or ""
     if separator:

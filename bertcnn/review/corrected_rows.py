@@ -31,9 +31,6 @@ class Correction:
     Attributes:
         ticket: number in the store.
         external_id: id in its source.
-        source: the system of that id.
-        columns: further data by column name.
-        text: of the ticket.
         text_hash: equal for texts that differ only in case and spaces.
         label: the decision; "" for none of the labels.
         actor: the last person who decided.

@@ -1,7 +1,4 @@
-"""Daily counts of tickets and of a model's answers, computed by the database.
-
-Days are UTC, by the time a ticket was received or, if unknown, added.
-"""
+"""Daily (UTC) counts of tickets and of a model's answers, computed by the database."""
 
 from __future__ import annotations
 
@@ -54,14 +51,8 @@ def newest_day(store: ReviewStore) -> date | None:
 def read_days(store: ReviewStore, model: str, first: date, last: date) -> list[DailyFigures]:
     """The figures of each day with tickets, in order, in constant memory.
 
-    If the model has answered less than 90% of a day's tickets, only the text lengths count: after a
-    promotion, the model answers earlier waiting tickets, which are not representative.
-
-    Args:
-        store: an open store.
-        model: id of the answering model; lengths are of all tickets.
-        first: the first day.
-        last: the last day.
+    If the model has answered less than 90% of a day's tickets, only the text lengths of all tickets
+    count: after a promotion, it answers earlier waiting tickets, which are not representative.
     """
     counted: dict[date, _Day] = defaultdict(_Day)
     within = (arrived_at >= start_of(first)) & (arrived_at < start_of(last) + DAY)

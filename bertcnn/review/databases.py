@@ -84,11 +84,7 @@ def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
     """Convert database errors in the block into one-line messages.
 
     Violated constraints and changes to append-only tables are programming errors and pass
-    unchanged.
-
-    Args:
-        name: of the store.
-        opening: whether unknown tables may belong to another program.
+    unchanged. With `opening`, unknown tables may belong to another program.
 
     Raises:
         StoreError: the store cannot be used, or is busy.

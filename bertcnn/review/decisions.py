@@ -51,12 +51,7 @@ class NewDecision:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The result of `record`.
-
-    Attributes:
-        stored: keys now in the store, including earlier ones.
-        refused: the reason for each permanently refused key.
-    """
+    """The result of `record`: keys in the store, and the reasons of permanently refused keys."""
 
     stored: tuple[str, ...]
     refused: dict[str, str]
@@ -64,14 +59,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A ticket with different decisions by different people.
-
-    Attributes:
-        ticket: number in the store.
-        external_id: id in its source.
-        source: the system of that id.
-        labels: each person's decision; "" for none of the labels.
-    """
+    """A ticket with different decisions by different people; "" stands for none of the labels."""
 
     ticket: int
     external_id: str
@@ -250,13 +238,7 @@ def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> No
 
 @dataclass(frozen=True)
 class Decided:
-    """Counts of current decisions.
-
-    Attributes:
-        tickets: with a decision.
-        skipped: skipped tickets without a decision.
-        people: tickets decided by each person, the most first.
-    """
+    """Counts of decided tickets, of only skipped ones, and of each person's decisions."""
 
     tickets: int
     skipped: int

@@ -27,12 +27,7 @@ from bertcnn.wording import count
 
 
 def serving_predictor(store: ReviewStore) -> Predictor:
-    """Load the serving model.
-
-    Raises:
-        StoreError: no model was added yet.
-        BundleError: it was moved or deleted.
-    """
+    """Load the serving model; StoreError if there is none, BundleError if it is gone."""
     return load(require_serving_model(store).folder)
 
 

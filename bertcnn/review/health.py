@@ -36,14 +36,7 @@ _FEWEST_BEFORE = 100  # texts needed to tell new words from rare ones
 
 @dataclass(frozen=True)
 class StoreDrift:
-    """Drift of a day and its week against the eight weeks before.
-
-    Attributes:
-        model: id of the answering model.
-        days: daily figures in order.
-        words: new frequent words, the most significant first.
-        report: the findings.
-    """
+    """Drift of a day and its week against eight weeks before; words most significant first."""
 
     model: KnownModel
     days: tuple[DailyFigures, ...]

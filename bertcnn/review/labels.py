@@ -22,12 +22,7 @@ _LONGEST_GUIDE = 1 << 20
 
 @dataclass(frozen=True)
 class LabelsInUse:
-    """The labels that people may assign.
-
-    Attributes:
-        names: labels, in order.
-        separator: between labels in one string if a ticket may have several; else None.
-    """
+    """The labels that people may assign; `separator` joins several in one string, if allowed."""
 
     names: tuple[str, ...]
     separator: str | None = None
@@ -86,12 +81,7 @@ def _torn(name: str, separator: str) -> bool:
 
 
 def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
-    """Take a label out of use; existing decisions stay.
-
-    Raises:
-        RoleError: the person is not an admin.
-        StoreError: there is no such label.
-    """
+    """Take a label out of use; RoleError for non-admins, StoreError if unknown."""
     person.needs("admin", "remove a label")
     with store.writing() as connection:
         used = read_labels(connection)
@@ -108,12 +98,7 @@ def guide(store: ReviewStore) -> str:
 
 
 def write_guide(store: ReviewStore, person: Person, text: str) -> None:
-    """Replace the label guide.
-
-    Raises:
-        RoleError: the person is not an admin.
-        StoreError: it is too long.
-    """
+    """Replace the label guide; RoleError for non-admins, StoreError if it is too long."""
     person.needs("admin", "write the label guide")
     if len(text) > _LONGEST_GUIDE:
         raise StoreError(

@@ -33,8 +33,6 @@ class KnownModel:
 
     Attributes:
         id: of the bundle.
-        folder: where it is saved.
-        labels: in the model's order.
         separator: between labels in one string if a ticket may have several; else None.
         precision: promised for automatic answers.
         added_at: seconds since 1970, UTC.
@@ -55,9 +53,7 @@ class ModelEvent:
     Attributes:
         model: id of the bundle.
         kind: added, compared, promoted, rolled_back, or alarm (a broken promise).
-        actor: the responsible person.
         at: seconds since 1970, UTC.
-        reason: free text.
         figures: the evidence, such as a comparison.
     """
 
@@ -70,9 +66,7 @@ class ModelEvent:
 
 
 def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person) -> KnownModel:
-    """Add a saved model; the first one serves at once.
-
-    The folder must stay in place; a model at a URL is used from the cache.
+    """Add a saved model, whose folder must stay in place; the first one serves at once.
 
     Raises:
         RoleError: the person is not an admin.
@@ -181,13 +175,7 @@ def note_alarm(
 
 
 def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
-    """Let a model serve; it must have been compared with the serving one.
-
-    Args:
-        store: an open store.
-        identity: id of the model, or the start of it.
-        person: an admin.
-        reason: free text, required if the comparison's verdict is "worse".
+    """Let a model serve that was compared with the serving one; a worse model needs a reason.
 
     Raises:
         RoleError: the person is not an admin.
@@ -225,12 +213,7 @@ def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = 
 
 
 def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownModel:
-    """Let the previous model serve again.
-
-    Raises:
-        RoleError: the person is not an admin.
-        StoreError: there is no previous one.
-    """
+    """Let the previous model serve again; RoleError for non-admins, StoreError if there is none."""
     person.needs("admin", "roll back a model")
     with store.reading() as connection:
         wanted = _earlier(connection)

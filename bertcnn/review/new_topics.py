@@ -28,14 +28,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class StoreTopic:
-    """Tickets about the same topic that no label fits.
-
-    Attributes:
-        name: its most typical words.
-        tickets: their numbers, the most typical first.
-        days: number of days with such tickets.
-        examples: the texts of the first three.
-    """
+    """A topic: typical words, tickets by typicality, number of days, and the first three texts."""
 
     name: str
     tickets: tuple[int, ...]
@@ -45,13 +38,7 @@ class StoreTopic:
 
 @dataclass(frozen=True)
 class StoreTopics:
-    """The topics found.
-
-    Attributes:
-        looked_at: number of tickets searched.
-        days: number of days searched.
-        topics: the largest first.
-    """
+    """The topics, the largest first, and the number of tickets and days searched."""
 
     looked_at: int
     days: float
@@ -84,12 +71,8 @@ def store_topics(
     """Topics of tickets that the serving model calls out of scope or is not sure of.
 
     A topic has at least ten tickets on three days. Labelled tickets are left out, so a topic
-    disappears once its tickets are labelled. At most the newest 5,000 tickets are searched.
-
-    Args:
-        store: an open store.
-        days: number of last days to search.
-        until: the end of these days, seconds since 1970, UTC; by default now.
+    disappears once its tickets are labelled. At most the newest 5,000 tickets of the last `days`
+    before `until` (seconds since 1970, UTC; by default now) are searched.
 
     Raises:
         StoreError: no model serves.

@@ -21,12 +21,7 @@ _COLUMNS = ("person", "role")  # of a list of people
 
 @dataclass(frozen=True)
 class Person:
-    """A person or a program.
-
-    Attributes:
-        name: as `name_key` spells it.
-        role: viewer, reviewer or admin.
-    """
+    """A person or a program, with a name as from `name_key` and a role."""
 
     name: str
     role: Role = "admin"

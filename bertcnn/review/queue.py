@@ -31,13 +31,10 @@ class LeasedTicket:
         id: number in the store.
         external_id: id in its source.
         source: the system of that id; empty for the default one.
-        text: of the customer.
-        columns: further data.
         received_at: seconds since 1970, UTC; None if unknown.
         model: id of the model whose answer is reviewed.
         blind: whether the model's answer is hidden; the fields below are then empty.
-        label: the model's answer.
-        confidence: its calibrated probability.
+        confidence: calibrated probability of the label.
         decision: such as "review:ambiguous".
         probable: the most probable labels with their probabilities.
         because: characters [start, end) of the phrases that moved the answer.

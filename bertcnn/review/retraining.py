@@ -41,9 +41,7 @@ class TrainingRows:
     """Training rows of the next model.
 
     Attributes:
-        texts: of the rows.
-        labels: of the rows; several are joined in one string.
-        separator: between several labels; None for single labels.
+        labels: of the rows; several are joined in one string by `separator`.
         learned: hashes of the file's texts, which the serving model was trained on.
         strange: texts that people decided belong to no label.
         corrected: number of rows from people.
@@ -63,14 +61,7 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Retraining:
-    """The result of `retrain`.
-
-    Attributes:
-        model: id of the new model.
-        rows: its training rows.
-        comparison: with the serving model, as a JSON object; None without a serving model or rows
-            to compare on.
-    """
+    """The result of `retrain`: model id, training rows, comparison as JSON (None if impossible)."""
 
     model: str
     rows: TrainingRows

@@ -30,13 +30,7 @@ _OUT_OF_SCOPE = DECISIONS[2]
 
 @dataclass(frozen=True)
 class Handover:
-    """The last change of the serving model.
-
-    Attributes:
-        before: the previous model.
-        serving: the serving model.
-        at: time of the change, seconds since 1970, UTC.
-    """
+    """The last change of the serving model; `at` is in seconds since 1970, UTC."""
 
     before: KnownModel
     serving: KnownModel
@@ -126,12 +120,10 @@ class ShadowReport:
     """The serving model and the previous one, compared on tickets since the change.
 
     Attributes:
-        change: the models and the time of the change.
         answered: tickets answered by both.
         decided: representative decided ones among them: audits, and tickets that the serving model
             sent to review.
-        serving: estimated accuracy of the serving model on all tickets; None without any.
-        before: the same for the previous model.
+        serving, before: estimated accuracy of both on all tickets; None without any.
         difference: the serving model's accuracy minus the previous one's; None without any.
     """
 
@@ -197,14 +189,11 @@ class _Decided:
 
 
 def shadow_report(store: ReviewStore) -> ShadowReport | None:
-    """Compare the serving model with the previous one on tickets since the change, by decisions.
+    """Compare the serving model with the previous one on decided tickets since the change.
 
-    The decided tickets are audits, weighted for the automatic answers, and tickets that the serving
-    model sent to review. Disputed tickets do not count. An answer "out of scope" is right for a
-    ticket that belongs to no label.
-
-    Returns:
-        None without a previous model, or without tickets answered by both.
+    These are audits, weighted for the automatic answers, and tickets that the serving model sent to
+    review. Disputed tickets do not count. An answer "out of scope" is right for a ticket that
+    belongs to no label. None without a previous model, or without tickets answered by both.
     """
     change = last_handover(store)
     if change is None:

@@ -22,13 +22,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class SimilarTicket:
-    """A similar waiting ticket.
-
-    Attributes:
-        id: number in the store.
-        text: of the customer.
-        similarity: cosine of the embeddings, up to 1.
-    """
+    """A similar waiting ticket; `similarity` is the cosine of the embeddings, up to 1."""
 
     id: int
     text: str
@@ -43,9 +37,7 @@ def similar(
     most: int = 50,
     at_least: float = ALIKE,
 ) -> list[SimilarTicket]:
-    """Similar waiting tickets that nobody else holds, the most similar first.
-
-    Audits are left out, because each is decided separately.
+    """Similar waiting tickets that nobody else holds, the most similar first, without audits.
 
     Raises:
         StoreError: there is no such ticket, or it has no embedding.
@@ -104,12 +96,7 @@ def similar(
 def label_group(
     store: ReviewStore, person: Person, tickets: Sequence[int], label: str | None
 ) -> Recorded:
-    """Give several tickets the same label; None for none of the labels.
-
-    Raises:
-        RoleError: the person is a viewer.
-        StoreError: no tickets.
-    """
+    """Give tickets a label or None; RoleError for a viewer, StoreError without tickets."""
     if not tickets:
         raise StoreError(
             "no tickets to decide together", expected="at least one", fix="choose some"

@@ -1,7 +1,4 @@
-"""Starts a review without labels or a model: tickets are clustered, each group a candidate label.
-
-A ticket's group takes the place of a model's answer.
-"""
+"""Starts a review without labels or a model: clusters tickets into groups, candidate labels."""
 
 from __future__ import annotations
 
@@ -50,13 +47,7 @@ _REASON = "there is no model yet; this is the label of similar tickets"
 
 @dataclass(frozen=True)
 class TicketGroup:
-    """Tickets about the same topic.
-
-    Attributes:
-        name: its label; before it is named, its most typical words.
-        tickets: number of tickets.
-        examples: texts of the most typical ones.
-    """
+    """Tickets about the same topic; `name` is the label, or else typical words."""
 
     name: str
     tickets: int
@@ -152,12 +143,9 @@ def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
 
 
 def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) -> None:
-    """Give groups of `start_review` their labels.
+    """Give groups of `start_review` their labels, by group name.
 
-    Args:
-        store: an open store.
-        person: an admin.
-        names: label by group name; the same label merges groups, "" means no suggestion.
+    The same label merges groups; "" means no suggestion.
 
     Raises:
         RoleError: the person is not an admin.

@@ -28,12 +28,7 @@ _HASH_BYTES = 16
 
 
 class ReviewStore:
-    """Tickets, model answers, people's decisions, and the models; thread-safe; see `open_review`.
-
-    Attributes:
-        name: of the file or database, without a password.
-        secret: key of the store's hashes.
-    """
+    """Tickets, answers, decisions and models; see `open_review`. Threads may share it."""
 
     def __init__(self, engine: Engine, name: str, secret: bytes) -> None:
         self._engine, self.name, self.secret = engine, name, secret
@@ -42,9 +37,7 @@ class ReviewStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read-only connection to one snapshot of the store.
-
-        Keep it short: SQLite writers cannot commit meanwhile.
+        """A read-only connection to one snapshot; keep it short, because it blocks SQLite commits.
 
         Raises:
             StoreError: the store cannot be used, or was busy for 10 seconds.
@@ -56,8 +49,6 @@ class ReviewStore:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """An exclusive, atomic write transaction; keep it short.
-
-        Nobody else changes the data it has read.
 
         Raises:
             StoreError: the store cannot be used, or was busy for 10 seconds.

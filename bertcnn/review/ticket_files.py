@@ -30,20 +30,16 @@ class TicketFile:
     is a keyed hash of the text and the time.
 
     Args:
-        store: an open store.
-        path: the file.
         text: the text column or columns; guessed by default.
         identity: the column of the tickets' ids; guessed by default.
         dates: order of day and month in times such as 01/02/2025; by default from the column.
         trained_on: the text columns of the model's training file.
-        progress: progress callback.
 
     Attributes:
         repeated: rows skipped so far because an earlier row has the same id and text.
         without_id: rows skipped so far because of a blank id; see `rejects`.
         unreadable: rows that could not be read.
         rejects: the file that lists the last two.
-        times: parses the times and counts failures.
 
     Raises:
         TableError: the file cannot be read.

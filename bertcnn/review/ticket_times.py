@@ -12,9 +12,6 @@ from bertcnn.wording import count
 class TicketTimes:
     """Parses the time column of a file: call `update` with all cells, then `seconds` for each.
 
-    Args:
-        dates: order of day and month in times such as 01/02/2025; by default from the column.
-
     Attributes:
         unread: number of cells without a plausible time in the column's format.
         example: the first of them; "" for none.

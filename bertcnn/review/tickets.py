@@ -43,7 +43,6 @@ class NewTicket:
     Attributes:
         external_id: id in its source. The same id and text are added once; the same id with another
             text is a new version, and both stay.
-        text: of the customer.
         columns: further data by column name.
         received_at: seconds since 1970, UTC; None if unknown.
     """
@@ -150,10 +149,7 @@ def add_tickets(
 
 
 def answer_beside(store: ReviewStore, predictor: Predictor, tickets: Sequence[int]) -> None:
-    """Add the shadow answers of a model, without an audit draw, a queue or an embedding.
-
-    Their time is `BESIDE`; people never see them.
-    """
+    """Add a model's shadow answers: time `BESIDE`, hidden, without audits, queue or embeddings."""
     identity = predictor.bundle.bundle_id
     for first in range(0, len(tickets), _RUN):
         with store.reading() as connection:
@@ -185,14 +181,8 @@ def answer_waiting(
 ) -> Added:
     """Answer waiting tickets that have another model's answer, as if they were new.
 
-    Audits stay unchanged, because they are about the other model. Tickets that the model answers
-    automatically leave the queue.
-
-    Args:
-        store: an open store, to which the model was added.
-        predictor: the model, usually the serving one.
-        audited: share of automatic answers that people check.
-        progress: progress callback.
+    Audits stay unchanged, because they are about the other model. Tickets that the model, usually
+    the serving one, answers automatically leave the queue.
 
     Returns:
         The number of answered (`added`) and still waiting tickets.
@@ -410,15 +400,8 @@ def _keep_answers(
 ) -> tuple[int, int]:
     """Store answers, draw audits, and queue tickets for review.
 
-    Args:
-        store: an open store.
-        connection: of a transaction.
-        answered: number, text and time of each ticket, with the model's answer.
-        model_id: id of the answering model.
-        audited: share of automatic answers that people check.
-
-    Returns:
-        The number of queued tickets, and of audits among them.
+    `answered` has the number, text and time of each ticket, with the answer of the model
+    `model_id`. Returns the number of queued tickets, and of audits among them.
     """
     predictions, draws, waiting, vectors, moment = [], [], [], [], now()
     for identity, text, arrived, answer in answered:

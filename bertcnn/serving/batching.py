@@ -37,7 +37,6 @@ class Work:
 
     Attributes:
         model: answers all texts, even if another model serves later.
-        texts: at least one.
         auto_precision: required precision of automatic answers.
         answers: a future with an answer for each text.
         arrived: time by `time.perf_counter`.
@@ -84,13 +83,7 @@ class Part(NamedTuple):
 
 
 class Batcher:
-    """Answers requests on its own threads.
-
-    Args:
-        loop: the event loop of the requests.
-        threads: their number, the same as a model's streams.
-        most_waiting: maximum number of waiting texts.
-    """
+    """Answers requests of an event loop on its own threads, one per model stream."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, most_waiting: int) -> None:
         self.metrics = Metrics(lambda: self.waiting)

@@ -37,12 +37,7 @@ class _Stage:
 
 
 class Connections:
-    """The open connections that wait for their clients.
-
-    Args:
-        limits: of requests and connections.
-        most: maximum connections; by default from `limits`.
-    """
+    """The open connections that wait for their clients, at most `most` or the limit's number."""
 
     def __init__(self, limits: Limits, most: int | None = None) -> None:
         self.limits = limits
@@ -100,12 +95,7 @@ def most_connections(wanted: int) -> int:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 protocol with limits on incomplete requests.
-
-    Args:
-        connections: all open connections.
-        arguments: for uvicorn's protocol.
-    """
+    """uvicorn's HTTP/1.1 protocol with limits on incomplete requests."""
 
     def __init__(self, connections: Connections, **arguments: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(**arguments)

@@ -64,13 +64,7 @@ class InvocationBody(Body):
 
 @dataclass(frozen=True)
 class Asked:
-    """Texts of a request, and the format of its response.
-
-    Attributes:
-        texts: to be classified.
-        options: the fields of an answer.
-        by_columns: one list per field, instead of one object per text.
-    """
+    """Texts of a request, and the response format; `by_columns`: one list per field."""
 
     texts: list[str]
     options: AnswerOptions = field(default_factory=AnswerOptions)

@@ -13,11 +13,7 @@ _TEXTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128)
 
 
 class Metrics:
-    """The counters of one process; thread-safe.
-
-    Args:
-        waiting: returns the number of waiting texts.
-    """
+    """The counters of one process; thread-safe. `waiting` returns the number of waiting texts."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()

@@ -30,13 +30,7 @@ def answering_streams() -> int:
 
 
 class ServedModel:
-    """A model ready for concurrent use by several threads.
-
-    Args:
-        name: its name in requests.
-        place: folder or URL that it was loaded from.
-        predictor: the loaded model.
-        engine: the predictor's engine.
+    """A model ready for concurrent use by several threads; `name` is its name in requests.
 
     Attributes:
         bundle_id: the model's id.
@@ -128,11 +122,9 @@ def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
 
 
 class Models:
-    """The models by name; each can be replaced while it or others answer.
+    """The models by name, the default first; each can be replaced while it or others answer.
 
-    Args:
-        models: the default one first.
-        on_load: called with each new model and the version that it replaces.
+    `on_load` is called with each new model and the version that it replaces.
     """
 
     def __init__(
@@ -175,12 +167,9 @@ class Models:
     def load(
         self, name: str, place: str | None = None, *, other_labels: bool = False
     ) -> ServedModel:
-        """Load a model and replace the old one; on failure, the old one stays.
+        """Load a model by name and replace the old one; on failure, the old one stays.
 
-        Args:
-            name: of an existing model.
-            place: folder or URL; by default the one it was loaded from.
-            other_labels: allow other labels than the old model has.
+        By default, `place` is the old one's. `other_labels` allows labels that the old model lacks.
 
         Raises:
             RequestError: an unknown name, or other labels.

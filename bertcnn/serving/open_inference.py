@@ -66,14 +66,12 @@ class InferBody(Body):
 
 @dataclass(frozen=True)
 class InferRequest:
-    """A parsed request.
+    """A parsed request; `auto_precision` is the required precision of automatic answers.
 
     Attributes:
-        texts: to be classified.
         id: returned with the response.
         outputs: requested outputs by name, each with whether it is binary.
         shape: of each input, and so of each output.
-        auto_precision: required precision of automatic answers.
     """
 
     texts: list[str]

@@ -8,13 +8,7 @@ from bertcnn.errors import BertCNNError
 
 
 class RequestError(BertCNNError):
-    """A refused request.
-
-    Args:
-        status: HTTP status.
-        given, expected, fix: as for every `BertCNNError`.
-        headers: of the response.
-    """
+    """A refused request, with an HTTP status and headers; otherwise as `BertCNNError`."""
 
     def __init__(
         self,

@@ -37,12 +37,7 @@ _SWITCH: Final = 0.0005  # seconds between thread switches; longer ones would de
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which close connections at once.
-
-    Args:
-        config: uvicorn's settings.
-        connections: checked for overdue ones several times a second.
-    """
+    """uvicorn without its signal handlers, which close connections at once."""
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)

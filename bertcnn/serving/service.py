@@ -39,9 +39,6 @@ class Service:
         on_exchange: called with each model that replaces another.
 
     Attributes:
-        batcher: answers the requests.
-        models: by name.
-        limits: of requests.
         draining: whether the service stops soon; it still answers requests.
     """
 

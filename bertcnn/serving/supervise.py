@@ -87,13 +87,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 class Supervisor:
-    """Keeps a worker process running.
-
-    Args:
-        options: the worker's options.
-        listener: the listening socket.
-        on_ready: called when a worker is ready for the first time.
-    """
+    """Keeps a worker process running; `on_ready` is called when the first one is ready."""
 
     def __init__(
         self, options: ServeOptions, listener: socket.socket, on_ready: Callable[[], None]

@@ -34,9 +34,7 @@ class TextColumns:
     def from_values(self, values: Any, where: str) -> list[str]:  # noqa: ANN401 - any JSON value
         """Texts from strings, lists of one string, or objects with the columns.
 
-        Args:
-            values: as received.
-            where: their name, for messages.
+        `where` names the values in messages.
 
         Raises:
             RequestError: they have another form.
@@ -54,12 +52,10 @@ class TextColumns:
     def from_rows(
         self, rows: Sequence[Mapping[str, Any]], where: str, *, is_table: bool = False
     ) -> list[str]:
-        """Texts from rows with named columns.
+        """Texts from at most `most` rows with named columns.
 
-        Args:
-            rows: at most `most`.
-            where: their name, for messages.
-            is_table: ignore other columns, and treat null as a blank cell.
+        `where` names the values in messages. With `is_table`, other columns are ignored, and null
+        is a blank cell.
 
         Raises:
             RequestError: a row lacks a column, or has others.
@@ -110,12 +106,9 @@ def check_number(texts: int, most: int) -> None:
 
 
 def decoded(value: Any, where: str, *, is_base64: bool = False) -> str:  # noqa: ANN401 - any JSON value
-    """Decode a string or {"b64": BASE64}.
+    """Decode a string or {"b64": BASE64}; with `is_base64`, strings are base64 too.
 
-    Args:
-        value: any JSON value.
-        where: the name of the values, for messages.
-        is_base64: whether plain strings are base64 too.
+    `where` names the values in messages.
 
     Raises:
         RequestError: the value has another form.

@@ -35,17 +35,14 @@ JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class Job:
-    """A job's current state.
+    """A job's current state; times are seconds since 1970, UTC.
 
     Attributes:
         id: 12 hexadecimal digits.
         arguments: of the command `bertcnn`.
         folder: working directory of the command.
         actor: the person who started it.
-        state: waiting, running, done, failed or cancelled.
         dead: it waits or runs without a process; see `restart_dead_jobs`.
-        cancelled: whether somebody has cancelled it.
-        created_at: seconds since 1970, UTC, like all times.
         started_at: None before the first start.
         ended_at: None while it waits or runs.
         starts: number of starts of the command.
@@ -53,7 +50,6 @@ class Job:
         progress: of the current stage.
         message: one line about a failed or cancelled command.
         host: the machine it runs on; None before.
-        pid: of the process that runs the command.
         log: the command's standard error, a file on the host.
     """
 

@@ -116,7 +116,7 @@ def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
 
     Raises:
         RoleError: it is somebody else's, and the person is not an admin.
-        StoreError: the id is unknown.
+        StoreError: the id is unknown or, when restarting, the job runs or is done.
     """
     _needs(person, _row(store, id), "cancel")
     with store.writing() as connection:
@@ -132,12 +132,7 @@ def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
 
 
 def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
-    """Restart a job that has failed, was cancelled, or has lost its process.
-
-    Raises:
-        RoleError: it is somebody else's, and the person is not an admin.
-        StoreError: the id is unknown, or the job runs or is done.
-    """
+    """Restart a job that failed, was cancelled or lost its process; raises as `cancel_job`."""
     row = _row(store, id)
     _needs(person, row, "restart")
     if row.state not in ("failed", "cancelled") and not _is_dead(row):
@@ -157,7 +152,7 @@ def remove_job(store: ReviewStore, id: str, person: Person) -> None:
 
     Raises:
         RoleError: it is somebody else's, and the person is not an admin.
-        StoreError: the id is unknown, or the job has not ended.
+        StoreError: the id is unknown, or the job's state is another one.
     """
     row = _row(store, id)
     _needs(person, row, "remove")

@@ -36,10 +36,7 @@ def own_start() -> float:
 
 
 def kill_group(leader: int) -> None:
-    """Kill the remaining processes of a group whose leader has ended.
-
-    While one remains, no new process gets the leader's number.
-    """
+    """Kill the rest of a group whose leader has ended; its number cannot be reused before that."""
     if hasattr(os, "killpg") and process_start(leader) is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)

@@ -25,12 +25,7 @@ _BITS = 53  # of a float's fraction
 
 
 class Stratum(NamedTuple):
-    """Automatic answers with the same audit rate.
-
-    Attributes:
-        label: the answer.
-        tercile: of the confidence among answers with this label, 0 (lowest) to 2.
-    """
+    """Automatic answers of one label and confidence tercile, 0 (lowest) to 2; one audit rate."""
 
     label: str
     tercile: int
@@ -67,11 +62,7 @@ def is_audited(secret: bytes, ticket: str, pi: float) -> bool:
 def confidence_terciles(
     labels: Sequence[str], confidence: np.ndarray
 ) -> dict[str, tuple[float, float]]:
-    """The two cuts of each label's confidence into terciles.
-
-    Args:
-        labels: of automatic answers.
-        confidence: float [rows], of the answers.
+    """The two cuts of each label's confidence, float [rows], into terciles.
 
     Example:
         >>> confidence_terciles(["billing"] * 4, np.array([0.7, 0.8, 0.9, 1.0]))
@@ -100,10 +91,6 @@ def guess_error_rates(
     right: Sequence[bool] | np.ndarray, strata: Sequence[Stratum]
 ) -> dict[Stratum, float]:
     """The error rate of each audited stratum, shrunk towards the overall rate.
-
-    Args:
-        right: bool [audits], whether each audited answer was right.
-        strata: of the audits.
 
     Example:
         >>> low, high = Stratum("billing", 0), Stratum("billing", 2)
@@ -177,14 +164,12 @@ def allocate(
 
 @dataclass(frozen=True)
 class AuditedAccuracy:
-    """Estimated accuracy of all automatic answers.
+    """Estimated accuracy of all automatic answers, 0 to 1; None without an audit.
 
     Attributes:
-        accuracy: the estimate, 0 to 1; None without an audit.
-        low: lower end of the 95 % confidence interval.
-        high: upper end.
+        low, high: the 95 % confidence interval.
         audits: number of audits.
-        effective: effective sample size: the size of an equally precise simple random sample.
+        effective: size of an equally precise simple random sample.
         population: number of automatic answers.
         unaudited: their share in strata that should have had audits but had none. These answers may
             be all right or all wrong, and the interval allows for both.
@@ -269,14 +254,10 @@ def accuracy_by_label(
 
 
 def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
-    """The number of further audits, drawn as before, for an interval of this half-width.
+    """The number of further audits, drawn as before, for an interval of this half-width (0 to 0.5).
 
     Uses Wilson's interval at the midpoint of the present one; without audits at one half, where the
     interval is widest.
-
-    Args:
-        estimate: the present one.
-        half_width: of the interval; 0.02 is 2 points to either side.
 
     Raises:
         SettingsError: the width is not between 0 and 0.5.

@@ -38,12 +38,7 @@ Verdict = Literal["better", "not worse", "cannot tell", "worse"]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A model's answers.
-
-    Attributes:
-        labels: of each row, str or int [rows].
-        automatic: bool [rows], which answers are automatic; None if unknown.
-    """
+    """A model's labels [rows], str or int, and which are automatic, bool [rows], or None."""
 
     labels: np.ndarray | Sequence[str]
     automatic: np.ndarray | Sequence[bool] | None = None
@@ -56,11 +51,8 @@ class Comparison:
     Attributes:
         verdict: `better`, `not worse`, `cannot tell` or `worse`; the first two may be promoted.
         sentences: the verdict and its reason, for a person.
-        champion: accuracy, 0 to 1.
-        challenger: accuracy, 0 to 1.
-        difference: of the accuracies.
+        champion, challenger: accuracies, 0 to 1.
         p_value: mid-p McNemar test that neither is better; unweighted.
-        macro_f1: of both.
         automated: share of automatic answers of both; None if unknown.
         automatic_accuracy: accuracy of the automatic answers of both; None if unknown or without
             any.

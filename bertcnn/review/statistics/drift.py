@@ -37,8 +37,6 @@ class DailyFigures:
     """Counts of a day's texts.
 
     Attributes:
-        day: the date.
-        texts: number of texts.
         out_of_scope: number of texts that belong to no label.
         labels: predicted labels of the others.
         confidence: counts of the others between `CONFIDENCE_EDGES`, low to high.
@@ -64,15 +62,7 @@ def daily_figures(
     confidence: Sequence[float],
     counts: Mapping[str, int] | None = None,
 ) -> DailyFigures:
-    """Compute the figures of a day.
-
-    Args:
-        day: the date.
-        lengths: [N], characters of each text.
-        outside: [N], which are out of scope.
-        labels: [N], predicted.
-        confidence: [N], of the labels.
-        counts: other counts to watch.
+    """Compute the figures of a day from its N texts; `outside` are out of scope.
 
     Example:
         >>> figures = daily_figures(
@@ -99,8 +89,6 @@ class ShareCheck:
     """A day's share compared with earlier days of the same weekday.
 
     Attributes:
-        counted: texts counted on the day.
-        texts: all texts of the day.
         days: number of earlier days.
         changed: whether it is significantly outside the limits; None if unknown.
         usual: pooled share of the earlier days.
@@ -154,19 +142,13 @@ def overdispersion(counts: Sequence[int], texts: Sequence[int]) -> tuple[float, 
 def check_share(
     counted: int, texts: int, counts_before: Sequence[int], texts_before: Sequence[int]
 ) -> ShareCheck:
-    """Whether a day's share differs from earlier days of the same weekday.
+    """Whether a day's share differs from earlier days of the same weekday, which are in order.
 
     Uses a p' chart (see `overdispersion`), corrected for having only eight points: with the
     textbook's limits, simulations show 2 to 5 % false alarms on the upper side. The overdispersion
     is at least 1, and Student's t replaces the 3. For small counts, the day must also differ by
     Fisher's exact test. This leaves 0.0 to 0.6 % false alarms if days vary little more than by
     chance, and 2.8 % if they vary four times as much.
-
-    Args:
-        counted: texts counted on the day.
-        texts: all texts of the day.
-        counts_before: counts of the earlier days, in order.
-        texts_before: texts of the earlier days.
 
     Example:
         >>> check_share(30, 400, [8, 9, 6, 8, 10, 7, 8, 8], [400] * 8).rose
@@ -231,11 +213,6 @@ def check_week(
     a chi-squared test that merges rare labels. Each earlier week's distance to the others defines
     the usual range.
 
-    Args:
-        week: texts in each bin.
-        weeks_before: of each earlier week, the same bins.
-        ordered: whether the bins have an order.
-
     Example:
         >>> check_week([10, 90], [[50, 50]] * 8, ordered=True).distance
         0.4
@@ -280,14 +257,10 @@ def _chi_squared(one: np.ndarray, other: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class DriftFinding:
-    """One finding of a drift report.
+    """One finding of a drift report: a sentence, and figures as JSON; `changed` is None if unknown.
 
-    Attributes:
-        about: "out_of_scope", the name of another count, "labels", "label_shift", "confidence",
-            "lengths" or "words".
-        changed: whether it has changed; None if unknown.
-        sentence: for a person.
-        figures: a JSON object.
+    `about` is "out_of_scope", the name of another count, "labels", "label_shift", "confidence",
+    "lengths" or "words".
     """
 
     about: str
@@ -319,12 +292,9 @@ def drift_report(
     label_shift: LabelShift | None = None,
     words: Sequence[NewWord] | None = None,
 ) -> DriftReport:
-    """The drift report for the last of these days.
+    """The drift report for the last of these days, in any order; nine weeks are enough.
 
-    Args:
-        days: any number, in any order; nine weeks are enough. The last one should be complete.
-        label_shift: of the texts of the last seven days, if it was estimated.
-        words: new words, if they were searched for.
+    The last day should be complete. `label_shift` and `words` are of its last seven days.
 
     Raises:
         SettingsError: there are no days, or one is repeated.

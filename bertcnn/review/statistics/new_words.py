@@ -34,7 +34,6 @@ class NewWord:
     """A word that has become frequent.
 
     Attributes:
-        word: in lower case.
         texts: number of different recent texts with it.
         days: number of days with such texts.
         share: of the recent texts, 0 to 1.

@@ -132,7 +132,7 @@ def _represent(
     labels: np.ndarray | None = None,
     batch: int = 1,
 ) -> np.ndarray:
-    """Choose representative texts greedily: int64 [size].
+    """Choose representative texts greedily by facility location: int64 [size].
 
     Args:
         directions: float32 [M, D], of length 1.

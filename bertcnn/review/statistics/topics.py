@@ -179,16 +179,11 @@ def _describe(
 
 
 def class_tf_idf(counts: np.ndarray) -> np.ndarray:
-    """How typical each word is of each class: class-based TF-IDF.
+    """How typical each word is of each class: class-based TF-IDF, float64 [classes, words].
 
     Grootendorst 2022, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure",
     section 3.3, with the word's share of the class as its frequency, as in the authors' code.
-
-    Args:
-        counts: [classes, words], each word at least once.
-
-    Returns:
-        float64 [classes, words].
+    `counts` [classes, words] has each word at least once.
 
     Example:
         >>> class_tf_idf(np.array([[3, 1], [0, 4]])).round(2).tolist()
@@ -200,14 +195,10 @@ def class_tf_idf(counts: np.ndarray) -> np.ndarray:
 
 
 def name_groups(texts: Sequence[str], groups: np.ndarray) -> dict[int, str]:
-    """Two or three words for each group, by class-based TF-IDF of the texts with a word.
+    """Two or three words for each group of texts, by class-based TF-IDF; group -1 means none.
 
     Words at least twice as frequent in the group as in all texts come first, which replaces a list
     of stop words. A word must be in three texts of the group.
-
-    Args:
-        texts: all of them.
-        groups: int [N], the group of each; -1 for none.
 
     Example:
         >>> texts = ["the bill is wrong", "a wrong bill", "bill wrong again", "no signal here"]
