@@ -246,7 +246,6 @@ def _short(day: date) -> str:
 
 
 def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int, int]]:
-    """Fill in the days without tickets."""
     known = {day: (counted, every) for day, counted, every in days}
     first, last = min(known), max(known)
     every_day = [first + timedelta(days=number) for number in range((last - first).days + 1)]

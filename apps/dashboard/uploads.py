@@ -53,7 +53,6 @@ class Upload:
     scope="session", show_spinner=False, on_release=tempfile.TemporaryDirectory.cleanup
 )
 def _session_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that only this user can read; removed when the session ends."""
     folder = tempfile.TemporaryDirectory(prefix="bertcnn-dashboard-")
     _folders.add(folder)
     return folder

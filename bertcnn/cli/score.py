@@ -173,7 +173,6 @@ def score(
 
 
 def _tell_of_folder(report: FolderReport, target: Path) -> None:
-    """Print the results of a folder's files; exit with 2 if some could not be scored."""
     there = f"; {len(report.there):,} were there already" if report.there else ""
     tell(
         f"Wrote {count(len(report.scored), 'file')} with {count(report.rows, 'row')} to"

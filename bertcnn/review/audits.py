@@ -157,8 +157,6 @@ class _Audit:
 
 @dataclass
 class _Answers:
-    """Automatic answers and drawn audits by stratum."""
-
     population: Counter[Stratum] = field(default_factory=Counter)
     drawn: Counter[Stratum] = field(default_factory=Counter)
 
@@ -352,7 +350,6 @@ def _waiting(connection: Connection, model: str, since: float) -> int:
 
 
 def _week(connection: Connection) -> ColumnElement[int]:
-    """The number of the answer's week, Monday to Sunday."""
     return whole_number(connection, (prediction.c.predicted_at + _MONDAY) / _WEEK).label("week")
 
 

@@ -70,16 +70,10 @@ def compare_models(
 ) -> ModelComparison:
     """Compare a model with the serving one, and save the result.
 
-    Both answer the decided tickets that `hold_out_rows` keeps from training. Each ticket is
-    weighted by the inverse of its sampling probability, so the figures are about all tickets, not
-    only about doubtful ones. Tickets that belong to no label do not count.
-
-    Args:
-        store: an open store.
-        challenger: id of the new model.
-        person: a reviewer or admin.
-        learned: hashes of texts in a model's training rows, which are left out; see `hashes_of`.
-        progress: progress callback.
+    Both answer the decided tickets that `hold_out_rows` keeps from training, without texts whose
+    hashes are in `learned` (see `hashes_of`). Each ticket is weighted by the inverse of its
+    sampling probability, so the figures are about all tickets, not only about doubtful ones.
+    Tickets that belong to no label do not count.
 
     Raises:
         RoleError: the person is a viewer.

@@ -150,16 +150,11 @@ def export_corrections(
     """Write all decided tickets to a file for `label_file`; returns their number.
 
     Each has its own id, its number in the store, and its original columns. If a column's name is
-    already taken, ours gets the prefix `bertcnn_`.
-
-    Args:
-        store: an open store.
-        target: its extension selects the format; see `score_csv`.
-        raw: do not escape cells that a spreadsheet would run as a formula.
-        overwrite: replace an existing file.
+    already taken, ours gets the prefix `bertcnn_`. The extension selects the format, as in
+    `score_csv`. With `raw`, cells that a spreadsheet would run as a formula are not escaped.
 
     Raises:
-        OutputError: the file exists or cannot be written.
+        OutputError: the file exists, unless `overwrite` is set, or cannot be written.
     """
     names = [*dict.fromkeys(name for one in corrections(store) for name in one.columns)]
     header = (*free_names(_COLUMNS, names), *names)

@@ -135,13 +135,11 @@ def _runs(store: ReviewStore) -> Iterator[tuple[Connection, ColumnElement[bool]]
 
 
 def _decisions(connection: Connection, model: str) -> Select[Any]:
-    """Answers by day, decision and label."""
     keys = (_day_number(connection), prediction.c.decision, prediction.c.label)
     return _answered(select(*keys, func.count().label("number")), model).group_by(*keys)
 
 
 def _confidence(connection: Connection, model: str) -> Select[Any]:
-    """In-scope answers by day and bin of `CONFIDENCE_EDGES`."""
     bins = len(CONFIDENCE_EDGES) - 1
     place = whole_number(connection, prediction.c.confidence * bins).label("place")
     day = _day_number(connection)
@@ -150,7 +148,6 @@ def _confidence(connection: Connection, model: str) -> Select[Any]:
 
 
 def _lengths(connection: Connection) -> Select[Any]:
-    """Tickets by day and bin of `LENGTH_EDGES`."""
     length = func.length(ticket.c.text)
     bins = [(length < edge, place) for place, edge in enumerate(LENGTH_EDGES[1:-1])]
     place = case(*bins, else_=len(bins)).label("place")
@@ -169,7 +166,6 @@ def _answered(statement: Select[Any], model: str) -> Select[Any]:
 
 
 def _day_number(connection: Connection) -> ColumnElement[int]:
-    """Days since 1970."""
     return whole_number(connection, arrived_at / DAY).label("day")
 
 

@@ -39,9 +39,8 @@ _BUSY_SERVER, _OUR_TRIGGER = {"55P03", "57014", "25P03", "25P04"}, "P0001"
 def connect(place: str | os.PathLike[str], create: bool) -> tuple[Engine, str]:
     """Create an engine without connecting; also returns its name without a password.
 
-    Args:
-        place: a file, or a URL such as `postgresql://user@host/database`.
-        create: whether the file may be created.
+    `place` is a file, created if `create` is set, or a URL such as
+    `postgresql://user@host/database`.
 
     Raises:
         StoreError: there is no such file, or the URL is not for PostgreSQL.

@@ -24,17 +24,16 @@ _LONGEST_KEY = 64
 
 @dataclass(frozen=True)
 class NewDecision:
-    """A person's decision.
+    """A person's decision; times are seconds since 1970, UTC.
 
     Attributes:
         key: random, chosen by the sender; the same decision sent twice counts once.
-        ticket: number in the store.
         kind: label; none, for a ticket that belongs to no label; skip; or undo.
         label: for kind label; several are joined in one string.
         undoes: for kind undo, the key of the decision to take back.
         model: id of the model whose answer was shown or hidden.
         blind: whether the model's answer was hidden.
-        shown_at: when the ticket was first seen, seconds since 1970, UTC.
+        shown_at: when the ticket was first seen.
         decided_at: by the sender's clock; a future time counts as now.
     """
 
@@ -158,7 +157,6 @@ def _check(one: NewDecision) -> None:
 
 
 def _time_of(one: NewDecision, moment: float) -> float:
-    """The decision's time; now if the sender's clock is implausible."""
     given = one.decided_at
     return given if given is not None and 0 <= given <= moment else moment
 
@@ -224,7 +222,6 @@ def _lease(connection: Connection, actor: str, identity: int) -> None:
 
 
 def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> None:
-    """Put a ticket back into the queue if it has no decision left."""
     if connection.scalar(select(queue.c.ticket).where(queue.c.ticket == identity)) is None:
         model_id = connection.scalar(
             select(prediction.c.model)

@@ -101,14 +101,9 @@ def label_file(
 ) -> Recorded:
     """Record all decisions of a file, such as one from `export_corrections`, or none on an error.
 
-    The columns number and source are used too if present, and must match the ticket.
-
-    Args:
-        store: an open store.
-        path: the file; an empty label is for a ticket that belongs to no label.
-        person: the deciding person.
-        ticket: column of tickets, named as for `find_ticket`.
-        label: column of labels.
+    The column `ticket` names tickets as for `find_ticket`; an empty `label` is for a ticket that
+    belongs to no label. The columns number and source are used too if present, and must match the
+    ticket.
 
     Raises:
         LabelError: a label is not in use.

@@ -199,14 +199,12 @@ def _moved(fitted: ShiftCalibration, logits: np.ndarray) -> ShiftCalibration:
 
 
 def _rose(found: DriftReport) -> bool:
-    """Whether more tickets than usual are out of scope."""
     [check] = [one for one in found.findings if one.about == "out_of_scope"]
     figures = check.figures
     return bool(check.changed) and figures["counted"] > figures["usual"] * figures["texts"]
 
 
 def _logits_in_scope(predictor: Predictor, sample: Sequence[tuple[date, str]]) -> np.ndarray:
-    """The logits of in-scope texts, float32 [N, C]."""
     texts = [text for _, text in sample]
     logits = [np.empty((0, len(predictor.labels)), np.float32)]
     for first in range(0, len(texts), _AT_ONCE):

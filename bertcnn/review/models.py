@@ -232,7 +232,6 @@ def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownM
 
 
 def _check_folder(one: KnownModel) -> None:
-    """Raise BundleError if the model was moved or deleted."""
     try:
         found = read_bundle(one.folder).bundle_id
     except BundleError as error:
@@ -282,7 +281,6 @@ def _alarm(connection: Connection, identity: str) -> ModelEvent | None:
 def _comparison(
     connection: Connection, challenger: str, champion: str | None
 ) -> dict[str, Any] | None:
-    """The last comparison of these two models; empty if nothing serves."""
     if champion is None:
         return {}
     statement = (

@@ -66,9 +66,8 @@ def own_name(given: str | None) -> str:
 def read_people(path: str | Path) -> dict[str, Person]:
     """A list of people with their roles, by name.
 
-    Args:
-        path: a table with the columns person (an e-mail address, or a name from a proxy) and role.
-            Other columns are ignored.
+    The table has the columns person (an e-mail address, or a name from a proxy) and role. Other
+    columns are ignored.
 
     Raises:
         SettingsError: somebody has no role, an unknown one, or two lines.

@@ -121,7 +121,6 @@ def waiting_tickets(store: ReviewStore) -> dict[str, int]:
 
 
 def _held(connection: Connection, name: str, moment: float, most: int) -> list[int]:
-    """Waiting tickets that this person holds."""
     statement = (
         select(lease.c.ticket)
         .join(queue, queue.c.ticket == lease.c.ticket)
@@ -133,7 +132,6 @@ def _held(connection: Connection, name: str, moment: float, most: int) -> list[i
 
 
 def _waiting(connection: Connection, name: str, moment: float, places: int) -> list[Row[Any]]:
-    """The next free tickets, in order."""
     mine = aliased(decision)
     statement = (
         select(queue.c.ticket, queue.c.place, queue.c.label, queue.c.similar)

@@ -75,7 +75,6 @@ def answer_in_shadow(store: ReviewStore, *, progress: Progress | None = None) ->
 
 
 def _load(model: KnownModel, progress: Progress) -> Predictor | None:
-    """Load the previous model; None if it was moved or deleted."""
     try:
         predictor = load(model.folder)
     except BundleError:
@@ -293,7 +292,6 @@ def _right(decided: str, answer: str | None, given: str, model: KnownModel) -> b
 
 
 def _both(mine: Alias, theirs: Alias, change: Handover) -> ColumnElement[bool]:
-    """The condition that both models have answered a ticket."""
     return (
         (theirs.c.ticket == mine.c.ticket)
         & (mine.c.model == change.serving.id)

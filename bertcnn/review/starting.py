@@ -70,18 +70,8 @@ def start_review(  # noqa: PLR0913 - options that callers name
 
     All tickets wait for people, first the ten most typical ones of each group, alternating between
     groups. Files with more than 20,000 tickets are sampled at random. An interrupted call adds
-    nothing.
-
-    Args:
-        store: an open store.
-        path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
-        person: an admin.
-        text: the text column or columns; guessed by default.
-        identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
-        source: name of the system of the ids; needed if several systems are used.
-        dates: order of day and month in times such as 01/02/2025; by default from the column.
-        encoder: a published encoder or a folder; its mean token embeddings are clustered.
-        progress: progress callback.
+    nothing. The mean token embeddings of `encoder`, a published one or a folder, are clustered. The
+    other options are those of `add_file`.
 
     Raises:
         RoleError: the person is not an admin.
@@ -182,7 +172,6 @@ def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) ->
 
 
 def _check_empty(store: ReviewStore) -> None:
-    """Raise StoreError if the store was started already."""
     with store.reading() as connection:
         tickets = connection.scalar(select(func.count()).select_from(ticket))
     if serving_model(store) is not None or tickets:
@@ -269,7 +258,6 @@ def _insert(
 
 
 def _stand_in(moment: float) -> dict[str, Any]:
-    """The row that stands in for a model."""
     return {
         "id": NO_MODEL,
         "folder": "",

@@ -68,11 +68,9 @@ class ReviewStore:
 
 
 def open_review(place: str | os.PathLike[str], *, create: bool = True) -> ReviewStore:
-    """Open a review store, creating it by default.
+    """Open a review store, creating a missing one if `create` is set.
 
-    Args:
-        place: a file, or a URL such as `postgresql://user@host/database`.
-        create: create a missing store; otherwise it is an error.
+    `place` is a file, or a URL such as `postgresql://user@host/database`.
 
     Raises:
         StoreError: it is missing, of another version of bertcnn, or there is no such database.
@@ -113,7 +111,6 @@ def now() -> float:
 
 
 def _settings(engine: Engine, name: str) -> dict[str, str] | None:
-    """The table `setting`; None for an empty database."""
     with engine.begin() as connection:
         names = inspect(connection).get_table_names()
         if not names:

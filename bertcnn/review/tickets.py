@@ -96,15 +96,9 @@ def add_tickets(
 ) -> Added:
     """Add tickets with the model's answers, and queue those that need review.
 
-    An automatic answer is drawn as an audit with probability `audited`, by a keyed hash of the
-    ticket, so nobody can predict or repeat the draw.
-
-    Args:
-        store: an open store, to which the model was added.
-        predictor: the model.
-        tickets: new or known ones; known ones stay unchanged.
-        source: name of the system of the ids; needed if several systems are used.
-        audited: share of automatic answers that people check, above 0 and up to 1.
+    An automatic answer is drawn as an audit with probability `audited` (above 0, at most 1), by a
+    keyed hash of the ticket, so nobody can predict or repeat the draw. Known tickets stay
+    unchanged. `source` names the system of the ids, if several systems are used.
 
     Raises:
         StoreError: the share is 0, or the model was not added.
@@ -284,8 +278,6 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A model's answer in its stored form."""
-
     label: str | None
     confidence: float | None
     decision: str
@@ -355,7 +347,6 @@ def _insert(
 
 
 def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
-    """The number of these tickets whose id an earlier ticket has."""
     earlier = ticket.alias()
     found = connection.scalar(
         select(func.count(func.distinct(ticket.c.id)))
@@ -435,8 +426,6 @@ def _keep_answers(
 
 @dataclass(frozen=True)
 class _Waiting:
-    """The inputs of a ticket's place in the queue."""
-
     text: str
     arrived_at: float
     erased_at: float | None

@@ -36,7 +36,6 @@ class Access:
     Args:
         app: the wrapped application.
         token: required from clients; None allows only requests from this machine.
-        metrics: counts the requests.
         check_room: raises a RequestError if the queue is full; called before the body is read, so
             that a refusal is cheap.
         is_draining: whether the service is about to stop.
@@ -135,7 +134,6 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
 
 
 def _check_token(headers: dict[bytes, bytes], token: bytes) -> None:
-    """Raise RequestError if the token is missing or wrong."""
     given = headers.get(b"x-api-key", b"")
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":

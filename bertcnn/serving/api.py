@@ -287,7 +287,6 @@ async def _answered(
     model: str | None = None,
     version: str | None = None,
 ) -> Response:
-    """The response to texts, in the convention of the request."""
     precision = asked.options.auto_precision
     _, answers = await service.answer(
         request, asked.texts, model=model, version=version, auto_precision=precision

@@ -148,7 +148,6 @@ class Batcher:
             del parts, finishes  # frees a replaced model once no request uses it
 
     def _take(self) -> list[Part]:
-        """The texts of the next batch, all for one model; none at shutdown."""
         with self._changed:
             while True:
                 parts = self._parts()

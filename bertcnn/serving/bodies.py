@@ -57,12 +57,7 @@ def from_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
-    """Decompress a body as its `Content-Encoding` says.
-
-    Args:
-        body: the bytes as received.
-        encoding: identity, gzip or deflate.
-        most: maximum bytes of the result.
+    """Decompress a body (identity, gzip or deflate) to at most `most` bytes.
 
     Raises:
         RequestError: the encoding is unknown, the body is damaged, or the result is too large.

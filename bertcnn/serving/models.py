@@ -78,12 +78,9 @@ class ServedModel:
 
 
 def load_model(name: str, place: str, *, warm: bool = True) -> ServedModel:
-    """Verify a model, load it, and compute every batch shape once.
+    """Verify a model at a folder or URL, load it, and compute every batch shape once.
 
-    Args:
-        name: its name in requests.
-        place: its folder or URL.
-        warm: if False, only one shape is computed; see `ServedModel.warm`.
+    Without `warm`, only one shape is computed; see `ServedModel.warm`.
 
     Raises:
         BundleError: it is not a model, was changed after saving, or cannot be computed.

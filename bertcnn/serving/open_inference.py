@@ -128,12 +128,9 @@ def metadata(
 
 
 def read_request(body: bytes, header_length: str | None, columns: TextColumns) -> InferRequest:
-    """Parse a request.
+    """Parse a request of JSON, or of `header_length` bytes of JSON and binary tensors.
 
-    Args:
-        body: JSON, optionally followed by binary tensors.
-        header_length: the header with the bytes of the JSON; None if the body is JSON only.
-        columns: the model's text columns; each is an input.
+    `columns` are the model's text columns; each is an input.
 
     Raises:
         RequestError: it is not a valid request for texts.

@@ -187,7 +187,6 @@ class _Control:
 
 
 def _heed_signals(control: _Control, drain: float, parent: socket.socket) -> None:
-    """Handle SIGTERM, SIGINT, SIGHUP, and the parent's end."""
     loop = asyncio.get_running_loop()
 
     def parent_ended() -> None:

@@ -162,7 +162,6 @@ class Service:
             )
 
     async def _answers(self, request: Request, work: Work) -> list[Prediction]:
-        """Wait for the answers until the client disconnects."""
         watching: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         watch = self._watch(request, work)

@@ -53,11 +53,7 @@ def check_platform() -> None:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Create a listening socket.
-
-    Args:
-        host: an address or a name of this machine.
-        port: 0 for any free port.
+    """Create a listening socket at an address of this machine; port 0 means any free port.
 
     Raises:
         SettingsError: the port is in use or not permitted, or the address is not this machine's.
@@ -158,7 +154,6 @@ class Supervisor:
 
     @property
     def _is_closed(self) -> bool:
-        """Whether the socket is closed to further workers."""
         return self._listener.fileno() < 0
 
     def _listen(self, worker: socket.socket) -> None:
@@ -190,7 +185,6 @@ class Supervisor:
 
 @contextmanager
 def _blocked(numbers: Iterable[signal.Signals]) -> Iterator[None]:
-    """Block signals, also in processes started meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

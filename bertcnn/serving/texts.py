@@ -82,7 +82,6 @@ class TextColumns:
         return [self._joined(row, where, is_table) for row in zip(*lists, strict=True)]
 
     def _find(self, given: Sequence[str], where: str, *, is_table: bool) -> list[str]:
-        """The matching given name of each column."""
         names = [find_name(name, given) for name in self.names]
         if len(names) == 1 and names[0] is None:
             names = [find_name(TEXT, given)]

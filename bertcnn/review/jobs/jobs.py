@@ -116,7 +116,7 @@ def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
 
     Raises:
         RoleError: it is somebody else's, and the person is not an admin.
-        StoreError: the id is unknown or, when restarting, the job runs or is done.
+        StoreError: the id is unknown.
     """
     _needs(person, _row(store, id), "cancel")
     with store.writing() as connection:
@@ -132,7 +132,12 @@ def cancel_job(store: ReviewStore, id: str, person: Person) -> Job:
 
 
 def restart_job(store: ReviewStore, id: str, person: Person) -> Job:
-    """Restart a job that failed, was cancelled or lost its process; raises as `cancel_job`."""
+    """Restart a job that failed, was cancelled or lost its process.
+
+    Raises:
+        RoleError: it is somebody else's, and the person is not an admin.
+        StoreError: the id is unknown, or the job runs or is done.
+    """
     row = _row(store, id)
     _needs(person, row, "restart")
     if row.state not in ("failed", "cancelled") and not _is_dead(row):
@@ -152,7 +157,7 @@ def remove_job(store: ReviewStore, id: str, person: Person) -> None:
 
     Raises:
         RoleError: it is somebody else's, and the person is not an admin.
-        StoreError: the id is unknown, or the job's state is another one.
+        StoreError: the id is unknown, or the job has not ended.
     """
     row = _row(store, id)
     _needs(person, row, "remove")
@@ -242,7 +247,6 @@ def _job(store: ReviewStore, row: Any) -> Job:  # noqa: ANN401
 
 
 def _is_dead(row: Any) -> bool:  # noqa: ANN401
-    """Whether a waiting or running job has no process."""
     if row.state not in _OPEN:
         return False
     if row.state == "running" and row.host == this_host():

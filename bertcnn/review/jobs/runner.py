@@ -153,7 +153,6 @@ class _Run:
                     sent += 1
 
     def _tell(self, lines: Sequence[bytes]) -> None:
-        """Store the progress and a heartbeat."""
         before = self._progress
         for line in lines:
             self._progress = read_progress(line.decode("utf-8", "replace"), self._progress)

@@ -358,7 +358,6 @@ def _effective_audits(right: np.ndarray, pi: np.ndarray, accuracy: float) -> flo
 
 
 def _wilson(accuracy: float, audits: float) -> tuple[float, float]:
-    """The midpoint and half-width of Wilson's interval."""
     shrink = 1 + _Z**2 / audits
     half = _Z * math.sqrt(accuracy * (1 - accuracy) / audits + (_Z / audits) ** 2 / 4)
     return (accuracy + _Z**2 / (2 * audits)) / shrink, half / shrink

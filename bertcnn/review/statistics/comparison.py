@@ -214,7 +214,6 @@ def _check_rows(*columns: np.ndarray | Sequence[Any] | None) -> None:
 
 
 def _automatic(champion: Answers, challenger: Answers, rows: int) -> list[np.ndarray] | None:
-    """Which answers of both models are automatic, bool [rows] each."""
     if champion.automatic is None or challenger.automatic is None:
         return None
     found = [flags(one, "decisions") for one in (champion.automatic, challenger.automatic)]
@@ -242,7 +241,6 @@ def _more_automatic(
     accuracy: tuple[float | None, float | None] | None,
     promised: float | None,
 ) -> tuple[str, ...]:
-    """The gain of more automatic answers, if they are accurate enough."""
     if automated is None or accuracy is None or automated.low <= 0 or accuracy[1] is None:
         return ()
     needed = (accuracy[0] or 0.0) - MARGIN if promised is None else promised

@@ -182,8 +182,6 @@ class WeekCheck:
     """A week's distribution compared with earlier weeks.
 
     Attributes:
-        texts: of the week.
-        weeks: number of earlier weeks.
         changed: whether it differs significantly, by more than earlier weeks differ from each
             other, and by at least 0.05; None if unknown.
         distance: the effect size, 0 to 1: the share of texts in other bins than before.

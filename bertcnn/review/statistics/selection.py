@@ -109,7 +109,6 @@ def review_order(
 
 
 def _check_lengths(first: np.ndarray, *others: np.ndarray | None) -> None:
-    """Raise SettingsError for arrays of different lengths."""
     lengths = [len(first), *(len(one) for one in others if one is not None)]
     if len(set(lengths)) > 1:
         raise SettingsError(

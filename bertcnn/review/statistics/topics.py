@@ -152,7 +152,6 @@ def suggest_labels(
 def _check_lengths(
     embeddings: np.ndarray, texts: Sequence[str], days: Sequence[date] | None = None
 ) -> None:
-    """Raise SettingsError for arrays of different lengths."""
     if len(embeddings) == len(texts) and (days is None or len(days) == len(texts)):
         return
     given = f"{count(len(texts), 'text')}, {count(len(embeddings), 'embedding')}"
@@ -166,7 +165,6 @@ def _describe(
     groups: np.ndarray,
     days: Sequence[date] | None = None,
 ) -> list[Topic]:
-    """The groups, the largest first; -1 means no group."""
     names = name_groups(texts, groups)
     topics = []
     for group, name in names.items():
