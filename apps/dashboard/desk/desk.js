@@ -1,18 +1,18 @@
-// The desk in the browser. Texts of strangers go into the page as text nodes only.
+// The desk in the browser. Untrusted texts enter the page as text nodes only.
 //
-// A press never waits: it takes the next ticket from `queue`, and the decision joins `unsent`,
-// which is kept in the tab's sessionStorage until the server has acknowledged it. One message is on
-// its way at a time and says everything that is unsent; without an answer it is sent again.
+// A click never waits: it shows the next ticket of `queue` and adds the decision to `unsent`, which
+// stays in sessionStorage until the server acknowledges it. Each message sends all of `unsent`; only
+// one is in flight at a time, and it is sent again if there is no response.
 
-const FIXED = 9; // labels that have keys of their own; of more, the PROBABLE ones get them
+const FIXED = 9; // labels with their own keys; if there are more, the PROBABLE ones
 const PROBABLE = 5;
-const RENEW = 120; // seconds between messages that keep the leases
-const RENEW_EMPTY = 15; // the same, while nothing is left
-const IDLE = 15 * 60; // seconds without any sign of a person, after which the leases may end
-const PATIENCE = [2, 5]; // seconds until a message is sent again, the first time and at most
-const DEAD = 30; // seconds without an answer, after which the page is loaded again
+const RENEW = 120; // seconds between renewals of the leases
+const RENEW_EMPTY = 15; // the same for an empty queue
+const IDLE = 15 * 60; // seconds without user activity until the leases may expire
+const PATIENCE = [2, 5]; // seconds until a message is sent again: first, and at most
+const DEAD = 30; // seconds without a response until the page is reloaded
 const KEPT = 1000; // decisions that can be undone after a reload
-const LISTED = 100; // labels found that are listed
+const LISTED = 100; // most listed search results
 const UNANSWERED = "The server does not answer. Decisions are kept in this tab and sent again.";
 const TYPING = "input:not([type='checkbox']), textarea, select, [contenteditable]:not([contenteditable='false'])";
 const ELSEWHERE = "[role='dialog'], [role='menu'], [role='listbox']";
@@ -49,14 +49,14 @@ class Desk {
   constructor(root, owner) {
     this.root = root;
     this.owner = owner;
-    this.queue = []; // tickets in hand; the first is shown
+    this.queue = []; // leased tickets; the first is visible
     this.seen = new Map(); // ticket by id
     this.labels = [];
     this.several = false;
-    this.chosen = new Set(); // labels, where a ticket may have several
-    this.panels = new Set(); // that are open
-    this.group = null; // tickets like the one shown: { ticket, tickets, chosen }
-    this.asked = null; // the ticket whose like the server is to find
+    this.chosen = new Set(); // labels, if a ticket may have several
+    this.panels = new Set(); // the open ones
+    this.group = null; // similar tickets: { ticket, tickets, chosen }
+    this.asked = null; // the ticket of the pending similarity search
     this.waiting = { audits: 0, reviews: 0 };
     this.today = 0;
     this.guideText = "";
@@ -65,25 +65,25 @@ class Desk {
     this.options = []; // of the search
     this.shown = undefined;
     this.number = Date.now();
-    this.sent = null; // { number, at, full } of the message on its way
+    this.sent = null; // { number, at, full } of the message in flight
     this.tries = 0;
     this.renewedAt = this.movedAt = now();
-    this.silence = 0; // seconds in which the page ran and a message had no answer
+    this.silence = 0; // seconds of running without a response to a message
     this.memory = `bertcnn-desk:${owner}`;
     this.restore();
     this.listen();
   }
 
-  // --- what the tab keeps ---
+  // --- storage of the tab ---
 
   restore() {
     let kept = {};
     try {
       kept = JSON.parse(sessionStorage.getItem(this.memory)) ?? {};
     } catch {
-      // no storage, or something else in it
+      // no storage, or invalid contents
     }
-    this.unsent = kept.unsent ?? []; // decisions that are not acknowledged
+    this.unsent = kept.unsent ?? []; // unacknowledged decisions
     this.done = kept.done ?? []; // [key, ticket, kind] of decisions that can be undone
     this.pinned = new Set(kept.pinned ?? []); // tickets that came back to this desk
   }
@@ -94,7 +94,7 @@ class Desk {
       sessionStorage.setItem(this.memory, JSON.stringify(kept));
       this.kept = true;
     } catch {
-      this.kept = false; // full or forbidden: the decisions are still in this page
+      this.kept = false; // full or forbidden: decisions are kept in memory
     }
   }
 
@@ -116,7 +116,7 @@ class Desk {
       if (this.sent.full) this.renewedAt = now();
       this.sent = null;
     }
-    if (data.number === null) this.sent = null; // a session that knows nothing of the message
+    if (data.number === null) this.sent = null; // a new session, without the message
     this.error = data.error;
     const stored = new Set(data.acknowledged);
     const before = this.unsent.length;
@@ -139,7 +139,7 @@ class Desk {
     if (!this.sent && !data.error && more) this.flush();
   }
 
-  // Take in what the server says is in this person's hands; the ticket shown stays where it is.
+  // Merge the leased tickets from the server; the visible ticket keeps its place.
   merge({ held, tickets }) {
     if (held === null) return;
     for (const ticket of tickets) {
@@ -162,7 +162,7 @@ class Desk {
     }
   }
 
-  // The ticket comes back next, not now: a press that is under way is meant for the one shown.
+  // The ticket comes back next, not now: the user is already deciding the visible one.
   refuse(one, reason) {
     this.alerts.push(reason);
     this.drawAlerts();
@@ -187,14 +187,14 @@ class Desk {
     }
   }
 
-  // A connection may be dead without the browser's knowledge, as after a change of the network.
+  // After a network change, a connection may be dead without the browser's knowledge.
   async loadAgain() {
     this.keep();
     const answers = await fetch(new URL("_stcore/health", document.baseURI), { cache: "no-store" })
       .then((answer) => answer.ok)
       .catch(() => false);
     if (!answers || !this.kept || this.leaving || this.silence <= DEAD) return;
-    // once, or a slow page would never come; the decisions are in the tab's storage
+    // only once, or a slow page would never load; decisions are in sessionStorage
     this.leaving = true;
     location.reload();
   }
@@ -204,7 +204,7 @@ class Desk {
     this.flush(true);
   }
 
-  // Somebody is here; after a pause the leases may have ended.
+  // The user is active; after a pause the leases may have expired.
   moved() {
     if (document.hidden) return;
     this.movedAt = now();
@@ -225,7 +225,7 @@ class Desk {
     this.after(`${what}${more}. U undoes.`);
   }
 
-  // The same for the tickets chosen beside the one shown; gives key and ticket of each.
+  // Decide the selected similar tickets too; returns the key and ticket of each.
   decideGroup(kind, labels, model) {
     const chosen = this.group ? [...this.group.chosen] : [];
     const others = chosen.map((id) => [this.add(id, kind, { labels, model }), id]);
@@ -262,7 +262,7 @@ class Desk {
     setTimeout(() => this.flush());
   }
 
-  // --- tickets like this one ---
+  // --- similar tickets ---
 
   findSimilar() {
     const ticket = this.queue[0];
@@ -294,7 +294,7 @@ class Desk {
     else panel.replaceChildren(...similarTickets(this.group));
   }
 
-  // What Enter gives.
+  // The labels that Enter assigns.
   wanted() {
     if (this.several) return this.labels.filter((name) => this.chosen.has(name));
     return this.queue[0].suggested;
@@ -324,7 +324,7 @@ class Desk {
     return name === undefined ? this.say(`No label has the key ${number}.`) : this.give(name);
   }
 
-  // Labels with keys of their own, in order.
+  // Labels with their own keys, in order.
   keyed() {
     if (this.labels.length <= FIXED) return this.labels;
     const names = (this.queue[0]?.probable ?? []).map(([name]) => name);
@@ -463,7 +463,7 @@ class Desk {
     event.stopPropagation();
   }
 
-  // --- what is seen ---
+  // --- drawing ---
 
   find(selector) {
     return this.root.querySelector(selector);
@@ -534,7 +534,7 @@ class Desk {
     this.find(".digits").textContent = digits;
   }
 
-  // New buttons only where the labels have changed, since one may have the focus.
+  // Replace buttons only if the labels have changed, because one may have the focus.
   drawLabels(ticket) {
     const names = this.keyed();
     const buttons = [...this.find(".labels").children];

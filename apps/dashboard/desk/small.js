@@ -1,4 +1,4 @@
-// Small things that desk.js uses; both are one module in the browser.
+// Helpers of desk.js; both files form one module in the browser.
 
 function make(tag, ...children) {
   const element = document.createElement(tag);
@@ -17,7 +17,7 @@ function now() {
   return Date.now() / 1000;
 }
 
-// Not crypto.randomUUID, which plain HTTP lacks.
+// crypto.randomUUID is missing under plain HTTP.
 function uuid() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
@@ -26,8 +26,8 @@ function uuid() {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-// What a key means on any layout: letters and signs by what is printed, digits also by their place,
-// since AZERTY needs Shift for them, and Shift with 7 is a slash on others.
+// A key's meaning on any layout: letters and signs by character, digits also by position, because
+// AZERTY needs Shift for them, and Shift+7 is a slash on other layouts.
 function keyName({ key, code }) {
   if (key === "/" || key === "?" || /^\d$/.test(key)) return key;
   if (/^Digit\d$/.test(code)) return code.slice(-1);
@@ -48,7 +48,7 @@ function many(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-// Headings, lists, bold, italics and code; everything else is shown as it is written.
+// Headings, lists, bold, italics and code; everything else is shown literally.
 function markdown(text) {
   if (!text.trim()) return [make("p", "Nobody has written a label guide yet.")];
   const blocks = [];
@@ -88,7 +88,7 @@ function inline(text) {
   });
 }
 
-// Checkboxes for the tickets like the one shown; the group's `chosen` follows them.
+// Checkboxes for the similar tickets; they update the group's `chosen`.
 function similarTickets({ tickets, chosen }) {
   if (!tickets.length) return [make("p", "No other ticket that waits is like this one.")];
   const count = make("p");
