@@ -169,7 +169,7 @@ class Steps:
         print(f"\n== {len(self._names)}. {what}", flush=True)
 
     def summary(self) -> str:
-        """The total duration and that of each step, in one line."""
+        """The total duration and each step's, in one line."""
         times = [*self._times, time.perf_counter()]
         each = ", ".join(
             f"{name} {duration(end - start)}"

@@ -181,13 +181,10 @@ def first_rows(
     written_at: int,  # noqa: ARG001 - a part of the key
     filters: Collection[tuple[str, Collection[str], str | None]],
 ) -> pd.DataFrame:
-    """The first rows of a scored file, with long cells cut.
+    """The first rows of a scored file, with long cells cut; cached by modification time.
 
-    Args:
-        path: the file.
-        written_at: its modification time; a changed file is read again.
-        filters: column, values to show ("" for an empty cell; all if there are none), and the
-            separator if a cell may hold several values.
+    A filter has a column, values to show ("" for an empty cell; all if there are none), and the
+    separator if a cell may hold several values.
     """
 
     def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:

@@ -95,13 +95,9 @@ def is_muted() -> bool:
 
 
 def tell(line: str, *, error: bool = False) -> None:
-    """Print a line on standard error, apart from the results on standard output.
+    """Print a line on standard error, apart from the results; `error` ignores `mute`.
 
     Control characters are replaced, except line breaks at its start.
-
-    Args:
-        line: without a line break at its end.
-        error: print even after `mute`.
     """
     if _spoken_for and not error:
         return

@@ -11,12 +11,7 @@ from bertcnn.wording import visible
 
 
 class Screen(Console):
-    """Rich's console, safe for untrusted text: it cannot move the cursor, set colours or add links.
-
-    Args:
-        stderr: print on standard error.
-        widest: maximum width in columns.
-    """
+    """Rich's console, safe for untrusted text: no cursor moves, colours or links."""
 
     def __init__(self, *, stderr: bool = False, widest: int | None = None) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)

@@ -52,7 +52,7 @@ def add_file(  # noqa: PLR0913 - options that callers name
     Args:
         store: an open store.
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
-        text: the text column or columns; by default those of the model's training file.
+        text: the text column or columns; by default those from the model's training file.
         identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
         source: name of the system of the ids; needed if several systems are used.
         dates: order of day and month in times such as 01/02/2025; by default from the column.

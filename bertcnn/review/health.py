@@ -100,9 +100,9 @@ def drift_report(
 ) -> StoreDrift:
     """Drift of the incoming tickets and of the serving model's answers.
 
-    A day is compared with the same weekday of eight weeks, and its week with these weeks. Answers
-    count only for days on which the serving model has answered most tickets, so most findings are
-    unknown for five weeks after a promotion. Memory is constant.
+    A day is compared with the same weekday of eight weeks, and its week with these weeks. Days
+    count only if the serving model has answered most of their tickets, so most findings are unknown
+    for five weeks after a promotion. Memory is constant.
 
     Args:
         store: an open store.

@@ -175,7 +175,7 @@ def note_alarm(
 
 
 def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
-    """Let a model serve that was compared with the serving one; a worse model needs a reason.
+    """Let a model serve that was compared with the serving one.
 
     Raises:
         RoleError: the person is not an admin.

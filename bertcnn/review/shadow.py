@@ -172,14 +172,7 @@ class ShadowReport:
 
 @dataclass(frozen=True)
 class _Decided:
-    """A decided ticket that both models have answered.
-
-    Attributes:
-        serving: whether the serving model is right.
-        before: whether the previous one is right.
-        group: equal for equal texts.
-        pi: audit probability; None for a ticket in review anyway.
-    """
+    """A decided ticket that both models have answered; equal texts share a `group`."""
 
     serving: bool
     before: bool

@@ -61,17 +61,10 @@ def work(
     listener: socket.socket,
     parent: socket.socket,
 ) -> int:
-    """Serve until the parent or a signal stops it.
+    """Serve until the parent or a signal stops it; returns the exit code.
 
-    Args:
-        options: the start options.
-        models: returns the models, which load while this module is imported.
-        loader: loads other models.
-        listener: bound and listening.
-        parent: gets a line once the service is ready; the service stops when it is closed.
-
-    Returns:
-        The exit code of the process.
+    `models` returns the models, which load while this module is imported; `loader` loads others.
+    The parent's socket gets a line once the service is ready; the service stops when it is closed.
     """
     sys.setswitchinterval(_SWITCH)
     connections = Connections(options.limits)

@@ -33,7 +33,6 @@ class Service:
 
     Args:
         models: the default one first.
-        options: the service's start options.
         loop: the event loop of the requests.
         loader: from `loader_thread`; loads models.
         on_exchange: called with each model that replaces another.

@@ -32,13 +32,7 @@ class TextColumns:
         self.names, self.most = tuple(names) or (TEXT,), most
 
     def from_values(self, values: Any, where: str) -> list[str]:  # noqa: ANN401 - any JSON value
-        """Texts from strings, lists of one string, or objects with the columns.
-
-        `where` names the values in messages.
-
-        Raises:
-            RequestError: they have another form.
-        """
+        """Texts from strings, one-string lists or objects; else RequestError naming `where`."""
         if not isinstance(values, list):
             raise refused(f"{where} that are no list", "a list of texts")
         check_number(len(values), self.most)

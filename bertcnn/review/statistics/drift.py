@@ -290,9 +290,9 @@ def drift_report(
     label_shift: LabelShift | None = None,
     words: Sequence[NewWord] | None = None,
 ) -> DriftReport:
-    """The drift report for the last of these days, in any order; nine weeks are enough.
+    """The drift report for the last day; `days` may be in any order, and nine weeks are enough.
 
-    The last day should be complete. `label_shift` and `words` are of its last seven days.
+    The last day should be complete. `label_shift` and `words` are for the last seven days.
 
     Raises:
         SettingsError: there are no days, or one is repeated.
