@@ -58,7 +58,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._seen = 0.0  # seconds; 0 for never
+        self._seen = 0.0  # when the last signal came; 0 for never
         self._before: dict[signal.Signals, Any] = {}
 
     def start(self) -> None:

@@ -39,7 +39,7 @@ from bertcnn.wording import count, percent
 _WIDTHS = (0.03, 0.02, 0.015)  # half-widths of narrower intervals
 _WATCHED_FROM = 2  # audits
 _WEEK = 7 * DAY
-_MONDAY = 3 * DAY  # 1970 began on a Thursday; this is the first Monday after
+_MONDAY = 3 * DAY  # 1970 began on a Thursday, three days after a Monday
 
 
 @dataclass(frozen=True)

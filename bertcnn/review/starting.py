@@ -38,7 +38,7 @@ from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
 
 FIRST_OF_GROUP = 10  # tickets that come first
-MOST_TICKETS = 20_000  # limit that keeps embeddings and texts in memory
+MOST_TICKETS = 20_000  # limit for keeping embeddings and texts in memory
 _FEWEST_TICKETS = 20
 _EXAMPLES = 3
 _EARLY, _LATE = 1, 2  # places in the queue

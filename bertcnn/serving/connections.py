@@ -37,7 +37,7 @@ class _Stage:
 
 
 class Connections:
-    """The open connections that wait for their clients, at most `most` or the limit's number."""
+    """The open connections that wait for their clients; `most` overrides the limit."""
 
     def __init__(self, limits: Limits, most: int | None = None) -> None:
         self.limits = limits

@@ -89,7 +89,7 @@ class Supervisor:
         self, options: ServeOptions, listener: socket.socket, on_ready: Callable[[], None]
     ) -> None:
         self._options, self._listener, self._on_ready = options, listener, on_ready
-        self._places = dict(options.models)  # places of the models, including replaced ones
+        self._places = dict(options.models)  # where the models are, updated after replacements
         self._worker: subprocess.Popen[bytes] | None = None
         self._stopping = self._is_ready = self._was_ready = False
         self._refusal: BertCNNError | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from bertcnn.bundle.scope import unit
 from bertcnn.errors import SettingsError
 
-_CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # per text to choose, and at least
+_CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # candidates per chosen text; their minimum
 _MOST_OF_GROUP = 2000  # texts
 _SHARE_OF_LABEL = 3  # a label gets at most 1 / 3 of a batch
 
