@@ -1,4 +1,4 @@
-"""The corpus: documents tokenised once into memory-mapped files, cached by their content."""
+"""The corpus: documents tokenised once into memory-mapped files and cached."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MANIFEST = "manifest.json"
 _KEPT = 8  # corpora in the cache
 _BATCH_SENTENCES, _BATCH_CHARACTERS = 4096, 1 << 21  # most per call of the tokenizer
 _BLOCK = 1 << 22  # bytes per read
-_LONGEST_INPUT = 1 << 40  # tokens; a sentence is never truncated here
+_LONGEST_INPUT = 1 << 40  # tokens; sentences are never truncated here
 
 
 class CorpusSummary(Settings):
-    """Counts of a corpus, and of what was left out of it."""
+    """Counts of a corpus, and of what was left out."""
 
     documents: Whole = Field(description="with at least one token")
     parts: Whole = Field(description="of documents; one of more than 4,096 tokens has several")
@@ -56,7 +56,7 @@ class CorpusSummary(Settings):
     undecodable_lines: Whole = Field(description="left out, since they cannot be decoded")
 
     def lines(self) -> list[str]:
-        """The counts in sentences, for a log."""
+        """The counts as log messages."""
         mean = self.tokens / self.documents
         lines = [
             f"{self.documents:,} documents of {mean:.1f} tokens on average, {self.sentences:,}"
@@ -74,7 +74,7 @@ class CorpusSummary(Settings):
 
 
 class _Manifest(Settings):
-    """`manifest.json` of a corpus in the cache."""
+    """`manifest.json` of a cached corpus."""
 
     version: Literal[1]
     key: str
@@ -94,21 +94,18 @@ class SpecialIds(NamedTuple):
 
 
 class Corpus:
-    """Tokenised documents on disk, mapped into memory; made by `open_corpus`.
+    """Tokenised documents in memory-mapped files; made by `open_corpus`.
 
     A document of more than 4,096 tokens is stored in parts, which share its key.
 
     Attributes:
-        folder: folder of the corpus.
-        key: hash of the texts, of how they were read and of the tokenizer.
-        summary: counts.
+        key: hash of texts, reading options and tokenizer.
         tokens: uint16 or uint32 [tokens], of all documents.
-        sentence_ends: int64 [sentences], index in `tokens` at which each sentence ends.
-        part_ends: int64 [parts], index in `sentence_ends` at which each part of a document ends.
+        sentence_ends: int64 [sentences], end of each sentence in `tokens`.
+        part_ends: int64 [parts], end of each part in `sentence_ends`.
         part_keys: uint64 [parts], hash of the document's text. Documents that differ only in case,
             digits and punctuation have equal keys.
         continues: bool [V], whether a piece continues a word ("##s").
-        special: ids of the special tokens.
         vocabulary_size: V.
     """
 
@@ -151,12 +148,12 @@ def open_corpus(
         paths: see `DocumentFiles`.
         tokenizer: gives vocabulary and casing; texts are not truncated.
         columns: the text columns of the tables; guessed by default.
-        cache: folder of the cache; see `cache_folder`.
+        cache: see `cache_folder`.
         progress: progress callback; none by default.
 
     Raises:
         TableError: a file cannot be read or changed while it was read, or the files have no word.
-        OutputError: the cache cannot be written, as on a full disk; nothing is left in it then.
+        OutputError: the cache cannot be written; nothing is left in it then.
     """
     progress = progress or Silent()
     files = DocumentFiles(paths, columns)
@@ -178,12 +175,11 @@ def open_corpus(
 
 
 def _state(files: DocumentFiles) -> list[tuple[int, int]]:
-    """Sizes and modification times of the files, to notice changes."""
+    """Sizes and modification times, to notice changes."""
     return [(stat.st_size, stat.st_mtime_ns) for stat in (path.stat() for path in files.paths)]
 
 
 def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress) -> str:
-    """A hash of everything that the corpus depends on."""
     progress.stage("hashing the texts", files.total_bytes, "bytes")
     contents = [
         ["".join(path.suffixes[-2:]).lower(), _digest(path, progress)] for path in files.paths
@@ -195,7 +191,7 @@ def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress
 
 
 def _read(folder: Path, key: str) -> _Manifest | None:
-    """The manifest of a cached corpus; None if it is missing or one of its files has changed."""
+    """The manifest of a cached corpus; None if it is missing or a file has changed."""
     try:
         with open_regular(folder / _MANIFEST) as file:
             manifest = _Manifest.model_validate_json(file.read())
@@ -225,7 +221,7 @@ def _build(
     key: str,
     progress: Progress,
 ) -> _Manifest:
-    """Tokenise into a work folder, and move it into place when it is complete."""
+    """Tokenise into a work folder, and move it into place when complete."""
     unlimited = TokenizerSettings(lowercase=tokenizer.settings.lowercase, max_tokens=_LONGEST_INPUT)
     endless = WordPieceTokenizer(tokenizer.vocabulary, unlimited)
     with work_folder(target) as work:
@@ -269,7 +265,7 @@ def _build(
 
 
 def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
-    """Batches of sentences for the tokenizer, with None at the end of each document."""
+    """Batches of sentences for the tokenizer; None marks the end of a document."""
     batch: list[str | None] = []
     characters = 0
     for piece in pieces:
@@ -283,7 +279,7 @@ def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
 
 
 def _remove_old(corpora: Path) -> None:
-    """Remove the least recently used corpora, and the remains of interrupted builds."""
+    """Remove the least recently used corpora and interrupted builds."""
     for folder in corpora.glob(".*.tmp"):
         clean_leftovers(corpora / folder.name[1:].rsplit(".", 2)[0])
     folders = [folder for folder in corpora.iterdir() if not folder.name.startswith(".")]

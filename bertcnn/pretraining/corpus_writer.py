@@ -12,25 +12,25 @@ import numpy as np
 
 from bertcnn.data.splits import duplicate_key
 
-PART_TOKENS = 4096  # most tokens per part; longer documents are stored in several
+PART_TOKENS = 4096  # maximum per part; longer documents are stored in several parts
 DIGEST_BYTES = 16
 TOKENS, SENTENCES, PARTS, KEYS = "tokens.bin", "sentence_ends.bin", "part_ends.bin", "part_keys.bin"
 _COUNTS = ("documents", "parts", "sentences", "tokens", "single", "blank", "unknown")
 
 
 def file_kinds(token_bytes: int) -> dict[str, str]:
-    """The files of a corpus, and the type of their numbers."""
+    """The files of a corpus, and their dtypes."""
     return {TOKENS: f"<u{token_bytes}", SENTENCES: "<i8", PARTS: "<i8", KEYS: "<u8"}
 
 
 class CorpusWriter:
-    """Writes the files that `Corpus` reads into an empty folder, in constant memory.
+    """Writes the files of a `Corpus` into an empty folder, in constant memory.
 
-    A token takes 2 bytes, of more than 65,536 pieces 4.
+    A token takes 2 bytes, or 4 if the vocabulary has more than 65,536 pieces.
 
     Attributes:
-        counts: those of `CorpusSummary` but for what could not be read.
-        digests: hash of each file, after `finish` was called.
+        counts: as in `CorpusSummary`, except what could not be read.
+        digests: hash of each file, set by `finish`.
     """
 
     def __init__(self, folder: Path, vocabulary_size: int, unknown_id: int) -> None:
@@ -46,7 +46,7 @@ class CorpusWriter:
 
     def _start_document(self) -> None:
         self._key = blake2b(digest_size=8)
-        self._parts = self._sentences = 0  # of the document
+        self._parts = self._sentences = 0  # of the current document
         self._part_tokens = 0
 
     def _end_part(self) -> None:
@@ -91,7 +91,7 @@ class CorpusWriter:
             self._pending[SENTENCES] += self.counts["tokens"].to_bytes(8, "little")
 
     def finish(self) -> None:
-        """Flush everything to the disk, and set the digests."""
+        """Flush everything to disk, and set the digests."""
         for name, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())

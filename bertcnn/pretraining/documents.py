@@ -1,4 +1,4 @@
-"""Streams the sentences of text files and table columns, and counts what cannot be read."""
+"""Streams sentences from text files and table columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bertcnn.tables.tables import column_position, open_table
 from bertcnn.text.cleaning import split_lines
 
 _TEXT = (".txt", ".text", ".md", "")
-# linear time: a run of dots is matched from its first only
+# possessive quantifiers keep this linear in time
 _SENTENCE_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|[。！？][」』”’）]*+""")
 
 
@@ -44,11 +44,11 @@ def split_sentences(text: str) -> list[str]:
 class DocumentFiles:
     """Files of documents.
 
-    A text file (.txt, also .gz) has blank lines between its documents. In a table (.csv, .tsv,
+    In a text file (.txt, also .gz) blank lines separate the documents. In a table (.csv, .tsv,
     .jsonl, .parquet, .xlsx, some also .gz) each row is a document.
 
     Args:
-        paths: the files, at least one.
+        paths: at least one file.
         columns: the text columns of the tables; guessed by default.
 
     Raises:
@@ -56,11 +56,9 @@ class DocumentFiles:
             kind.
 
     Attributes:
-        paths: the files.
-        columns: the text columns, as given.
         total_bytes: size of all files.
-        unread: what was left out so far: `rejected` rows of tables, `cut_lines` of text files after
-            4 million characters, and `undecodable_lines`.
+        unread: counts of what was left out: `rejected` rows of tables, `cut_lines` of text files
+            after 4 million characters, and `undecodable_lines`.
         columns_read: for each table, its text columns and the reason for them.
     """
 
@@ -75,7 +73,7 @@ class DocumentFiles:
             )
         self.paths = tuple(map(Path, paths))
         self.columns = columns
-        self._formats = {  # of the text files
+        self._formats = {
             path: _text_format(path)
             for path in self.paths
             if not (kind_of(path) and check_input(path))
@@ -87,7 +85,7 @@ class DocumentFiles:
     def sentences(self, progress: Progress | None = None) -> Iterator[list[str]]:
         """Lists of sentences, a few lines at a time; an empty list marks a document's end.
 
-        A document is never held in memory as a whole, so it can have any length.
+        A document is never held in memory as a whole.
         """
         progress = progress or Silent()
         for path in self.paths:
@@ -134,7 +132,7 @@ def _is_gzipped(path: Path) -> bool:
 
 
 def _text_format(path: Path) -> tuple[str, str]:
-    """The encoding of a text file, and its line ending."""
+    """The encoding and the line ending of a text file."""
     head, gzipped = read_head(path, "an existing file of texts"), _is_gzipped(path)
     if (path.with_suffix("") if gzipped else path).suffix.lower() not in _TEXT:
         raise TableError(

@@ -1,4 +1,4 @@
-"""The start of pretraining: a published encoder, or a new vocabulary and random weights."""
+"""Initial weights of pretraining: a published encoder, or random with a new vocabulary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NewEncoder:
     """An encoder to pretrain from scratch.
 
     Attributes:
-        size: "tiny", "mini", "small", "medium", "base" or "large"; or a shape, whose vocabulary
+        size: "tiny", "mini", "small", "medium", "base" or "large"; or settings, whose vocabulary
             size is replaced.
         vocabulary_size: pieces to learn; by default as many as the text supports, up to 30,522.
         lowercase: lowercase texts and strip accents.
@@ -49,7 +49,7 @@ class NewEncoder:
         """The encoder's settings for a vocabulary of this size.
 
         Raises:
-            SettingsError: the encoder's size is unknown.
+            SettingsError: the size is unknown.
         """
         if isinstance(self.size, str):
             return EncoderSettings.of_size(self.size, vocabulary_size)
@@ -65,7 +65,7 @@ class Beginning:
         settings: its shape.
         tokenizer: vocabulary and casing.
         tensors: published weights by Hugging Face's names; empty for random weights.
-        sha256: hash of the published weights' file, if there is one.
+        sha256: hash of the published weights' file, if any.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Beginning:
     sha256: str | None
 
     def load(self, model: BertPretraining, progress: Progress) -> None:
-        """Load the published weights into `model`, and note which heads start at random.
+        """Load the published weights into `model`, and report heads that start at random.
 
         Raises:
             EncoderError: the weights do not have this shape.
@@ -89,7 +89,7 @@ class Beginning:
 
 
 def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
-    """The part of a run's identity that describes its start; nothing is fetched or learned yet."""
+    """The start as part of a run's identity; fetches and learns nothing."""
     if not isinstance(start, NewEncoder):
         return {"from": str(start)}
     size = start.size if isinstance(start.size, str) else start.size.model_dump(mode="json")
@@ -99,7 +99,7 @@ def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
 def begin_new(
     start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress
 ) -> Beginning:
-    """Start from random weights, and a vocabulary of the files unless a run has `learned` it.
+    """Start from random weights, with `learned` as vocabulary or one learned from the files.
 
     Raises:
         SettingsError: the size is unknown, or the text does not support so large a vocabulary.

@@ -1,4 +1,4 @@
-"""What a step of pretraining learns from, and evaluation on held-out documents."""
+"""Batches, optimizer and evaluation of pretraining."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 SHOWN = ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy", RATE)
 _BOARD_STEPS = 10
-_EVALUATIONS = 10  # per run, after the one before its first step
-_HELD_OUT_BATCHES = 64  # per evaluation, at most
-_WEIGHTS = ("masked_weights", "next_weights")  # names in a batch
+_EVALUATIONS = 10  # per run, after the first one before step 1
+_HELD_OUT_BATCHES = 64  # maximum per evaluation
+_WEIGHTS = ("masked_weights", "next_weights")
 _LABELS = ("masked_labels", "next_labels")
 _OF_PAIRS = ("nsp_loss", "nsp_accuracy")
 
@@ -48,10 +48,9 @@ class HeldOutFigures:
     """Figures on held-out documents after some steps.
 
     Attributes:
-        step: steps done.
         perplexity: exp of the MLM loss.
         mlm_accuracy: share of masked pieces predicted correctly.
-        nsp_accuracy: accuracy of next sentence prediction; None if no pair is held out.
+        nsp_accuracy: next-sentence accuracy; None if no pair is held out.
     """
 
     step: int
@@ -77,8 +76,8 @@ def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
 def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> int:
     """Number of steps of a run.
 
-    Every epoch counts as many batches as the first, since planning each of them takes time; their
-    real numbers differ a little.
+    All epochs count as the first one, since planning an epoch takes time; their real sizes differ a
+    little.
     """
     if settings.steps is not None:
         return settings.steps
@@ -86,7 +85,7 @@ def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> i
 
 
 def evaluated_after(steps: int) -> list[int]:
-    """The steps after which a run is evaluated, ascending; the last one among them.
+    """The steps that end with an evaluation, ascending, including the last step.
 
     Example:
         >>> evaluated_after(25), evaluated_after(3)
@@ -98,14 +97,14 @@ def evaluated_after(steps: int) -> list[int]:
 def batches_of_steps(
     model: BertPretraining, training: PretrainingBatches, accumulate: int
 ) -> Batches:
-    """The batches of each step, without end; a position is an epoch and a batch within it.
+    """An endless stream of each step's batches; a position is epoch and batch.
 
-    Of several processes each makes the rows of its own devices, and reads no others.
+    With several processes, each makes and reads only the rows of its own devices.
 
     Args:
-        model: takes them.
+        model: receives the batches.
         training: training batches.
-        accumulate: of these in a step.
+        accumulate: number of batches per step.
     """
 
     def steps(position: list[int] | None) -> Generator[Batch, None, None]:
@@ -150,12 +149,11 @@ class HeldOut(TrainerCallback):
     Args:
         pretraining: the model.
         held_out: batches for evaluation.
-        board: receives the figures, and those of training.
+        board: receives held-out and training figures.
         progress: progress callback.
 
     Attributes:
-        history: figures on held-out documents, in order; the first are from before the first step.
-            It stays empty if no document is held out.
+        history: figures in order, starting before the first step; empty if no document is held out.
     """
 
     def __init__(
@@ -178,20 +176,20 @@ class HeldOut(TrainerCallback):
             self._evaluate(0)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Evaluate after a tenth of the run."""
+        """Evaluate; an epoch is a tenth of the run."""
         self._evaluate(self.trainer.state.step)
 
     def on_figures(self, step: int, means: dict[str, float]) -> None:
-        """Write figures of training from time to time."""
+        """Write training figures every ten steps."""
         if step % _BOARD_STEPS == 0:
             self._board.write(step, "training", means)
 
     def state(self) -> Saved:
-        """The figures so far."""
+        """The figures to save."""
         return {"history": [asdict(figures) for figures in self.history]}, {}
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:  # noqa: ARG002
-        """Take them back."""
+        """Restore them."""
         self.history = [HeldOutFigures(**figures) for figures in details["history"]]
 
     def _evaluate(self, step: int) -> None:

@@ -20,7 +20,7 @@ from bertcnn.text.wordpiece import MASK, WordPieceTokenizer, read_vocabulary
 
 @dataclass(frozen=True)
 class Guess:
-    """A predicted piece, with its probability among all pieces of the vocabulary."""
+    """A predicted piece and its probability."""
 
     piece: str
     probability: float
@@ -36,14 +36,14 @@ def fill_mask(
 ) -> list[list[Guess]]:
     """Predict the most probable pieces for each [MASK] of a text, in the text's order.
 
-    Each gap is predicted with all the others masked.
+    While a gap is predicted, all the others stay masked.
 
     Args:
         encoder: anything that `fetch_encoder` takes; it must have an MLM head.
         text: a text with one or more [MASK].
         best: number of predictions for each gap.
-        cache: folder of fetched encoders; see `cache_folder`.
-        progress: callback for the bytes, if the encoder has to be fetched.
+        cache: see `cache_folder`.
+        progress: progress callback for a download.
 
     Raises:
         SettingsError: the text has no [MASK] or is too long, or `best` is not positive.
@@ -78,7 +78,7 @@ def fill_mask(
         )
     longest = checkpoint.settings.max_positions
     tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(fetched.folder, longest))
-    # it reads a [MASK] in a text as ordinary characters, so the text is split at it
+    # the tokenizer reads [MASK] as ordinary characters, so the text is split at it
     encoded = tokenizer.encode(text.split(MASK))
     token_ids = _joined(encoded.token_ids, vocabulary.index(MASK))
     if encoded.truncated.any() or len(token_ids) > longest:
@@ -95,7 +95,7 @@ def fill_mask(
 
 
 def _joined(parts: Sequence[np.ndarray], mask_id: int) -> np.ndarray:
-    """One text of several, each from [CLS] to [SEP], with a gap between each two: int32 [T]."""
+    """Token ids int32 [T] of texts joined by [MASK], from one [CLS] to one [SEP]."""
     (classify, *first), *others = (part[:-1] for part in parts)
     gaps = [token for part in others for token in (mask_id, *part[1:])]
     return np.array([classify, *first, *gaps, parts[0][-1]], np.int32)

@@ -1,4 +1,4 @@
-"""Masking for the masked language model: which tokens are hidden, and by what."""
+"""Masking for the masked language model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bertcnn.pretraining.pairs import ranges
 from bertcnn.settings import PretrainingDataSettings
 
-# of the chosen tokens; the others stay unchanged (Devlin et al. 2019, section 3.1)
+# shares of the chosen tokens; the rest stays unchanged (Devlin et al. 2019, section 3.1)
 SHOWN_AS_MASK, SHOWN_AS_RANDOM = 0.8, 0.1
 
 
@@ -20,7 +20,7 @@ class Vocabulary:
 
     Attributes:
         mask_id: id of [MASK].
-        special: bool [V], tokens that are never predicted, nor drawn at random.
+        special: bool [V], tokens that are never predicted or drawn.
         continues: bool [V], pieces that continue a word.
     """
 
@@ -30,12 +30,12 @@ class Vocabulary:
 
 
 class MaskedTokens(NamedTuple):
-    """Rows with some tokens hidden.
+    """Rows with some tokens masked.
 
     Attributes:
         token_ids: int32 [B, T], input of the network.
         masked_positions: int32 [B, P], positions of the chosen tokens, ascending, then 0 as filler.
-        masked_labels: int32 [B, P], the original tokens there, 0 at fillers.
+        masked_labels: int32 [B, P], the original tokens, 0 at fillers.
         masked_weights: float32 [B, P], 1, and 0 at fillers.
     """
 
@@ -51,13 +51,13 @@ def mask_tokens(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> MaskedTokens:
-    """Hide `mask_fraction` of each row's tokens int32 [B, T] (Devlin et al. 2019, section 3.1).
+    """Mask `mask_fraction` of each row's tokens int32 [B, T] (Devlin et al. 2019, section 3.1).
 
-    Special tokens are never chosen: [CLS], [SEP], [PAD] and [UNK]. Of a row's n other tokens,
-    n x `mask_fraction` are chosen, `masked_places` at most; this number is rounded up or down at
-    random, so that the mean is right for short rows too. Each chosen token is replaced by [MASK]
-    (80%), replaced by a random piece that is not special (10%), or left as it is (10%). With
-    `whole_words` the pieces of a word are chosen together, and each is then replaced on its own.
+    [CLS], [SEP], [PAD] and [UNK] are never chosen. A row with n other tokens has n x
+    `mask_fraction` chosen, at most `masked_places`; the number is rounded up or down at random, so
+    that the mean is right for short rows too. Each chosen token becomes [MASK] (80%), becomes a
+    random ordinary piece (10%), or stays (10%). With `whole_words` the pieces of a word are chosen
+    together, and each is then replaced independently.
     """
     candidates = ~vocabulary.special[token_ids]  # [B, T]
     wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
@@ -67,7 +67,7 @@ def mask_tokens(
         chosen = _choose_words(continues, candidates, limits, settings.masked_places, generator)
     else:
         chosen = _choose_tokens(candidates, limits, generator)
-    rows, positions = np.nonzero(chosen)  # in order of rows, then of places
+    rows, positions = np.nonzero(chosen)  # ordered by row and position
     labels = token_ids[rows, positions]
     way = generator.random(len(labels))
     ordinary = np.flatnonzero(~vocabulary.special)
@@ -109,13 +109,13 @@ def _choose_words(
 ) -> np.ndarray:
     """Choose random whole words of each row up to its limit, bool [B, T].
 
-    The word that would exceed the limit is chosen with a probability that keeps the mean.
+    A word that would exceed the limit is chosen with a probability that keeps the mean.
     """
     batch, length = candidates.shape
     goes_on = continues & candidates
     goes_on[:, 1:] &= candidates[:, :-1]
     goes_on[:, 0] = False
-    # [B, T], index of the word that each token belongs to
+    # [B, T], each token's word
     word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length
     sizes = np.bincount(word[candidates], minlength=batch * length)
     keys = np.where(sizes > 0, generator.random(batch * length), 2.0).reshape(batch, length)

@@ -1,4 +1,4 @@
-"""Pairs of segments for next sentence prediction; half of the second ones are random."""
+"""Pairs of segments for next sentence prediction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from bertcnn.settings import PretrainingDataSettings
 
-# how far a segment of another document is searched for, in both directions of the order by length
+# search distance for a segment of another document, in both directions of the order by length
 _NEARBY = 64
 _LONGEST_WORD_PIECES = 100
 
@@ -19,12 +19,11 @@ class Sentences:
     """Documents as ranges of one long array of tokens.
 
     Attributes:
-        starts: int64 [S], start of each sentence, in the order of the documents; a document's
-            sentences follow each other without gaps.
+        starts: int64 [S], start of each sentence; a document's sentences are contiguous and in
+            order.
         ends: int64 [S], end of each sentence.
         documents: int64 [S], index of its document, ascending.
-        keys: uint64 [documents], hash of each document's text: equal for duplicates, and for parts
-            of one document.
+        keys: uint64 [documents], text hash; equal for duplicates and for parts of one document.
     """
 
     starts: np.ndarray
@@ -33,7 +32,7 @@ class Sentences:
     keys: np.ndarray
 
 
-# a pair of segments A and B, as ranges of the array of tokens; a single segment has an empty B
+# segments A and B as ranges of tokens; a single segment has an empty B
 PAIR: Final = np.dtype(
     [
         ("first_start", np.int64),
@@ -47,7 +46,7 @@ PAIR: Final = np.dtype(
 
 
 def pair_lengths(pairs: np.ndarray) -> np.ndarray:
-    """Number of tokens of each pair with [CLS] and [SEP], int64 [n]."""
+    """Tokens of each pair with [CLS] and [SEP], int64 [n]."""
     second = pairs["second_end"] - pairs["second_start"]
     return pairs["first_end"] - pairs["first_start"] + second + np.where(second > 0, 3, 2)
 
@@ -72,21 +71,20 @@ def draw_pairs(
 ) -> np.ndarray:
     """Turn documents into pairs of segments (Devlin et al. 2019, appendix A.2).
 
-    Consecutive sentences are joined up to the length of a row, or with probability
-    `short_fraction` up to a random shorter length. A run of two or more sentences becomes a pair,
-    split after a random sentence. Exactly half of the pairs become random ones: they exchange
-    their segments B, each for one of about the same length from a document with another text. So
-    every token is seen once, and neither lengths nor duplicate documents reveal the label.
-    (google-research/bert, `create_pretraining_data.py`, draws B from any other document and uses
-    the replaced B again.)
+    Consecutive sentences are joined up to the length of a row, or with probability `short_fraction`
+    up to a random shorter length. A run of two or more sentences becomes a pair, split after a
+    random sentence. Exactly half of the pairs become random: they exchange their segments B with
+    others of similar length from documents with another text. Every token is seen once, and neither
+    lengths nor duplicate documents reveal the label. (google-research/bert,
+    `create_pretraining_data.py`, draws B from any other document and reuses the replaced B.)
 
     A single sentence of at least `halve_from` tokens is split at a word in its middle half. A
-    shorter one stays a single segment, `[CLS] A [SEP]`, with weight 0 for next sentence
-    prediction. If there is no other document for a pair, its weight is 0 too, and so is that of
-    one pair whose B does follow, which keeps the two kinds equal in number.
+    shorter one stays a single segment, `[CLS] A [SEP]`, with next-sentence weight 0. If there is no
+    other document for a pair, its weight is 0 too; so is the weight of one pair whose B does
+    follow, to keep both kinds equally frequent.
 
-    The sentences are ranges of `tokens`. No word is split: `continues`, bool [V], says which pieces
-    continue one.
+    The sentences are ranges of `tokens`. Words are not split: `continues`, bool [V], marks pieces
+    that continue a word.
 
     Returns:
         `PAIR` [n].
@@ -120,7 +118,7 @@ def draw_pairs(
 def _cut(
     sentences: Sentences, tokens: np.ndarray, continues: np.ndarray, longest: int
 ) -> Sentences:
-    """Cut sentences of more than `longest` tokens into about equal pieces, at words if possible."""
+    """Cut sentences of more than `longest` tokens into equal pieces, at words if possible."""
     lengths = sentences.ends - sentences.starts
     if not len(lengths) or lengths.max() <= longest:
         return sentences
@@ -145,7 +143,7 @@ def _cut(
 def _at_word(
     places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray
 ) -> np.ndarray:
-    """Move each place to the next start of a word, or to its end if there is none before."""
+    """Move each place to the next word start before its end, or else to its end."""
     places = places.copy()
     left = np.arange(len(places))
     for _ in range(_LONGEST_WORD_PIECES):
@@ -163,10 +161,10 @@ def _join(
     settings: PretrainingDataSettings,
     generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Each run's start, end and document, and the start of a random inner sentence.
+    """Start, end and document of each run, and the start of a random inner sentence.
 
-    Consecutive sentences are joined into runs that fit. A run of one sentence has no inner one, and
-    its own start there.
+    Consecutive sentences are joined into runs that fit. A run of one sentence returns its own start
+    as the inner one.
     """
     reached = np.cumsum(sentences.ends - sentences.starts)  # [S]
     first = np.unique(sentences.documents, return_index=True)[1]
@@ -183,7 +181,7 @@ def _join(
         going = end < stop
         first, stop = end[going], stop[going]
     runs, ends, inner = np.concatenate(found, axis=1)
-    order = np.argsort(runs, kind="stable")  # the order of the text
+    order = np.argsort(runs, kind="stable")  # text order
     runs, ends, inner = runs[order], ends[order], inner[order]
     return (
         sentences.starts[runs],
@@ -196,7 +194,7 @@ def _join(
 def _exchange(
     pairs: np.ndarray, keys: np.ndarray, longest: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Let half of the pairs exchange their segments B."""
+    """Exchange the segments B of half of the pairs."""
     whole = generator.permutation(np.flatnonzero(pairs["next_weight"]))
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]

@@ -1,4 +1,4 @@
-"""Pretraining: from texts to an encoder; an interrupted run can be resumed."""
+"""Pretrains an encoder on texts."""
 
 from __future__ import annotations
 
@@ -57,10 +57,9 @@ class RunOptions:
     Attributes:
         overwrite: overwrite an existing encoder.
         restart: discard the checkpoints of an interrupted run.
-        seconds_between_checkpoints: time between two checkpoints.
         logs: folder for TensorBoard; none by default.
-        cache: folder of the cache, for tokenised texts.
-        callbacks: of Keras; an epoch of theirs is a tenth of the run.
+        cache: see `cache_folder`.
+        callbacks: Keras callbacks; an epoch is a tenth of the run.
     """
 
     overwrite: bool = False
@@ -77,9 +76,8 @@ class PretrainingReport:
 
     Attributes:
         folder: the encoder's folder.
-        steps: total steps.
-        tokens: total tokens processed, without padding.
-        held_out: figures on held-out documents; the first are from before the first step.
+        tokens: tokens processed, without padding.
+        held_out: figures on held-out documents, starting before the first step.
         seconds: duration of this call.
         resumed_at: the step that it resumed from, or 0.
     """
@@ -93,7 +91,7 @@ class PretrainingReport:
 
 
 def checkpoint_folder(out: Path) -> Path:
-    """The folder of a run's checkpoints, beside the encoder; removed when the run has finished."""
+    """The folder for checkpoints, next to the encoder; removed when the run has finished."""
     return companion(out, ".checkpoints")
 
 
@@ -117,12 +115,11 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
 
     Args:
         texts: files of documents; see `DocumentFiles`.
-        out: folder for the encoder. Checkpoints are kept beside it, in `OUT.checkpoints`, until
-            the run has finished.
-        start: name or folder of an encoder to continue from, or a new encoder (by default a
-            "mini" one).
-        data: changes to the defaults of `PretrainingDataSettings`, by name.
-        training: changes to the defaults of `FROM_NOTHING` or `CONTINUED`, by name.
+        out: folder for the encoder. Checkpoints are kept in `OUT.checkpoints` until the run has
+            finished.
+        start: name or folder of an encoder to continue from, or a new encoder (by default "mini").
+        data: changes to `PretrainingDataSettings`, by name.
+        training: changes to `FROM_NOTHING` or `CONTINUED`, by name.
         columns: text columns of tables; guessed by default.
         seed: seed of every random choice.
         options: options that do not change the result.
@@ -233,7 +230,7 @@ def _prepare(  # noqa: PLR0913 - what a run is made of
     board: Board,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> tuple[Trainer, HeldOut]:
-    """Build a run's batches, model and optimizer, at its first step.
+    """Build a run's trainer and evaluation.
 
     Raises:
         SettingsError: rows are longer than the encoder allows, or the texts do not fill a batch.

@@ -25,7 +25,7 @@ def save_encoder(
     story: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Save an encoder with its heads, completely or not at all; the story is JSON.
+    """Save an encoder with its heads atomically; the story is JSON.
 
     Raises:
         OutputError: it cannot be written, or the target has appeared in the meantime.

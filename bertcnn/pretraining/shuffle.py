@@ -1,4 +1,4 @@
-"""A random permutation of any length in constant memory: each element is computed when needed."""
+"""A random permutation of any length in constant memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Shuffle:
         self._keys = generator.integers(0, 1 << 63, _ROUNDS, dtype=np.uint64)
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
-        """The elements at these places of the random order; both int64 [n], below `size`."""
+        """The elements at these places of the permutation; both int64 [n], below `size`."""
         elements = self._network(places.astype(np.uint64))
         while len(outside := np.flatnonzero(elements >= self._size)):
             elements[outside] = self._network(elements[outside])

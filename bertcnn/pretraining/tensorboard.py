@@ -10,13 +10,12 @@ from bertcnn.storage.files import output_error
 
 
 class Board:
-    """Writes figures by step into a folder that `tensorboard --logdir FOLDER` shows.
+    """Writes figures by step for `tensorboard --logdir FOLDER`; without a folder it does nothing.
 
-    Without a folder it does nothing. A resumed run writes a new file; steps that were repeated
-    have the same figures in both.
+    A resumed run writes a new file; repeated steps have the same figures in both.
 
     Args:
-        folder: folder to write to, which is created if it is missing.
+        folder: created if it is missing.
 
     Raises:
         OutputError: the folder cannot be created.

@@ -1,4 +1,4 @@
-"""Accuracy of a model on rows whose labels a program has in its own form."""
+"""Accuracy of a model on rows whose labels may be strings, integers or booleans."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ def accuracy(
     kind: str,
     progress: Progress,
 ) -> float:
-    """The share of texts with the right label, or with all their labels and no other.
+    """The share of texts that are right: the one label, or exactly the set of labels.
 
     Args:
         predictor: the model.
         texts: strings.
-        labels: one for each text, or all of each. Rows without a label do not count; unknown labels
-            count as wrong, and are reported.
-        weights: of the rows; by default all count alike.
-        kind: NumPy's letter for the type of the model's labels: "b" for booleans, "i" or "u" for
-            integers.
-        progress: reports rows with a label that the model does not know.
+        labels: one label, or all labels, of each text. Rows without a label do not count; unknown
+            labels count as wrong and are reported.
+        weights: row weights; equal by default.
+        kind: NumPy's type letter of the model's labels: "b" for booleans, "i" or "u" for integers.
+        progress: reports the rows whose label the model does not know.
 
     Raises:
-        LabelError: there are no rows with a label, or not as many labels as texts.
+        LabelError: no row has a label, or texts, labels and weights differ in number.
     """
     checked, given = check_texts(texts), checked_labels(labels, several=predictor.multi_label)
     shares = np.ones(len(given)) if weights is None else np.asarray(list(weights), float)
@@ -63,10 +62,7 @@ def accuracy(
 
 
 def _names(label: Any, kind: str, known: KnownLabels) -> LabelSet:  # noqa: ANN401 - a checked label
-    """What the model calls a label, or all labels of a row.
-
-    1 and 0 are booleans where the model has booleans, and the other way round.
-    """
+    """The model's names for a row's labels; 1 and True are the same label, as are 0 and False."""
     if kind == "b" and label in (0, 1):
         label = bool(label)
     elif kind in "iu" and isinstance(label, bool | np.bool_):

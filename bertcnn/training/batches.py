@@ -1,4 +1,4 @@
-"""Labelled rows as the network wants them, and their batches with weights."""
+"""Labelled rows for training, and their batches with row weights."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.models.forward import Collate, Inputs
 from bertcnn.settings import ClassWeight
 
-_MOST_WEIGHT = 100.0  # of a label that a row has
+_MOST_WEIGHT = 100.0  # cap on the weight of a label's positive rows
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows for a training loop, whether batches hold tokens or stored features.
+    """Labelled rows for a training loop; batches hold tokens or stored features.
 
     Attributes:
         collate: makes a planned batch's inputs.
         lengths: int [rows], tokens of each row.
         labels: int [rows], 0 to C - 1.
-        packing: puts several of them into one row of a batch, of training rows and then of
-            validation rows too; by default each is one.
-        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
-            each has the one in `labels`.
-        soft: float32 [rows, C], the probabilities that are to be learned; by default the labels.
+        packing: packs several texts into one row of a batch; by default one text per row.
+        multi_hot: bool [rows, C], which row has which label, for multi-label rows.
+        soft: float32 [rows, C], soft targets; by default the labels.
     """
 
     collate: Collate
@@ -38,9 +36,9 @@ class Examples:
     soft: np.ndarray | None = None
 
     def evaluate(self, logits: np.ndarray) -> tuple[float, float]:
-        """Macro-F1 of the answers, and the share of rows that are right, in all labels.
+        """Macro-F1 and accuracy (exact match for multi-label rows).
 
-        A label of several is given from 1/2 on.
+        A label of a multi-label row is predicted from a probability of 1/2.
         """
         if self.multi_hot is None:
             actual, predicted = self.labels, logits.argmax(axis=1)
@@ -54,7 +52,7 @@ class Examples:
 def labelled_batch(
     examples: Examples, plan: BatchPlan | PackedPlan, weights: np.ndarray
 ) -> tuple[Inputs, Inputs]:
-    """A planned batch: inputs, `targets` from 0 to 1 and row `weights`, 0 for fillers.
+    """Inputs, `targets` (0 to 1) and row `weights` (0 for filler rows) of a planned batch.
 
     Targets are float32 [B, C] and row weights [B]; packed [B, K, C] and [B, K].
     """
@@ -75,8 +73,8 @@ def labelled_batch(
 def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) -> np.ndarray:
     """The weight of each label in the loss, float32 [C], 1 on average over the rows.
 
-    "balanced" is rows / (C x rows of the label), as scikit-learn has it; "sqrt", the default, is
-    its square root; both rescaled.
+    "balanced" is rows / (C x rows of the label), as in scikit-learn; "sqrt", the default, is its
+    square root. Both are rescaled.
     """
     counts = np.maximum(np.bincount(labels, minlength=classes), 1)
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "sqrt"]
@@ -85,15 +83,15 @@ def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) ->
 
 
 def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
-    """The weight in the loss of a label that a row has, float32 [C], at most 100; else it is 1.
+    """The loss weight of the rows that have a label, float32 [C], at most 100.
 
-    "balanced" is the rows without the label for each row with it; "sqrt" is its square root;
-    "none", the default, is 1: with weights a label's probability is too high, and a threshold does
-    for rare labels what a weight would.
+    "balanced" is the number of rows without the label per row with it; "sqrt" is the square root of
+    that; "none", the default, is 1. Weights make a label's probability too high, and a threshold
+    does the same for rare labels.
 
     Args:
         multi_hot: bool [rows, C], which row has which label.
-        rule: "none", "sqrt" or "balanced"; by default "none".
+        rule: "none", "sqrt" or "balanced".
     """
     having = np.maximum(multi_hot.sum(axis=0), 1)
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]

@@ -1,4 +1,4 @@
-"""What listens to a training: the rule which weights are kept, and the deadline."""
+"""Callbacks of a training: which weights are kept, and the deadline."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from bertcnn.training.trainer import Saved, TrainerCallback
 
 
 def standard_error(rows: int) -> Callable[[float], float]:
-    """A function of a share of so many rows to its standard error.
+    """A function from a share of `rows` rows to its standard error.
 
-    Where all rows are right, that of Agresti and Coull's estimate (1998), since that of 1 would be
-    0.
+    If all rows are right, it uses Agresti and Coull's estimate (1998), since the plain error is 0.
     """
 
     def error(share: float) -> float:
@@ -31,18 +30,17 @@ def standard_error(rows: int) -> Callable[[float], float]:
 
 
 class BestEpoch(TrainerCallback):
-    """Keeps the weights of the best epoch, with which the model ends.
+    """Keeps the weights of the best epoch and restores them at the end.
 
-    With a tolerance it is the last epoch that is not worse than the best one by more than that.
-    Among epochs that do not differ by more than chance the last is usually the best, since the
-    learning rate falls to the end (the rule of one standard error, Breiman et al. 1984, section
-    3.4.3).
+    With a tolerance it keeps the last epoch that is within the tolerance of the best one. Among
+    epochs whose difference may be chance the last is usually best, since the learning rate decays
+    (the one-standard-error rule, Breiman et al. 1984, section 3.4.3).
 
     Args:
-        figure: of the held-out examples, that decides.
-        highest: whether high values are better.
-        patience: epochs without a better one before training stops; None for never.
-        tolerance: of the best value; by default only a better epoch is kept, the first of several.
+        figure: the validation figure that decides.
+        highest: whether higher is better.
+        patience: epochs without improvement before training stops; None for no early stopping.
+        tolerance: maps the best value to the allowed loss; by default only a better epoch is kept.
 
     Attributes:
         kept: the epoch whose weights are kept, from 1.
@@ -60,18 +58,18 @@ class BestEpoch(TrainerCallback):
         self.kept = self.best = 0
         self._figure, self._sign = figure, 1.0 if highest else -1.0
         self._patience, self._tolerance = patience, tolerance
-        self._value: float | None = None  # of the best epoch, high if it is good
+        self._value: float | None = None  # of the best epoch; negated if lower is better
         self._weights: dict[str, np.ndarray] = {}
 
     def is_as_good(self, value: float) -> bool:
-        """Whether the best epoch is better by at most the tolerance."""
+        """Whether the value is within the tolerance of the best epoch."""
         if self._value is None:
             return True
         allowed = 0.0 if self._tolerance is None else self._tolerance(self._value)
         return self._sign * value >= self._value - allowed
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Stop at once where the training is over already."""
+        """Stop at once if a resumed training had already run out of patience."""
         self._stop_if_over()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401
@@ -89,11 +87,11 @@ class BestEpoch(TrainerCallback):
         assign(self.model.trainable_variables, self._weights, error=TrainingError)
 
     def state(self) -> Saved:
-        """The values, and the weights that are kept."""
+        """The values and the kept weights."""
         return {"kept": self.kept, "best": self.best, "value": self._value}, self._weights
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-        """Take them back."""
+        """Restore them."""
         self.kept, self.best, self._value = details["kept"], details["best"], details["value"]
         self._weights = tensors
 
@@ -106,12 +104,12 @@ class BestEpoch(TrainerCallback):
 class LateMean(TrainerCallback):
     """The mean of the weights after some of the last steps, kept on the device.
 
-    The weights of a training's last steps lie in one basin. Their mean is better than each of them,
-    and scoring takes no longer than with one (Izmailov et al. 2018, "Averaging Weights Leads to
-    Wider Optima and Better Generalization"). What it gains is in docs/benchmarks.
+    The weights of the last steps lie in one basin; their mean is better than each of them and costs
+    nothing at inference (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better
+    Generalization"). docs/benchmarks has the gain.
 
     Args:
-        steps: after which the weights are taken.
+        steps: the steps whose weights are averaged.
     """
 
     def __init__(self, steps: range) -> None:
@@ -120,7 +118,7 @@ class LateMean(TrainerCallback):
         self._mean: dict[str, Any] = {}
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Take the weights into the mean."""
+        """Add the weights to the mean."""
         if self.trainer.state.step not in self.steps:
             return
         self._taken += 1
@@ -137,34 +135,34 @@ class LateMean(TrainerCallback):
         return {name: ops.convert_to_numpy(value) for name, value in self._mean.items()}
 
     def state(self) -> Saved:
-        """The mean, and of how many it is."""
+        """The mean, and the number of weights in it."""
         return {"taken": self._taken}, self.weights()
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-        """Take them back."""
+        """Restore them."""
         self._taken, self._mean = details["taken"], dict(tensors)
 
 
 class EndsInTime(TrainerCallback):
-    """Ends a training where another epoch would end after the deadline.
+    """Ends a training if another epoch would miss the deadline.
 
     Args:
-        deadline: of it.
-        shapes: compiled shapes; so many batches may have waited for a compilation.
-        whole: whether less than the whole training counts as nothing.
+        deadline: the deadline.
+        shapes: number of compiled shapes; that many batches may include a compilation.
+        whole: whether an incomplete training is useless.
     """
 
     def __init__(self, deadline: Deadline, shapes: int, *, whole: bool) -> None:
         super().__init__()
         self.deadline, self._shapes, self._whole = deadline, shapes, whole
-        self._seconds = self._begun = 0.0  # of the last epoch; of the batch under way
+        self._seconds = self._begun = 0.0  # of the last epoch; start of the current batch
         self._batches: list[float] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Stop if there is no time left for it.
+        """Stop if there is no time left for this epoch.
 
         Raises:
-            OutOfTime: less than the whole training counts as nothing.
+            OutOfTime: there is no time, and an incomplete training is useless.
         """
         epochs = len(self.trainer.epoch_ends)
         remaining = epochs - epoch if self._whole else 1
@@ -185,9 +183,9 @@ class EndsInTime(TrainerCallback):
         self._begun = now
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Reckon what a whole epoch takes."""
+        """Estimate the time of a whole epoch."""
         ends = self.trainer.epoch_ends
         steps = ends[epoch] - (ends[epoch - 1] if epoch else 0)
-        # where figures are read later, batches wait for each other, not for compilations
+        # if figures are read later, batch times include waiting for other batches
         shapes = self._shapes if self.trainer.reads_after == 1 else 0
         self._seconds = seconds_of_epoch(self._batches, steps, shapes)

@@ -1,6 +1,6 @@
-"""Checkpoints: all that a training needs to go on, in a folder with a manifest.
+"""Checkpoints: everything a training needs to resume, in a folder with a manifest.
 
-Each appears whole or not at all.
+Each is written atomically.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ FORMAT: Final = FolderFormat(
     "bertcnn-checkpoint", 2, (Member(_ABOUT, 1 << 28), Member(_STATE, 1 << 36))
 )
 _NAME = re.compile(r"step-(\d{9,})")
-_NEXT = "next"  # name of a checkpoint until it is complete
+_NEXT = "next"  # name of an incomplete checkpoint
 _KEPT = 2
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A training between two steps.
+    """The state of a training between two steps.
 
     Attributes:
         step: steps done.
-        settings: all that the outcome depends on; a run with others cannot go on from here.
-        progress: what was met so far, as JSON.
+        settings: everything the result depends on; only a run with the same settings can resume.
+        progress: the training's record up to this step, as JSON.
         tensors: from `training_state`.
     """
 
@@ -58,11 +58,11 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint into `folder`, down to the disk, and remove all but the newest two.
+    """Write a checkpoint to `folder`, synced to disk, and remove all but the newest two.
 
     Raises:
-        TrainingError: a number in it is not finite; such weights are never saved.
-        OutputError: it cannot be written; those before are still there.
+        TrainingError: a number is not finite; such weights are never saved.
+        OutputError: it cannot be written; earlier checkpoints are kept.
     """
     for name, tensor in checkpoint.tensors.items():
         if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
@@ -90,21 +90,21 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def forget_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints in `folder`, and nothing else that lies there."""
+    """Remove the checkpoints in `folder`, and nothing else."""
     for _, place in _found(folder):
         shutil.rmtree(place, ignore_errors=True)
     clean_leftovers(folder / _NEXT)
 
 
 def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
-    """The newest whole checkpoint in `folder`; None if there was never one.
+    """The newest intact checkpoint in `folder`; None if there are no checkpoints.
 
     Args:
-        folder: where they were saved.
-        note: hears of each that is damaged and therefore skipped.
+        folder: of the checkpoints.
+        note: receives a message for each damaged checkpoint, which is skipped.
 
     Raises:
-        BundleError: there are some, and all are damaged.
+        BundleError: all checkpoints are damaged.
     """
     damaged: list[str] = []
     for _, place in reversed(_found(folder)):
@@ -123,7 +123,7 @@ def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint |
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
-    """The steps and places of the checkpoints in `folder`, damaged ones too, in order."""
+    """Step and path of each checkpoint in `folder`, including damaged ones, in order."""
     if not folder.is_dir():
         return []
     names = ((_NAME.fullmatch(place.name), place) for place in folder.iterdir())
@@ -143,12 +143,12 @@ def _read(place: Path) -> Checkpoint:
 
 
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on from a checkpoint that was made with other settings.
+    """Refuse to resume from a checkpoint that was made with other settings.
 
     Args:
-        found: the checkpoint's.
-        wanted: this run's; keys it does not have yet are not compared.
-        folder: where the checkpoint is.
+        found: the checkpoint's settings.
+        wanted: this run's settings; only their keys are compared.
+        folder: of the checkpoint.
 
     Raises:
         SettingsError: they differ; the message names the first setting that does.
@@ -166,7 +166,7 @@ def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], fol
 def training_state(
     model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, np.ndarray]:
-    """Everything a step changes: weights by name, all other state by its place."""
+    """All tensors that a step changes: weights by name, other state by index."""
     variables = _variables(model, optimizer)
     return {name: np.array(variable.numpy()) for name, variable in variables.items()}
 
@@ -174,10 +174,10 @@ def training_state(
 def restore_state(
     tensors: Mapping[str, np.ndarray], model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> None:
-    """Give model and optimizer what `training_state` took from them.
+    """Load the tensors of `training_state` into model and optimizer.
 
     Raises:
-        BundleError: the tensors are another model's.
+        BundleError: the tensors belong to another model.
     """
     variables = _variables(model, optimizer)
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}

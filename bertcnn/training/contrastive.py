@@ -1,6 +1,6 @@
 """Supervised contrastive loss: the encoder pulls texts with the same label together.
 
-Those of other labels are pushed apart, before a head is trained.
+It pushes texts with other labels apart. This happens before a head is trained.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from bertcnn.training.trainer import Batch, Trainer
 from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
 
 _TEMPERATURE = 0.1  # of the cosines (Khosla et al. 2020, section 4.4)
-_TEXTS = 256  # of a step; two labels are in it even if they have more
-_TOKENS = 4096  # of a step
+_TEXTS = 256  # per step; more if two labels need them
+_TOKENS = 4096  # per step
 _OF_NUMBERS = 6 * 384  # layers times width; larger encoders get fewer tokens
 _FEWEST_TOKENS = 1024
-_ROWS_OF_A_LABEL = 20  # in a step
+_ROWS_OF_A_LABEL = 20  # per step
 _LONGEST = 128  # tokens read of a text
-_MOST_DOCUMENTS = 32  # of a row
+_MOST_DOCUMENTS = 32  # per row
 _NEVER = -1e9
 
 
 def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATURE) -> Any:  # noqa: ANN401
-    """Supervised contrastive loss, the mean over rows that share their label with another one.
+    """Supervised contrastive loss, averaged over rows that share their label with another row.
 
     Khosla et al. 2020, equation 2.
 
     Args:
-        vectors: float32 [N, D], of any length; their directions count.
-        labels: int32 [N], -1 where there is no text.
-        temperature: that cosines are divided by.
+        vectors: float32 [N, D], of any length; only directions count.
+        labels: int32 [N], -1 for padding.
+        temperature: divides the cosines.
 
     Returns:
         float32 []; 0 if no label has two rows.
@@ -53,7 +53,7 @@ def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATUR
     there = ops.cast(labels >= 0, "float32")
     others = there[:, None] * there[None, :] * (1.0 - ops.eye(labels.shape[0]))
     alike = others * ops.cast(ops.equal(labels[:, None], labels[None, :]), "float32")
-    # log of each other row's share
+    # log-softmax over the other rows
     shares = cosines - ops.logsumexp(ops.where(others > 0, cosines, _NEVER), axis=-1, keepdims=True)
     count = ops.sum(alike, axis=-1)
     rows = -ops.sum(alike * ops.where(others > 0, shares, 0.0), axis=-1) / ops.maximum(count, 1.0)
@@ -65,17 +65,17 @@ def tune_by_contrast(
 ) -> None:
     """Train `encoder` in place by the supervised contrastive loss of mean token embeddings.
 
-    Each of `settings.contrast_steps` steps takes labels in a random order, with up to 20 rows of
-    each, until it holds 256 texts or 4,096 tokens (fewer for encoders larger than MiniLM's), so
-    that the cost does not grow with the rows. Of long texts the first 128 tokens are read. (After
+    Each of `settings.contrast_steps` steps takes labels in random order, with up to 20 rows each,
+    until it holds 256 texts or 4,096 tokens (fewer for encoders larger than MiniLM). The cost
+    therefore does not grow with the number of rows. Texts are cut to 128 tokens. The method follows
     Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning",
-    but before the head is trained, not beside it.)
+    but runs before the head is trained, not jointly.
 
     Args:
-        encoder: with published weights.
-        rows: to learn from, of two labels or more.
+        encoder: with pretrained weights.
+        rows: training rows with at least two labels.
         settings: steps and learning rate.
-        seed: of the choice of rows.
+        seed: for drawing the rows.
         progress: called for every step.
     """
     shortened = [
@@ -137,10 +137,9 @@ def tune_by_contrast(
 def draw_steps(
     labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Rows of two labels or more that go into a step together, int [rows].
+    """The rows of each step, int [rows], from at least two labels.
 
-    There have to be two labels.
-    Again and again all labels in a random order, a part of them at a time.
+    It iterates over all labels in random order, again and again. `labels` must hold two or more.
     """
     while True:
         taken: list[np.ndarray] = []
@@ -156,7 +155,7 @@ def draw_steps(
 
 
 def _plans(steps: list[np.ndarray], lengths: np.ndarray) -> list[PackedPlan]:
-    """The steps' rows laid out, all in one shape, so that one is compiled."""
+    """The steps' rows in packed layouts of one shape, so only one program is compiled."""
     longest = int(lengths.max())
     row_of = [pack(lengths[rows], longest, _MOST_DOCUMENTS) for rows in steps]
     height = max(int(places.max()) + 1 for places in row_of)

@@ -1,10 +1,9 @@
-"""Cross-fitting: each training row is answered by a model that did not learn it.
+"""Cross-fitting: a model that did not see a training row predicts it.
 
-The rows are dealt out to folds, and for each fold a model is trained on the others, as the final
-one was (out-of-fold predictions, Wolpert 1992, "Stacked generalization"). So all rows set the
-thresholds, the temperature and the limits of what is out of scope, not only the tenth that is held
-out. These models learn from fewer rows than the final one, so precision errs to the safe side. What
-it gains is in docs/benchmarks.
+For each fold a model is trained on the other folds, in the same way as the final model (out-of-fold
+predictions, Wolpert 1992, "Stacked generalization"). All rows then set the thresholds, the
+temperature and the out-of-scope limits, not only the held-out tenth. The fold models see fewer rows
+than the final one, so precision errs on the safe side. docs/benchmarks has the gain.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from bertcnn.wording import count, duration
 
 @dataclass(frozen=True, eq=False)
 class FoldAnswers:
-    """The answers of a model that was trained on the rows of the other folds.
+    """The predictions of a model that was trained on the other folds.
 
     Attributes:
-        held_out: int [H], the training rows that it did not learn from.
-        logits: its answers to them, float32 [H, C].
-        means: of their token embeddings, float32 [H, D].
-        known: int [K], rows that it learned from, by which it knows what is in scope.
-        known_logits: its answers to these, float32 [K, C].
-        known_means: of their token embeddings, float32 [K, D].
+        held_out: int [H], the training rows of this fold.
+        logits: float32 [H, C], of the held-out rows.
+        means: float32 [H, D], their mean token embeddings.
+        known: int [K], rows it was trained on that the out-of-scope detector compares with.
+        known_logits: float32 [K, C], of the known rows.
+        known_means: float32 [K, D], their mean token embeddings.
     """
 
     held_out: np.ndarray
@@ -51,7 +50,7 @@ class FoldAnswers:
 
 @contextmanager
 def computed_once(encoder: Bert, data: TrainingData, run: RunOptions) -> Iterator[RunOptions]:
-    """A run in which an encoder that stays as it is computes its output once for all trainings."""
+    """Run options with the output of a frozen encoder computed once for all trainings."""
     token_ids = [*data.train.token_ids, *data.valid.token_ids]
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
         run.progress.stage("computing encoder features for all folds", len(token_ids))
@@ -70,19 +69,19 @@ def cross_fit(
     *,
     seconds: float,
 ) -> tuple[FoldAnswers, ...]:
-    """Train once without each fold, and answer its rows.
+    """Train once without each fold, and predict the fold's rows.
 
     Args:
         train: trains an encoder and a new head.
-        encoder: of the final model; it ends with the weights that it has now.
+        encoder: of the final model; its weights are restored at the end.
         untrained: the encoder's weights before any training.
-        data: the training rows are dealt out.
-        run: with the fold of each row, and the final model's result, which says how many epochs
-            each fold is trained. A row stays with the others where none of these has its label.
-        seconds: that the final model's training took.
+        data: its training rows are divided into folds.
+        run: with the fold of each row and the final model's result, which sets the number of
+            epochs. A row is never held out if no other fold has its label.
+        seconds: training time of the final model.
 
     Returns:
-        The answers of each fold, in order. Nothing where the deadline leaves no time.
+        The predictions of each fold, in order; none if the deadline leaves no time.
     """
     fold_of = np.arange(0) if run.fold_of is None else run.fold_of
     folds = list(_divided(data.train, fold_of))
@@ -120,7 +119,7 @@ def cross_fit(
 
 
 def _divided(rows: TokenizedRows, fold_of: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of each fold whose labels other rows have too, int [H]."""
+    """The rows of each fold whose labels also occur in other folds, int [H]."""
     classes = int(rows.labels.max()) + 1
     has = np.eye(classes, dtype=bool)[rows.labels] if rows.multi_hot is None else rows.multi_hot
     for fold in np.unique(fold_of):
@@ -134,7 +133,7 @@ def _divided(rows: TokenizedRows, fold_of: np.ndarray) -> Iterator[np.ndarray]:
 def _answers(
     train: Train, encoder: Bert, data: TrainingData, run: RunOptions, held_out: np.ndarray
 ) -> FoldAnswers:
-    """The answers of a model that is trained without some rows."""
+    """Predictions for `held_out` by a model trained on the other rows."""
     others = np.setdiff1d(np.arange(len(data.train.labels)), held_out)
     known = np.intersect1d(others, np.arange(0) if data.known is None else data.known)
     part = replace(
@@ -147,7 +146,7 @@ def _answers(
     model, result = train(encoder, part, run)
     if result.known is not None and result.valid_means is not None:
         return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
-    engine = KerasEngine(model, pad_id=0)  # which is masked
+    engine = KerasEngine(model, pad_id=0)  # masked anyway
     both = (part.valid, data.train.of(known))
     asked, learned = (engine.run(rows.token_ids, evidence=True) for rows in both)
     means, known_means = asked.found.means, learned.found.means
@@ -156,7 +155,7 @@ def _answers(
 
 @dataclass
 class _FoldProgress(Silent):
-    """Shows the trainings of a fold; what is worth a note was said of the final model."""
+    """Shows the trainings of a fold, but no notes: the final model's notes said the same."""
 
     progress: Progress
     fold: str

@@ -1,4 +1,4 @@
-"""When a training has to be over, reckoned again while it runs."""
+"""The deadline of a training, checked against its measured speed."""
 
 from __future__ import annotations
 
@@ -8,45 +8,41 @@ from dataclasses import dataclass, field
 
 from bertcnn.training.devices import agreed
 
-_GRACE = 0.1  # of the time allowed; less is not worth a worse model
+_GRACE = 0.1  # share of the allowed time; a smaller overrun is accepted
 
 
 class OutOfTime(Exception):  # noqa: N818 - no error: what was there before is kept
-    """A training that repeats another one would end too late."""
+    """A repeated training would miss the deadline."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """Minutes that are allowed, from now on.
-
-    Attributes:
-        minutes: allowed.
-    """
+    """A number of allowed minutes, counted from its creation."""
 
     minutes: float
     _started: float = field(default_factory=time.monotonic, repr=False)
 
     def is_missed_after(self, seconds: float) -> bool:
-        """Whether so much more work would end more than a tenth too late.
+        """Whether `seconds` more of work would overrun the deadline by more than a tenth.
 
-        The first process decides for all of a training.
+        The first process decides for all processes.
         """
         passed = time.monotonic() - self._started
         missed = passed + seconds > (1 + _GRACE) * 60 * self.minutes
         return bool(agreed(missed))
 
     def __str__(self) -> str:
-        """As notes say it."""
+        """The deadline as messages phrase it."""
         return f"the {self.minutes:g} min that are allowed"
 
 
 def seconds_of_epoch(batches: Sequence[float], steps: int, shapes: int) -> float:
-    """What an epoch takes in which nothing has to be compiled.
+    """The time of an epoch without compilation.
 
     Args:
         batches: seconds of each batch of an epoch, or of its last ones.
         steps: batches of a whole epoch.
-        shapes: compiled shapes; so many batches, the slowest, may have waited for a compilation.
+        shapes: number of compiled shapes; that many of the slowest batches are left out.
 
     Example:
         >>> seconds_of_epoch([3.0, 1.0, 1.0, 1.0], steps=8, shapes=1)

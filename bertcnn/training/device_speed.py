@@ -1,7 +1,7 @@
-"""How fast a training is on the device at hand.
+"""Training speed of the device.
 
-It is known by the device's name, so that the same rows get the same recipe each time; only on
-request a CPU is measured as it is at this moment.
+It is looked up by device name, so that the same rows always get the same recipe. A CPU is measured
+only on request.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from bertcnn.inference.cores import usable_cores
 from bertcnn.training.devices import gpu_name, training_mesh
 from bertcnn.wording import count
 
-# FLOP/s of training on one core, measured on two; more than eight cores were never measured
+# FLOP/s of training on one core, measured on two; never measured on more than eight
 _CORE_FLOPS, _CORE_FLOPS_AVX512, _MOST_CORES = 3e10, 5e10, 8
-# the share of a matrix product's speed that training on real tokens has, and what compiling costs
-# in FLOPs of the product
+# training speed on real tokens as a share of a matrix product's, and FLOPs spent on compilation
 _TRAINED, _COMPILED = 0.5, 6e12
-_PRODUCT, _TIMES = (1024, 384, 1536), 20  # the bare product: about a tenth of a second
+_PRODUCT, _TIMES = (1024, 384, 1536), 20  # about a tenth of a second
 
-# TFLOP/s of products in bfloat16, by their makers' data sheets, by a word of a card's name
+# bfloat16 TFLOP/s from data sheets, by a word of the card's name
 _CARDS = {
     "B200": 2250,
     "GH200": 989,
@@ -44,20 +43,20 @@ _CARDS = {
     "3090": 71,
 }
 _OTHER_CARD = 80
-# the share of that peak, and seconds that each step takes beside it: on an H100 a step of BERT-base
-# with 32 rows of 128 tokens took 35 ms, one of MiniLM with 32 of 64 tokens, in two parts, 38 ms
+# share of that peak, and fixed seconds per step: on an H100 a step of BERT-base with 32 rows of 128
+# tokens took 35 ms, one of MiniLM with 32 rows of 64 tokens, in two parts, 38 ms
 _GPU_SHARE, _GPU_STEP = 0.125, 0.02
 
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """The speed of a device in training.
+    """The training speed of a device.
 
     Attributes:
-        name: of the device, in words.
-        flops: of training, each second.
-        step: seconds that each step takes beside its FLOPs.
-        compiling: seconds.
+        name: of the device.
+        flops: FLOP/s in training.
+        step: fixed overhead of a step, in seconds.
+        compiling: compilation time in seconds.
     """
 
     name: str
@@ -66,12 +65,12 @@ class DeviceSpeed:
     compiling: float = 0.0
 
     def seconds(self, work: float, steps: float) -> float:
-        """The time of `work` FLOPs in this number of steps, without compiling."""
+        """Seconds for `work` FLOPs in this number of steps, without compilation."""
         return work / self.flops + self.step * steps
 
 
 def device_speed() -> DeviceSpeed:
-    """The speed of a device of this name."""
+    """The speed of this device, from its name."""
     if on_gpu():
         mesh = training_mesh()
         return gpu_speed(gpu_name(), 1 if mesh is None else mesh.size)
@@ -92,7 +91,7 @@ def gpu_speed(name: str, cards: int = 1) -> DeviceSpeed:
 
 
 def cpu_speed(cores: int, flags: str) -> DeviceSpeed:
-    """The speed of a CPU with this number of cores and these flags, as Linux names them."""
+    """The speed of a CPU with this number of cores and these Linux CPU flags."""
     wide = "avx512f" in flags.split()
     flops = min(cores, _MOST_CORES) * (_CORE_FLOPS_AVX512 if wide else _CORE_FLOPS)
     kind = " with AVX-512" if wide else ""
@@ -100,7 +99,7 @@ def cpu_speed(cores: int, flags: str) -> DeviceSpeed:
 
 
 def measured_cpu_speed() -> DeviceSpeed:
-    """The speed of this CPU as it is now, from a matrix product as BERT's are."""
+    """The speed of this CPU at the moment, from a matrix product of BERT's shape."""
     rows, inner, columns = _PRODUCT
     left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
     seconds = []

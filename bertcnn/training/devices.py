@@ -1,4 +1,4 @@
-"""What a training computes on: its precision, and the devices it is divided among."""
+"""Precision and devices of a training."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _limit: int | None = None
 
 
 def compute_policy(precision: ComputePrecision) -> str:
-    """The dtype policy of a model that is trained in it.
+    """The dtype policy for training in this precision.
 
-    "auto" is bfloat16 on a GPU. On CPUs it is float32: XLA computes bfloat16 there by way of
-    float32 (docs/benchmarks).
+    "auto" is bfloat16 on a GPU and float32 on a CPU, where XLA emulates bfloat16 with float32
+    (docs/benchmarks).
     """
     half = on_gpu() if precision == "auto" else precision == "bfloat16"
     return "mixed_bfloat16" if half else "float32"
 
 
 def limit_devices(count: int | None) -> None:
-    """Train on so many devices of this process from now on; None for all of them.
+    """Train on `count` devices of this process; None for all of them.
 
     Raises:
-        SettingsError: there are fewer, or `count` is less than 1.
+        SettingsError: `count` is less than 1 or more than there are.
     """
     global _limit
     there = _count()
@@ -44,9 +44,9 @@ def limit_devices(count: int | None) -> None:
 
 
 def training_mesh() -> Any:  # noqa: ANN401
-    """The devices that the rows of a training's batches are divided among.
+    """The device mesh for the rows of a batch, over all processes.
 
-    Those of all processes, if there are several. None for one device, and on TensorFlow.
+    None for a single device, and on TensorFlow.
     """
     if keras.backend.backend() != "jax":
         return None
@@ -58,7 +58,7 @@ def training_mesh() -> Any:  # noqa: ANN401
 
 
 def everywhere() -> Any:  # noqa: ANN401
-    """The sharding of what every device of the mesh has whole; None without a mesh."""
+    """The replicated sharding of the mesh; None without a mesh."""
     if (mesh := training_mesh()) is None:
         return None
     import jax
@@ -67,16 +67,16 @@ def everywhere() -> Any:  # noqa: ANN401
 
 
 def replicated(values: np.ndarray, place: Any) -> Any:  # noqa: ANN401
-    """An array that every device has whole; all processes have to give the same."""
+    """An array replicated to every device; all processes must pass the same values."""
     import jax
 
     return jax.make_array_from_callback(values.shape, place, lambda part: values[part])
 
 
 def own_rows(rows: int) -> range | None:
-    """Those of a batch of so many rows that this process's devices get.
+    """The rows of a batch that this process's devices compute.
 
-    None where it gets all, or where they cannot be divided evenly.
+    None if it computes all rows, or if they cannot be divided evenly.
     """
     mesh = training_mesh()
     if mesh is None or is_alone() or rows % mesh.size:
@@ -88,14 +88,14 @@ def own_rows(rows: int) -> range | None:
 
 
 def join_processes() -> None:
-    """Become one of the processes that train together, each with its own devices, on JAX.
+    """Join a multi-process training on JAX, each process with its own devices.
 
-    Which they are comes from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or from
-    SLURM, Open MPI or Kubernetes. To be called before JAX computes anything.
+    The processes come from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or from
+    SLURM, Open MPI or Kubernetes. Call this before JAX computes anything.
 
     Raises:
-        SettingsError: Keras has another backend, neither says which processes there are, or they
-            do not come together.
+        SettingsError: Keras has another backend, the processes are not defined, or they cannot
+            connect.
     """
     if keras.backend.backend() != "jax":
         raise SettingsError(
@@ -129,19 +129,19 @@ def is_alone() -> bool:
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes."""
+    """Whether this process writes the files."""
     return is_alone() or _processes()[1] == 0
 
 
 def _processes() -> tuple[int, int]:
-    """How many there are, and the number of this one."""
+    """The number of processes, and the index of this one."""
     import jax
 
     return jax.process_count(), jax.process_index()
 
 
 def of_first(content: bytes) -> bytes:
-    """What the first process gives, in every one of them; all have to call this."""
+    """The first process's `content`, in every process; all of them must call this."""
     if is_alone():
         return content
     from jax.experimental.multihost_utils import broadcast_one_to_all
@@ -153,12 +153,12 @@ def of_first(content: bytes) -> bytes:
 
 
 def agreed(value: Any) -> Any:  # noqa: ANN401
-    """A decision of the first process, as JSON, by which all of them go; all have to call this."""
+    """The first process's `value`, sent as JSON to every process; all of them must call this."""
     return value if is_alone() else json.loads(of_first(json.dumps(value).encode()))
 
 
 def gpu_name() -> str:
-    """The GPU as its maker calls it, for example "NVIDIA H100 80GB HBM3"."""
+    """The vendor's name of the GPU, for example "NVIDIA H100 80GB HBM3"."""
     if keras.backend.backend() == "jax":
         import jax
 

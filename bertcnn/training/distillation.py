@@ -1,8 +1,8 @@
-"""A smaller model learns what a larger one answers (Hinton et al. 2015).
+"""Knowledge distillation: a smaller model learns a larger one's probabilities.
 
-The student begins as the teacher without some of its layers, as DistilBERT does (Sanh et al. 2019,
-section 3), and with its head. From labelled rows it learns the mean of their label and the
-teacher's probabilities, from others the teacher's alone.
+Hinton et al. 2015. The student starts as the teacher without some of its layers, as in DistilBERT
+(Sanh et al. 2019, section 3), and with the teacher's head. Its targets are the mean of label and
+teacher probabilities on labelled rows, and the teacher probabilities alone on unlabelled rows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bertcnn.training.start import Start
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model that is to learn from another one.
+    """A model that is distilled from a teacher.
 
     Attributes:
-        teacher: whose answers it learns.
-        start: its encoder and tokenizer.
-        head: the shape of its head, the teacher's.
-        head_weights: what its head begins with, by name.
+        teacher: predicts the soft targets.
+        start: the student's encoder and tokenizer.
+        head: the head settings of the teacher.
+        head_weights: the teacher's head weights, by name.
     """
 
     teacher: Predictor
@@ -43,16 +43,16 @@ class Student:
 
     @classmethod
     def of(cls, folder: Path, layers: int, *, seed: int) -> Student:
-        """The teacher with some of its layers.
+        """A student with some of the teacher's layers.
 
         Args:
-            folder: of the teacher, a saved model.
-            layers: of the student, fewer than the teacher's.
-            seed: of dropout.
+            folder: the teacher, a saved model.
+            layers: number of student layers, fewer than the teacher's.
+            seed: for dropout.
 
         Raises:
             BundleError: the folder is not a model.
-            SettingsError: the teacher has no more layers, or there would be none.
+            SettingsError: `layers` is less than 1 or not less than the teacher's.
         """
         bundle = read_bundle(folder)
         large, name = bundle.config.encoder, bundle.config.encoder_name
@@ -75,10 +75,10 @@ class Student:
         )
 
     def check_labels(self, labels: Sequence[str], *, multi_label: bool) -> None:
-        """Refuse rows with other labels than the teacher's.
+        """Refuse rows whose labels differ from the teacher's.
 
         Raises:
-            LabelError: they are others, or texts have several labels here and one there.
+            LabelError: the labels differ, or only one of the two is multi-label.
         """
         if multi_label != self.teacher.multi_label:
             one, several = "one label", "several labels or none"
@@ -99,12 +99,12 @@ class Student:
     def lesson(
         self, rows: TokenizedRows, texts: Sequence[str], unlabelled: Sequence[str]
     ) -> TokenizedRows:
-        """The rows to learn from, with soft targets.
+        """The training rows with soft targets.
 
         Args:
-            rows: labelled.
-            texts: theirs.
-            unlabelled: texts without a label; they come behind the others.
+            rows: labelled rows.
+            texts: their texts.
+            unlabelled: texts without a label, added after the labelled rows.
         """
         tokens = self.start.tokenizer.encode(unlabelled).token_ids if unlabelled else []
         taught, others = self.teacher.predict_proba(texts), self._answers(unlabelled)
@@ -128,10 +128,10 @@ class Student:
 
 
 def check_layers(layers: int, teacher: int) -> None:
-    """Refuse as many layers as the teacher has, more, or none.
+    """Refuse a number of layers outside 1 to `teacher` - 1.
 
     Raises:
-        SettingsError: it is so.
+        SettingsError: the number is outside this range.
     """
     if not 1 <= layers < teacher:
         raise SettingsError(
@@ -142,7 +142,7 @@ def check_layers(layers: int, teacher: int) -> None:
 
 
 def kept_layers(layers: int, kept: int) -> list[int]:
-    """Which layers a student has of its teacher's: at equal distances, the last one among them.
+    """Indices of the teacher's layers that the student keeps: evenly spaced, including the last.
 
     Example:
         >>> kept_layers(6, 3), kept_layers(6, 4), kept_layers(12, 1)
@@ -154,7 +154,7 @@ def kept_layers(layers: int, kept: int) -> list[int]:
 def _without_layers(
     tensors: Mapping[str, np.ndarray], kept: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """The weights of all that is no layer, and of layers kept, which are numbered again."""
+    """All weights but those of dropped layers; the kept layers are renumbered."""
     numbers = {f"layer_{old}": f"layer_{new}" for new, old in enumerate(kept)}
     found = {}
     for name, value in tensors.items():

@@ -1,8 +1,8 @@
-"""From what a user passes to `fit` to rows: checked, split and tokenised.
+"""From the input of `fit` to training rows: check, split and tokenise.
 
-The way of a row: `LabelledTexts` (as passed), `TokenizedTexts` (with tokens), whose `TokenizedRows`
-(arrays only, without texts) are part of `TrainingData`; a recipe makes `Examples` of them, which
-know how a batch is built, of tokens or of stored features.
+Stages of a row: `LabelledTexts` (as passed), `TokenizedTexts` (with tokens), whose `TokenizedRows`
+(arrays only) are part of `TrainingData`. A recipe turns them into `Examples`, which build batches
+of tokens or of stored features.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bertcnn.wording import count
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Rows with a text and a label, or several, in the words of the user.
+    """Texts with labels as the user passed them.
 
-    Before tokenising: rows are checked, split and drawn by texts and labels.
+    Checks, splits and sampling use these, before tokenisation.
 
     Attributes:
-        texts: none of them blank.
-        labels: a label for each, all strings or all integers; or for each a tuple of its labels.
-        given: where each row was among those passed.
+        texts: non-blank strings.
+        labels: one label per text, all strings or all integers; or a tuple of labels per text.
+        given: index of each row among the rows passed.
     """
 
     texts: list[str]
@@ -48,7 +48,7 @@ class LabelledTexts:
     def usable(
         cls, texts: Sequence[str], labels: Sequence[Any], progress: Progress, *, several: bool
     ) -> LabelledTexts:
-        """The rows whose text and label are not blank; `progress` reports how many others are."""
+        """The rows with text and label; `progress` reports how many rows are left out."""
         rows, unlabelled, blank = cls.divided(texts, labels, several=several)
         if lost := blank + len(unlabelled):
             progress.note(f"{count(lost, 'row')} left out: text or label is blank")
@@ -58,16 +58,15 @@ class LabelledTexts:
     def divided(
         cls, texts: Sequence[str], labels: Sequence[Any], *, several: bool = False
     ) -> tuple[LabelledTexts, list[str], int]:
-        """Usable rows, texts whose label is blank, and how many texts are blank.
+        """Usable rows, texts with a blank label, and the number of blank texts.
 
         Args:
             texts: strings.
             labels: one for each text.
-            several: whether rows may have several labels, though all have one.
+            several: treat rows as multi-label even if each has one label.
 
         Raises:
-            LabelError: a label is missing or of another type, or there are not as many labels as
-                texts.
+            LabelError: a label is missing or of another type, or texts and labels differ in number.
             SettingsError: `texts` is not a list of strings.
         """
         checked, names = check_texts(texts), checked_labels(labels, several=several)
@@ -90,12 +89,12 @@ class LabelledTexts:
 
     @property
     def each_label(self) -> list[Any]:
-        """The labels of all rows, one behind the other."""
+        """The labels of all rows in one list."""
         several = self.multi_label
         return [label for own in self.labels for label in own] if several else self.labels
 
     def spelled(self, spelling: Callable[[str], str]) -> LabelledTexts:
-        """The rows with each label that is a string in another spelling."""
+        """The rows with each string label replaced by `spelling(label)`."""
         labels: list[Any]
         if self.multi_label:
             labels = [tuple(sorted({spelling(name) for name in own})) for own in self.labels]
@@ -105,11 +104,11 @@ class LabelledTexts:
 
     @property
     def main_labels(self) -> list[str]:
-        """A label for each row, its rarest if it has several: rows are divided by it."""
+        """The label that splits are stratified by: the rarest one of a multi-label row."""
         return rarest(self.labels) if self.multi_label else [str(label) for label in self.labels]
 
     def without(self, labels: Collection[str]) -> tuple[LabelledTexts, list[str]]:
-        """The rows that have none of these labels, and the texts of the others."""
+        """The rows that have none of these labels, and the texts of the other rows."""
         has = [not set(labels).isdisjoint(own if is_set(own) else [own]) for own in self.labels]
         return (
             self.of([row for row, yes in enumerate(has) if not yes]),
@@ -125,20 +124,20 @@ class LabelledTexts:
         )
 
     def part(self, most: int | None, seed: int) -> np.ndarray:
-        """About so many of the rows, int64 [part], an equal share of each label's; None: all."""
+        """Indices of about `most` rows, stratified by label, int64 [part]; None for all rows."""
         main = numbered(self.main_labels)[1]
         most = len(main) if most is None else most
         return stratified_part(main, most, np.random.default_rng(seed))
 
     def folds(self, count: int) -> np.ndarray | None:
-        """The fold of each row, int64 [rows], duplicates kept together; None for no fold."""
+        """The fold of each row, int64 [rows], duplicates in one fold; None if `count` is 0."""
         keys = [duplicate_key(text) for text in self.texts] if count else []
         return assign_folds(keys, self.main_labels, self.texts, count) if count else None
 
     def tokenized(
         self, tokenizer: WordPieceTokenizer, classes: Sequence[Any], progress: Progress
     ) -> TokenizedTexts:
-        """The rows as the network wants them, labels as places in `classes`."""
+        """Tokenise the rows; labels become indices into `classes`."""
         encoded = tokenizer.encode(self.texts)
         truncated = int(encoded.truncated.sum())
         if truncated:
@@ -150,7 +149,7 @@ class LabelledTexts:
             )
         place = {name: place for place, name in enumerate(classes)}
         several, main = self.multi_label, self.labels
-        if several:  # a row without a label is counted anywhere
+        if several:  # the index of a row without a label is arbitrary
             main = [name if name in place else classes[0] for name in self.main_labels]
         labels = np.array([place[label] for label in main], np.int64)
         multi_hot = indicators(self.labels, classes) if several else None
@@ -161,12 +160,12 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """Usable rows with their tokens: the training takes these, the report quotes the texts.
+    """Usable rows with their tokens; the training uses the rows, the report quotes the texts.
 
     Attributes:
-        texts: with their labels.
-        rows: the same as the network wants them.
-        cut: bool [rows], which are over the limit.
+        texts: texts and labels.
+        rows: the same rows as arrays.
+        cut: bool [rows], whether a row was truncated.
     """
 
     texts: LabelledTexts
@@ -188,22 +187,22 @@ def learning_and_validation(
     several: bool = False,
     progress: Progress,
 ) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
-    """Training rows, validation rows, and the texts whose label is blank.
+    """Training rows, validation rows, and the texts with a blank label.
 
     Args:
         texts: strings.
         labels: one for each text.
-        valid: texts and labels of the second kind; by default they are split off, stratified,
-            duplicates kept together.
-        fraction: the share that is split off.
-        most: rows that are split off, about so many at most.
-        several: whether rows may have several labels, though all have one.
-        progress: reports how many of each there are.
+        valid: validation texts and labels; by default a stratified split that keeps duplicates
+            together.
+        fraction: share of rows for validation.
+        most: approximate maximum of validation rows.
+        several: treat rows as multi-label even if each has one label.
+        progress: reports the numbers of rows.
 
     Raises:
-        LabelError: fewer than two labels, a label with a single row, a missing one, validation rows
-            of an unknown label.
-        SettingsError: a text is not a string, `valid` is not a pair.
+        LabelError: fewer than two labels, a label with a single row, a missing label, or validation
+            rows with unknown labels only.
+        SettingsError: a text is not a string, or `valid` is not a pair.
     """
     learning, unlabelled, blank = LabelledTexts.divided(texts, labels, several=several)
     if blank:
@@ -236,9 +235,9 @@ def learning_and_validation(
 
 
 def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed: int) -> list[str]:
-    """At most `most` of `texts`, drawn; without duplicates and without those in `others`.
+    """At most `most` random texts, without duplicates and without texts in `others`.
 
-    Duplicates differ in case, digits or punctuation only; the first one stays.
+    Duplicates differ only in case, digits or punctuation; the first one is kept.
     """
     known = {duplicate_key(text) for text in others}
     different = {duplicate_key(text): text for text in reversed(texts)}
@@ -251,12 +250,12 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
 
 @dataclass(frozen=True)
 class StrangeTexts:
-    """Texts that belong to no label, as the user says.
+    """Texts that the user marked as out of scope.
 
     Attributes:
-        labels: that said so; none if a list of texts did.
-        learned: to learn from.
-        measured: to measure on.
+        labels: the out-of-scope labels; none if the texts came as a list.
+        learned: texts to train on.
+        measured: texts to evaluate on.
     """
 
     labels: tuple[str, ...]
@@ -271,13 +270,13 @@ class StrangeTexts:
         measured: Sequence[str],
         more: Sequence[str],
     ) -> StrangeTexts:
-        """As many to learn from as to measure on, without duplicates and blank texts.
+        """Split the texts evenly into training and evaluation, without duplicates and blanks.
 
         Args:
-            labels: of the rows.
-            learned: of training rows.
-            measured: of validation rows, none of which is learned from.
-            more: of rows that are neither yet.
+            labels: the out-of-scope labels.
+            learned: texts of training rows.
+            measured: texts of validation rows; never trained on.
+            more: texts that can go to either part.
         """
         held_out = different_texts(measured, [], len(measured), 0)
         written = [text for text in (*more, *learned) if not is_blank(text)]
@@ -290,14 +289,14 @@ class StrangeTexts:
 
 
 def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels` let in
-    """Whether a label is blank, or a text has none of several."""
+    """Whether a label is blank, or a set of labels is empty."""
     return not label if is_set(label) else isinstance(label, str) and is_blank(label)
 
 
 def _every_label_learned(
     sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same split, with held-out rows of labels that no training row has moved to training."""
+    """Move held-out rows to training if no training row has their label."""
     learned = {label for row in kept for label in sets[row]}
     back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
     return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
@@ -306,7 +305,7 @@ def _every_label_learned(
 def _given(
     valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, progress: Progress
 ) -> LabelledTexts:
-    """The validation rows that the user passed, if they can be used with rows of these labels."""
+    """The user's validation rows, checked against the training labels."""
     if not isinstance(valid, Sequence) or len(valid) != 2:
         raise SettingsError(
             f"valid {one_line(valid)}",
@@ -356,16 +355,14 @@ def _given(
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Training rows by which a model knows what is in scope, until it is saved.
-
-    With the model's output for them, if the training computed it: only some recipes do.
+    """Training rows that the out-of-scope detector compares with, kept until the model is saved.
 
     Attributes:
         token_ids: per row, int32 [T].
         labels: int [rows], 0 to C - 1.
         outside: texts that belong to no label.
-        answered: logits float32 [rows, C] and means of token embeddings float32 [rows, D], if the
-            training left them.
+        answered: logits float32 [rows, C] and mean token embeddings float32 [rows, D], if the
+            recipe computed them.
     """
 
     token_ids: list[np.ndarray]
@@ -374,7 +371,7 @@ class KnownRows:
     answered: tuple[np.ndarray, np.ndarray] | None
 
     def answers(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
-        """Logits and mean token embeddings, from the training if it kept them, or the engine."""
+        """Logits and mean token embeddings, from the training or else from the engine."""
         if self.answered is not None:
             return self.answered
         output = engine.run(self.token_ids, evidence=True)

@@ -1,4 +1,4 @@
-"""The encoder's token embeddings, computed once where only the head learns."""
+"""Precomputed token embeddings of a frozen encoder."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from bertcnn.models.forward import Inputs
 from bertcnn.progress import Progress
 from bertcnn.storage.files import reserve
 
-_BYTES = 2  # of a number
+_BYTES = 2  # float16
 
 
 @dataclass(frozen=True)
 class TokenizedRows:
-    """Labelled rows as arrays: all that a training sees, in any process.
+    """Labelled rows as arrays: everything that a training process needs.
 
     Attributes:
         token_ids: per row, int32 [T].
-        labels: int [rows], 0 to C - 1; of a row with several labels its rarest.
-        multi_hot: bool [rows, C], which row has which label, if rows may have several; by default
-            each has one.
-        soft: float32 [rows, C], the probabilities that are to be learned; by default the labels.
+        labels: int [rows], 0 to C - 1; the rarest one of a multi-label row.
+        multi_hot: bool [rows, C], which row has which label, for multi-label rows.
+        soft: float32 [rows, C], soft targets; by default the labels.
     """
 
     token_ids: list[np.ndarray]
@@ -48,9 +47,9 @@ class TokenizedRows:
         )
 
     def with_rows(self, others: TokenizedRows) -> TokenizedRows:
-        """These and others behind them, with the labels only.
+        """These rows followed by `others`, without soft targets.
 
-        Either all may have several labels or none.
+        Either both are multi-label or neither is.
         """
         multi_hot = (
             None
@@ -64,7 +63,7 @@ class TokenizedRows:
         )
 
     def arrays(self) -> list[np.ndarray]:
-        """All of it, as few arrays."""
+        """The rows as a few arrays."""
         return [
             self.labels,
             self.lengths,
@@ -79,11 +78,11 @@ class TokenizedRows:
 
 
 def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
-    """The encoder's output for rows whose features are there, from these.
+    """A function that returns stored features as the encoder's output.
 
     Args:
         features: of the rows.
-        token_ids: theirs, per row int32 [T].
+        token_ids: of the same rows, per row int32 [T].
     """
     places = {row.tobytes(): place for place, row in enumerate(token_ids)}
 
@@ -95,17 +94,17 @@ def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
 
 
 class Features:
-    """The encoder's token embeddings of every row, kept on disk in half precision.
+    """Token embeddings of every row, computed once and kept on disk in half precision.
 
     Args:
-        embed: computes them, once, here.
+        embed: computes the embeddings.
         width: D.
         token_ids: per row, int32 [T].
-        path: a new file for them; 2 bytes x D a token.
+        path: a new file; it takes 2 bytes x D per token.
         progress: called for every batch.
 
     Raises:
-        OutputError: there is no room for the file.
+        OutputError: there is no disk space for the file.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Features:
         embed(token_ids, store)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle: the file stays where it is."""
+        """For pickle: the path is kept, not the values."""
         return {name: value for name, value in vars(self).items() if name != "_values"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -140,24 +139,24 @@ class Features:
         self._values = np.memmap(self._path, np.float16, "r", shape=self._shape)
 
     def of(self, rows: np.ndarray) -> Features:
-        """Those of some of the rows, int [rows], as if they were all."""
+        """The features of some rows, int [rows], renumbered from 0."""
         part = copy(self)
         part._starts, part._ends = self._starts[rows], self._ends[rows]
         return part
 
     def row(self, row: int) -> np.ndarray:
-        """A row's token embeddings, float16 [T, D]."""
+        """The token embeddings of a row, float16 [T, D]."""
         return self._values[self._starts[row] : self._ends[row]]
 
     def means(self, rows: np.ndarray) -> np.ndarray:
-        """Each row's mean token embedding, float32 [rows, D]."""
+        """The mean token embedding of each row, float32 [rows, D]."""
         means = [self.row(row).mean(axis=0, dtype=np.float32) for row in rows]
         return np.array(means, np.float32).reshape(len(rows), self._width)
 
     def collate(self, plan: BatchPlan | PackedPlan) -> Inputs:
         """The head's input for a planned batch.
 
-        Filler rows are zeros, with one token if they are not packed.
+        Filler rows are zeros; an unpacked filler row has one unmasked token.
         """
         if isinstance(plan, PackedPlan):
             return self._lay_out(plan)

@@ -1,7 +1,6 @@
-"""The recipe for few rows a label: contrast, then a head started from a regression.
+"""The few-shot recipe: contrastive training, then a head initialised from a linear probe.
 
-Everything that is known is learned from: the labels' names, rows without a label, and the rows held
-out too.
+It also uses label names, unlabelled rows, and finally the held-out rows.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions, TrainingData
 from bertcnn.wording import count
 
-_FOLDS, _ENOUGH = 5, 1000  # folds, as many of which are predicted as have so many rows together
-# of the rows without a label are learned from: the pseudo-label of what is like none of the
-# labelled ones means nothing
+_FOLDS, _ENOUGH = 5, 1000  # folds are predicted until they hold this many rows
+# share of unlabelled rows to train on: a row unlike all labelled rows has a useless pseudo-label
 _SURE = 0.9
 _FEWEST_EPOCHS = 6
 
@@ -40,16 +38,15 @@ def train_few_shot(
 ) -> FitResult:
     """Train the encoder by the contrastive loss, then train the head from a linear probe.
 
-    Both are changed in place. Where rows may have several labels the encoder stays as it is, and
-    neither names nor rows without a label are learned from, as nothing of this has been measured
-    there.
+    Both are changed in place. For multi-label rows the encoder stays frozen, and label names and
+    unlabelled rows are ignored, since their effect has not been measured.
 
     Args:
-        encoder: with published weights.
-        head: new.
-        data: its labels' names are learned from, as texts of their labels, if that helps to tell
-            the rows apart. Of its rows without a label the surest nine tenths are learned from with
-            pseudo-labels, unless the held-out rows speak against it.
+        encoder: with pretrained weights.
+        head: a new head.
+        data: its label names become training texts if cross-validation shows a gain. The most
+            certain nine tenths of its unlabelled rows are pseudo-labelled, unless this harms
+            accuracy on the held-out rows.
         settings: how to train.
         run: how to run it.
     """
@@ -73,10 +70,10 @@ def train_few_shot(
 def _with_names(
     encoder: Bert, data: TrainingData, run: RunOptions
 ) -> tuple[TrainingData, np.ndarray]:
-    """The rows, with the labels' names behind them if they help; and how the encoder sees these.
+    """The data, with label names as training rows if they help, and the rows' embeddings.
 
-    The latter is float32 [rows + others, D], of length 1: the rows to learn from, then the
-    validation rows and those without a label, if there are some.
+    The embeddings are float32 [rows + others, D], of length 1: training rows first, then validation
+    and unlabelled rows if there are unlabelled ones.
     """
     train, names, labelled = data.train, list(data.label_names or ()), len(data.train.labels)
     others = _others(data)
@@ -98,7 +95,7 @@ def _with_unlabelled(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> tuple[TrainingData, np.ndarray | None]:
-    """The rows with pseudo-labelled ones behind them; see `with_pseudo_labels`."""
+    """The data with pseudo-labelled rows; see `with_pseudo_labels`."""
     train, others = data.train, _others(data)
     run.progress.stage("comparing rows once more", len(train.labels) + len(others))
     embed, width = run.embed_with(encoder), encoder.settings.width
@@ -110,7 +107,7 @@ def _with_unlabelled(
 
 
 def _others(data: TrainingData) -> list[np.ndarray]:
-    """The rows that pseudo-labels are judged by and made for; none if nobody asks for them."""
+    """Validation and unlabelled rows; none if there are no unlabelled rows."""
     return [*data.valid.token_ids, *data.unlabelled] if data.unlabelled else []
 
 
@@ -122,20 +119,19 @@ def with_pseudo_labels(
     class_weight: ClassWeight | None,
     progress: Progress,
 ) -> tuple[TokenizedRows, np.ndarray | None]:
-    """The training rows, then the most certain pseudo-labelled rows, unless these do harm.
+    """The training rows plus the most certain pseudo-labelled rows, unless these do harm.
 
     Args:
         train: rows with labels.
-        valid: rows whose labels are not to be learned from before the end.
+        valid: rows whose labels only evaluate the pseudo-labels at first.
         unlabelled: token ids of rows without a label, int32 [T] each.
-        views: of all three kinds, one behind the other, as `spread_labels` takes them.
-        class_weight: how much rare labels count; a label with many rows would be spread to what is
-            between it and others.
-        progress: reports what became of them.
+        views: embeddings of train, valid and unlabelled rows in this order; see `spread_labels`.
+        class_weight: weighting of rare labels; without it frequent labels spread too far.
+        progress: reports the decision.
 
     Returns:
-        The rows, and the labels that they have when those of `valid` are learned from too, int64
-        [rows], if they are others.
+        The rows, and their labels after the labels of `valid` were added, int64 [rows]; None if the
+        pseudo-labels are not used.
     """
     asked = len(valid.labels)
     pseudo_labels = _spread(views, train.labels, class_weight)
@@ -171,7 +167,7 @@ def _spread(
 def directions(
     embed: Embed, token_ids: Sequence[np.ndarray], width: int, progress: Progress | None = None
 ) -> np.ndarray:
-    """Each row's mean token embedding, of length 1: float32 [rows, D]."""
+    """The mean token embedding of each row, scaled to length 1: float32 [rows, D]."""
     return unit(mean_embeddings(embed, token_ids, width, progress))
 
 
@@ -183,8 +179,8 @@ def accuracy_without_and_with(
     Args:
         means: float32 [rows, D], of length 1.
         labels: int [rows], 0 to C - 1.
-        name_means: float32 [C, D], of length 1, of the names.
-        seed: of the folds.
+        name_means: float32 [C, D], of length 1, of the label names.
+        seed: for the folds.
     """
     chance, fold = np.random.default_rng(seed), np.empty(len(labels), np.int64)
     for label in np.unique(labels):
@@ -212,7 +208,7 @@ def accuracy_without_and_with(
 def _names_help(
     means: np.ndarray, labels: np.ndarray, name_means: np.ndarray, seed: int, progress: Progress
 ) -> bool:
-    """Whether labels' names tell more than the rows alone; the notes say so."""
+    """Whether label names raise the cross-validated accuracy."""
     without, with_names = accuracy_without_and_with(means, labels, name_means, seed)
     outcome = (
         f"{without:.1%} of the rows are right without the labels' names, {with_names:.1%} with them"

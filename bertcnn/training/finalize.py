@@ -1,4 +1,4 @@
-"""A model just trained: judged by the engine that it is saved with, and written up."""
+"""Calibrates and evaluates a trained model with the engine it is saved with."""
 
 from __future__ import annotations
 
@@ -48,14 +48,13 @@ from bertcnn.training.training_data import Answered
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a training gives.
+    """The result of a training.
 
     Attributes:
-        model: trained.
+        model: the trained model.
         result: its figures, epoch by epoch.
-        examined: what the compiled model answered before a refit of `full`, if there was one.
-        folds: answers to training rows by models that did not learn them; none without
-            cross-fitting.
+        examined: the compiled model's predictions before a refit of `full`, if there was one.
+        folds: out-of-fold predictions; none without cross-fitting.
     """
 
     model: BertCnn
@@ -66,13 +65,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """What is saved with the weights and is known before a training ends.
+    """The parts of a saved model that are known before training ends.
 
     Attributes:
-        config: the model's.
+        config: the model's configuration.
         labels: in the order of its outputs.
         vocabulary: the tokenizer's, in the order of its ids.
-        targets: the precision of automatic answers.
+        targets: target precision of automatic predictions.
     """
 
     config: BundleConfig
@@ -83,25 +82,23 @@ class ModelIdentity:
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A model after its training: measured, and ready to be compiled and saved.
+    """A trained model that is evaluated and ready to be compiled and saved.
 
     Attributes:
-        bundle: the model, but for scope, card and report; its decisions are those of the Keras
+        bundle: the model without detector, card and report; its decisions come from the Keras
             model.
-        reference: the Keras model in use.
+        reference: the Keras model as a predictor.
         quantization_data: the rows that decide about a compiled engine.
-        known: training rows by which the model knows what is in scope.
-        examined: what it answered to held-out rows, compiled, before it was trained once more on
-            them too, if it was.
-        unlearned: the same in float32, logits [rows, C], of a model that learned from the held-out
-            rows in the end.
-        train: the rows it learned from.
-        folds: answers to these by models that did not learn them; none without cross-fitting.
+        known: training rows that the out-of-scope detector compares with.
+        examined: the compiled model's predictions before a refit on the held-out rows, if any.
+        unlearned: float32 [rows, C], logits of the held-out rows before such a refit.
+        train: the training rows.
+        folds: out-of-fold predictions; none without cross-fitting.
         truth: of the held-out rows, then of the rows of each fold.
         held_out: the rows that chose the epoch.
-        strange: texts out of scope, on which it is measured too.
-        measured: on these.
-        origin: of all rows.
+        strange: out-of-scope texts that it is evaluated on.
+        measured: its evaluation on the held-out rows.
+        origin: provenance of the rows.
     """
 
     bundle: Bundle
@@ -131,17 +128,17 @@ class TrainedModel:
         strange: Sequence[str] = (),
         progress: Progress,
     ) -> TrainedModel:
-        """Calibrate, decide and measure.
+        """Calibrate the model, choose thresholds and evaluate it.
 
         Args:
             outcome: of the training.
-            train: the rows it learned from.
+            train: the training rows.
             valid: the rows that chose the epoch.
-            known: training rows by which the model knows what is in scope.
-            identity: what is saved with the weights.
-            origin: of the rows.
+            known: training rows that the out-of-scope detector compares with.
+            identity: the parts of the model that are saved with the weights.
+            origin: provenance of the rows.
             strange: the texts of `known.outside.strange`.
-            progress: reports how well the confidence is calibrated.
+            progress: reports the calibration.
         """
         progress.stage("calibrating and measuring", 0)
         result, labels, folds = outcome.result, identity.labels, outcome.folds
@@ -199,7 +196,7 @@ class TrainedModel:
         )
 
     def compiled(self, progress: Progress) -> Bundle:
-        """The model with a compiled engine, and judged by what that answers."""
+        """The model with a compiled engine, evaluated with that engine."""
         built = build_engine(
             self.bundle.tensors,
             self.bundle.config.encoder,
@@ -212,7 +209,7 @@ class TrainedModel:
         return self._judged(bundle, built.running, built.valid, progress)
 
     def uncompiled(self, progress: Progress) -> Bundle:
-        """The model without a compiled engine, judged by what the Keras model answers."""
+        """The model without a compiled engine, evaluated with Keras."""
         engine = self.reference.engine
         valid = engine.run(self.quantization_data.valid, evidence=True)
         return self._judged(self.bundle, engine, valid, progress)
@@ -220,11 +217,11 @@ class TrainedModel:
     def _judged(
         self, bundle: Bundle, engine: Engine, valid: EngineOutput, progress: Progress
     ) -> Bundle:
-        """The model with its scope, and with decisions, by what an engine answers.
+        """Fit the detector and the thresholds to the predictions of an engine.
 
-        Thresholds of float32 are not quite those of int8. On validation rows that the model has
-        learned from in the end, what it answered before counts; on training rows, what models of
-        the other folds answered in float32.
+        The thresholds of int8 differ slightly from those of float32. If the model was refitted on
+        the validation rows, their predictions from before the refit count. For training rows the
+        out-of-fold predictions in float32 count.
         """
         progress.stage("choosing thresholds", 0)
         known, examined, seed = self.known, self.examined, bundle.config.seed
@@ -272,7 +269,7 @@ class TrainedModel:
         return self._written_up(judged, engine, measured, progress)
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
-        """Texts that belong to no label, as the model reads them."""
+        """The detector's inputs for texts that belong to no label."""
         rows = self.known.outside.strange
         strange = self.reference.readings(rows, *answers["strange"]) if len(rows) else None
         return OutsideTexts(answers["background"][1], answers["learned"][1], strange)
@@ -285,7 +282,7 @@ class TrainedModel:
         folds: Sequence[FoldInputs],
         strange: DetectorInputs | None,
     ) -> HeldBack:
-        """Which validation rows, rows of folds, and rows out of scope, are never automatic."""
+        """Which validation, fold and out-of-scope rows are never automatic."""
         languages, texts = bundle.config.languages, self.train.texts.texts
         back = [held_back(fit.detector, valid, self.held_out.texts, languages)]
         for detector, inputs, fold in zip(fit.folds, folds, self.folds, strict=True):
@@ -298,7 +295,7 @@ class TrainedModel:
         return found.with_strange(others.outside, others.doubtful)
 
     def _fold(self, fold: FoldAnswers) -> FoldInputs:
-        """Training rows as a model of the other folds reads them."""
+        """The detector's inputs for a fold."""
         read, rows = self.reference.readings, self.train.rows
         known, held_out = rows.of(fold.known), rows.of(fold.held_out)
         inputs = read(known.token_ids, fold.known_logits, fold.known_means)
@@ -328,7 +325,6 @@ class TrainedModel:
 
 
 def _rows(part: TokenizedTexts) -> Rows:
-    """Rows as the report wants them."""
     labels, several = part.texts.labels, part.texts.multi_label
     names = labels if several else [str(label) for label in labels]
     return Rows(part.texts.texts, names, part.rows.lengths, int(part.cut.sum()))

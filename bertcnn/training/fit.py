@@ -1,4 +1,4 @@
-"""Training of a classifier: its batches, its loss, and the weights that are kept."""
+"""Trains a classifier: batches, loss, and the choice of weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bertcnn.training.step import (
 from bertcnn.training.trainer import Trainer, by_epochs, shuffled
 from bertcnn.training.training_data import RunOptions
 
-_TAKEN = 100  # weights of as many steps would make up the mean if it were over the whole training
+_TAKEN = 100  # a mean over the whole training would average about this many steps
 
 
 def fit(
@@ -40,23 +40,23 @@ def fit(
 ) -> FitResult:
     """Train `model` in place.
 
-    It ends with the mean of the weights in the last steps, if `settings` say so and that is not
-    clearly worse than the best epoch; else with the weights of the last epoch that is not clearly
-    worse than the best one.
+    It ends with the mean of the weights of the last steps, if `settings` ask for it and the mean is
+    not clearly worse than the best epoch. Otherwise it ends with the weights of the last epoch that
+    is not clearly worse than the best one.
 
     Args:
-        model: inputs by name to logits float32 [B, C], of packed rows [B, K, C].
-        train: rows to learn from.
+        model: inputs by name to logits float32 [B, C], or [B, K, C] for packed rows.
+        train: training rows.
         valid: rows that choose the epoch.
         settings: how to train.
-        run: how to run it; its `like` is repeated with the same epochs and mean, whatever the
-            validation rows say.
-        layers: of the encoder, for their learning rates.
+        run: how to run it; if it has `like`, that result's epochs and averaging are repeated and
+            the validation rows choose nothing.
+        layers: number of encoder layers, for layer-wise learning rates.
 
     Raises:
         TrainingError: a loss or a gradient became infinite or NaN.
         OutputError: a savepoint cannot be written.
-        OutOfTime: a result is to be repeated, and the deadline does not allow it.
+        OutOfTime: a repeated training would miss the deadline.
     """
     packing, like = train.packing, run.like
     if packing is None:
@@ -132,7 +132,7 @@ def fit(
 
 
 def late_steps(steps: int, share: float) -> range:
-    """The steps after which weights are taken into the mean, the last one first.
+    """The steps whose weights are averaged, the last one first.
 
     Example:
         >>> late_steps(400, 0.5)[:3], len(late_steps(400, 0.5))
@@ -144,11 +144,11 @@ def late_steps(steps: int, share: float) -> range:
 def _objective(
     train: Examples, classes: int, settings: TrainingSettings
 ) -> tuple[Objective, np.ndarray]:
-    """The loss, and the weight of each label's rows, float32 [C]."""
+    """The objective, and the weight of each label's rows, float32 [C]."""
     if train.multi_hot is None:
         smoothing = settings.label_smoothing if train.soft is None else 0.0
         weights = class_weights(train.labels, classes, settings.class_weight)
         return smoothed_cross_entropy(smoothing), weights
-    # the label weights go into the loss, since a row has several
+    # label weights go into the loss, since a row has several labels
     counts = positive_weights(train.multi_hot, settings.class_weight)
     return independent_cross_entropy(counts), np.ones(classes, np.float32)

@@ -1,4 +1,4 @@
-"""Training the head alone, on token embeddings that are computed once."""
+"""Trains only the head, on precomputed token embeddings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from bertcnn.training.training_data import RunOptions, TrainingData
 def packed_head(
     head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings
 ) -> tuple[Packing | None, CnnHead]:
-    """How texts of these lengths share rows, or None, and the head as it is trained for them.
+    """The packing of these texts (None if not packed), and a copy of the head for it.
 
-    It has the weights of `head`.
+    The copy has the weights of `head`.
     """
     policy = compute_policy(settings.precision)
     if not settings.packed:
@@ -41,10 +41,7 @@ def packed_head(
 def fit_head(
     head: CnnHead, train: Examples, valid: Examples, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
-    """Train a head on token embeddings from `Features.collate`, as the recipe `frozen` does.
-
-    See `fit`.
-    """
+    """Train a head on stored token embeddings, as in the recipe `frozen`; see `fit`."""
     packing, learning = packed_head(head, train.lengths, valid.lengths, settings)
     rows, run = replace(train, packing=packing), replace(run, deadline=None)
     result = fit(learning, rows, valid, settings, run, layers=0)
@@ -62,18 +59,18 @@ def train_head(
     probe: bool = False,
     refit_labels: np.ndarray | None = None,
 ) -> FitResult:
-    """Compute every token's embedding once, then train the head on them.
+    """Compute all token embeddings once, then train the head on them.
 
     Args:
-        embed: computes them.
-        head: changed in place.
+        embed: computes the embeddings.
+        head: trained in place.
         data: the rows.
         settings: how to train.
-        run: how to run it; savepoints are of the first training. With `refit` the head is trained
-            once more from the start, on the validation rows too; all else in the result is from
-            before.
-        probe: start from a linear probe instead of from nothing.
-        refit_labels: int [training rows], their labels in the second training, if they are others.
+        run: how to run it. Savepoints cover the first training only. With `refit` the head is
+            trained again from the start, on the validation rows too; the rest of the result is from
+            the first training.
+        probe: start from a linear probe.
+        refit_labels: int [training rows], other labels for the second training.
     """
     rows, first, progress = data.train.with_rows(data.valid), len(data.train.labels), run.progress
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:
@@ -122,7 +119,7 @@ def train_head(
 def _weighted(
     rows: TokenizedRows, classes: int, settings: TrainingSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels, and what each counts, as `start_from_probe` takes them."""
+    """Labels and row weights for `start_from_probe`."""
     if rows.multi_hot is None:
         return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
     return rows.multi_hot, np.where(

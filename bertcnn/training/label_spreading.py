@@ -1,4 +1,4 @@
-"""Pseudo-labels for rows without a label, from the labelled rows around them."""
+"""Pseudo-labels for unlabelled rows, from a regression and from label spreading."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from sklearn.semi_supervised import LabelSpreading
 from bertcnn.training.linear_probe import regression
 
 _NEIGHBOURS = 8
-_ALPHA = 0.9  # how much a row takes from its neighbours; the rest it keeps of its own label
+_ALPHA = 0.9  # share that a row takes from its neighbours; the rest stays with its own label
 _ROUNDS = 30
-# instead of no share of a label at all, so that the regression can still say it
+# replaces a share of 0, so that the regression can still decide
 _NOT_REACHED = 1e-3
 _WITHOUT_LABEL = -1
-_CHANCE = 0.05  # how often rows that change nothing may be taken for harmful
+_CHANCE = 0.05  # chance of rejecting pseudo-labels that change nothing
 
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """The labels that rows without a label are given.
+    """Pseudo-labels of unlabelled rows.
 
     Attributes:
         labels: int64 [rows].
-        sureness: of these, float64 [rows], between 0 and 1.
-        by_regression: what the labelled rows alone say, int64 [rows].
+        sureness: float64 [rows], from 0 to 1.
+        by_regression: int64 [rows], the labels by regression alone.
     """
 
     labels: np.ndarray
@@ -39,15 +39,15 @@ class PseudoLabels:
     by_regression: np.ndarray
 
     def right(self, labels: np.ndarray) -> tuple[int, int]:
-        """How many of the first rows, with known labels, are right: by regression, by both."""
+        """How many of the first rows are right: by regression, and by both methods."""
         found = (self.by_regression, self.labels)
         by_regression, by_both = (int(np.sum(one[: len(labels)] == labels)) for one in found)
         return by_regression, by_both
 
     def harm(self, labels: np.ndarray) -> bool:
-        """Whether the first rows, whose labels are these, speak against the spreading.
+        """Whether label spreading made the first rows, which have these labels, worse.
 
-        A one-sided sign test of those it changed.
+        It is a one-sided sign test on the rows that changed.
         """
         found = (self.by_regression, self.labels)
         before, after = (one[: len(labels)] == labels for one in found)
@@ -58,37 +58,35 @@ class PseudoLabels:
 def spread_labels(
     views: Sequence[np.ndarray], labels: np.ndarray, row_weights: np.ndarray
 ) -> PseudoLabels:
-    """Labels for rows that have none, from two witnesses.
+    """Pseudo-label rows by logistic regression and label spreading.
 
-    One is a logistic regression on the labelled rows. The other follows the rows themselves: each
-    is joined to its nearest ones, and labels spread along these joints until they change no more
-    (Zhou et al. 2004, "Learning with Local and Global Consistency", section 2), so that a label
-    reaches wordings which no labelled row has. Where they disagree the spreading counts twice as
-    much as the regression.
+    The regression is fitted on the labelled rows. Label spreading joins each row to its nearest
+    neighbours and spreads the labels along the graph until they converge (Zhou et al. 2004,
+    "Learning with Local and Global Consistency", section 2). It reaches wordings that no labelled
+    row has. If the two disagree, label spreading counts twice as much.
 
     Args:
-        views: each float32 [labelled + others, D], of length 1: the rows as one encoder sees them,
-            the labelled ones first. Neighbours are near in all views together, the regression looks
-            at the first.
+        views: each float32 [labelled + others, D], of length 1: embeddings of one encoder, labelled
+            rows first. Neighbours are close in all views together; the regression uses the first
+            view.
         labels: int [labelled], at least two different ones.
-        row_weights: float [labelled], how much each row counts for both witnesses; the same for all
-            rows of a label.
+        row_weights: float [labelled], for both methods; the same for all rows of a label.
 
     Returns:
-        The pseudo-label of each of the others.
+        The pseudo-labels of the other rows.
     """
     classes, first = np.unique(labels, return_index=True)
     labelled, others = views[0][: len(labels)], views[0][len(labels) :]
     said = regression(labelled, labels, row_weights).predict_proba(others)
     together = np.concatenate(views, axis=1)
     with warnings.catch_warnings():
-        # what still moves after so many rounds does not change who is first
+        # after this many rounds the top label no longer changes
         warnings.simplefilter("ignore", ConvergenceWarning)
         spreading = LabelSpreading(
             kernel=lambda rows, _=None: _joints(rows), alpha=_ALPHA, max_iter=_ROUNDS
         )
         spreading.fit(together, np.concatenate([labels, np.full(len(others), _WITHOUT_LABEL)]))
-    # what spreads is linear in what it started from
+    # spreading is linear, so weights can be applied afterwards
     reached = spreading.label_distributions_[len(labels) :] * row_weights[first]
     shares = np.sqrt(said) * (reached + _NOT_REACHED)
     shares /= shares.sum(axis=1, keepdims=True)
@@ -97,7 +95,7 @@ def spread_labels(
 
 
 def _joints(rows: np.ndarray) -> csr_matrix:
-    """Which rows are joined, float [rows, rows]: each with its nearest, in either direction."""
+    """The symmetric nearest-neighbour graph, float [rows, rows]."""
     neighbours = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows) - 1))
     nearest = neighbours.fit(rows).kneighbors_graph()
     return nearest.maximum(nearest.T)

@@ -1,4 +1,4 @@
-"""A linear probe: the head's last layer, started as a logistic regression."""
+"""A linear probe: a logistic regression that initialises the head's output layer."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ _ITERATIONS = 1000
 def start_from_probe(
     head: CnnHead, means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray
 ) -> None:
-    """Give `head` the logits of a logistic regression on mean token embeddings.
+    """Initialise the output layer of `head` with a logistic regression on mean token embeddings.
 
-    Its filters say nothing until they have learned. The regression learns from the means'
-    directions, which separate labels better than the means themselves. A linear probe is hard to
-    beat with a few rows a label, and training that starts from it keeps what it knows (Kumar et al.
-    2022, "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution",
-    section 3).
+    The convolution filters start with zero weights in that layer. The regression uses normalised
+    means, which separate labels better. With few rows per label a linear probe is a strong
+    baseline, and training from it preserves the pretrained features (Kumar et al. 2022,
+    "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution", section 3).
 
     Args:
-        head: changed in place; only its linear layer.
-        means: float32 [rows, D], of the training rows' token embeddings.
-        labels: int [rows], 0 to C - 1, at least two different ones; or bool [rows, C], where rows
-            may have several: a regression for each.
-        row_weights: float [rows], how much each row counts, or [rows, C].
+        head: changed in place, the output layer only.
+        means: float32 [rows, D], mean token embeddings of the training rows.
+        labels: int [rows], 0 to C - 1, at least two different ones; or bool [rows, C] for
+            multi-label rows, with one regression per label.
+        row_weights: float [rows], or [rows, C] for multi-label rows.
     """
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     scale, directions = float(norms.mean()), means / np.maximum(norms, 1e-12)
@@ -40,7 +39,7 @@ def start_from_probe(
     if labels.ndim == 1:
         found = regression(directions, labels, row_weights)
         classes, coefficients, intercepts = found.classes_, found.coef_, found.intercept_
-        if len(classes) == 2:  # scikit-learn keeps one logit then, the second label's lead
+        if len(classes) == 2:  # scikit-learn returns one logit: the second label's margin
             coefficients = np.concatenate([-coefficients, coefficients]) / 2
             intercepts = np.concatenate([-intercepts, intercepts]) / 2
         kernel[-head.width :, classes], bias[classes] = coefficients.T / scale, intercepts
@@ -56,12 +55,12 @@ def start_from_probe(
 def regression(
     means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray
 ) -> LogisticRegression:
-    """The linear probe.
+    """The logistic regression of the linear probe.
 
     Args:
         means: float32 [rows, D], of length 1.
         labels: [rows], at least two different ones.
-        row_weights: float [rows], how much each row counts.
+        row_weights: float [rows].
     """
     with warnings.catch_warnings():
         # labels with one or two rows are expected here

@@ -1,4 +1,4 @@
-"""AdamW with warm-up, linear decay, and a learning rate of its own for each layer."""
+"""AdamW with warm-up, learning rate decay and layer-wise learning rates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises from 0 to `peak` in `warmup_steps`, then falls to 0 at `total_steps`.
+    """Linear warm-up from 0 to `peak`, then linear decay to 0 at `total_steps`.
 
     Devlin et al. 2019, appendix A.2.
 
     Args:
         peak: the highest learning rate.
-        warmup_steps: steps of the rise.
-        total_steps: steps of rise and fall together.
+        warmup_steps: steps of the warm-up.
+        total_steps: steps of warm-up and decay together.
     """
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
@@ -37,7 +37,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * ops.clip(ops.minimum(rise, fall), 0.0, 1.0)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The arguments of `__init__`."""
         return {
             "peak": self.peak,
             "warmup_steps": self.warmup_steps,
@@ -47,13 +47,13 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises to `peak` in `warmup_steps`, then falls with the square root of the step.
+    """Linear warm-up to `peak`, then decay with the inverse square root of the step.
 
     Vaswani et al. 2017, equation 3, where the peak is (D * warmup_steps) ** -0.5.
 
     Args:
         peak: the highest learning rate.
-        warmup_steps: steps of the rise.
+        warmup_steps: steps of the warm-up.
     """
 
     def __init__(self, peak: float, warmup_steps: int) -> None:
@@ -65,23 +65,23 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * ops.minimum(share, ops.rsqrt(share))
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The arguments of `__init__`."""
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
 class LayerwiseAdamW(keras.optimizers.AdamW):
-    """AdamW in which every weight has its own share of the learning rate.
+    """AdamW with a learning rate multiplier for each weight.
 
     Loshchilov and Hutter 2019, algorithm 2.
 
     Args:
-        learning_rate: schedule or value, before the shares.
-        share: a weight's name to its multiplier of the learning rate.
-        weight_decay: decoupled.
-        clip_norm: largest global norm of the gradient.
-        not_decayed: last parts of the names of weights that do not decay. In fine-tuning embeddings
-            do not, because most pieces never occur and would only shrink.
-        beta_2: how slowly the mean of the squared gradients forgets.
+        learning_rate: schedule or value, before the multipliers.
+        share: maps a weight's name to its multiplier.
+        weight_decay: decoupled weight decay.
+        clip_norm: maximum global norm of the gradient.
+        not_decayed: last name parts of weights without decay. Fine-tuning excludes embeddings,
+            since most tokens never occur and would only shrink.
+        beta_2: decay rate of the second moment.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         self._share, self._not_decayed = share, frozenset(not_decayed)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:  # noqa: ANN401
-        """Adam's step at this weight's own learning rate."""
+        """Adam's step with this weight's learning rate."""
         super().update_step(gradient, variable, learning_rate * self._share(variable.path))
 
     def _backend_update_step(
@@ -113,11 +113,11 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         trainable_variables: list[Any],
         learning_rate: Any,  # noqa: ANN401
     ) -> None:
-        """Every weight's step, without Keras' detour over `tf.distribute`.
+        """Update every weight without Keras' `tf.distribute` detour.
 
-        Its all-reduce (of one replica) registers a custom gradient, and TensorFlow never forgets
-        those: the graph of the update, and with it the weights and their moments, would stay in
-        memory for as long as the process lives.
+        Its all-reduce (of one replica) registers a custom gradient, which TensorFlow never frees:
+        the update graph with the weights and their moments would stay in memory until the process
+        ends.
         """
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             self.update_step(gradient, variable, learning_rate)
@@ -133,9 +133,9 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
 
 
 def layer_share(layers: int, settings: TrainingSettings) -> Callable[[str], float]:
-    """Multipliers of the learning rate by weight name.
+    """Learning rate multipliers by weight name.
 
-    The head's, then falling layer by layer (Howard and Ruder 2018, section 3.2).
+    The head has its own; the encoder's fall layer by layer (Howard and Ruder 2018, section 3.2).
 
     Example:
         >>> share = layer_share(2, TrainingSettings(layer_decay=0.5, head_multiplier=5))

@@ -1,4 +1,4 @@
-"""Which recipe `auto` takes: the best that can be expected to end soon."""
+"""How `auto` chooses a recipe: the best one that is expected to finish soon."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from bertcnn.training.device_speed import device_speed, measured_cpu_speed
 from bertcnn.wording import count
 
 _PATIENCE_MINUTES = 15.0
-# of the time of an epoch in which all layers learn, which `frozen` takes for everything, measured
+# time of `frozen` as a share of one epoch in which all layers train, measured
 _FROZEN = 0.25
-_BACKWARD = 2 / 3  # of a step's work: what a layer that stays as it is does not cost
-# rows, fewer of which `few-shot` makes more of (docs/benchmarks/recipes.md)
+_BACKWARD = 2 / 3  # share of a step's work that a frozen layer saves
+# `few-shot` is better below these numbers of rows (docs/benchmarks/recipes.md)
 _FEW = 400
 _FEW_PER_LABEL = 40
-_FEW_UNMEASURED = 20  # a label, where nothing has been measured
+_FEW_UNMEASURED = 20  # per label, for cases that were not measured
 _FOLDS, _FOLD_MINUTES = (5, 3, 2), 5.0
-_FEW_SHOT_FOLDS = 3  # a half of few rows a label would teach much less
-_ENOUGH_HELD_OUT, _FEW_HELD_OUT = 1_000, 300  # rows; more of them add little to so many
-_STEPS_PER_LABEL = 5  # of all labels together, fewer of which teach an encoder no better than none
-_STEPS_OF_AN_EPOCH = 500  # the same of one epoch, or less, in which rows are seen once
+_FEW_SHOT_FOLDS = 3  # with 2 folds a model would see only half of few rows
+_ENOUGH_HELD_OUT, _FEW_HELD_OUT = 1_000, 300  # held-out rows; above these, more rows add little
+_STEPS_PER_LABEL = 5  # over all epochs; with fewer, training the encoder does not pay off
+_STEPS_OF_AN_EPOCH = 500  # in one epoch, if each row is seen once
 _MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
 
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """Which recipe, why, and what of its settings changes for lack of time.
+    """A recipe, the reason for it, and the settings that change for lack of time.
 
-    Trainings, epochs, rows, or one more training on all rows.
+    The changes can be epochs, a refit, and the number of rows.
     """
 
     recipe: Recipe
@@ -54,28 +54,26 @@ def choose_recipe(
     multi_label: bool = False,
     sentence_encoder: bool = True,
 ) -> RecipeChoice:
-    """`few-shot` where rows are few, else `full` if it should end in time, else `frozen`.
+    """`few-shot` for few rows, else `full` if it finishes in time, else `frozen`.
 
-    Where `full` as it is by default would not end soon, it takes fewer epochs, as long as these are
-    steps enough for the labels: even then it is better than `frozen`, or as good
-    (docs/benchmarks/recipes.md). Of rows so many that `frozen` would not end soon either, a part is
-    learned from.
+    If `full` with default settings takes too long, it gets fewer epochs, provided that these have
+    enough steps for the labels: even then it is at least as good as `frozen`
+    (docs/benchmarks/recipes.md). If even `frozen` takes too long, only a part of the rows is used.
 
-    How long it would take is estimated by the kind of device that trains, so that the same rows
-    always get the same recipe on it; only where `settings` have a time budget a CPU is measured, as
-    it is at this moment.
+    The time is estimated from the name of the device, so that the same rows always get the same
+    recipe. A CPU is measured only if `settings` have a time budget.
 
     Args:
-        encoder: what would be trained.
-        tokens: of all training rows together.
-        rows: training rows.
-        classes: labels.
+        encoder: the encoder to train.
+        tokens: number of tokens in all training rows.
+        rows: number of training rows.
+        classes: number of labels.
         settings: of the recipe `full`.
-        fewest_epochs: that `full` may be cut down to, and all rows are learned from; by default as
-            far as the labels allow.
+        fewest_epochs: minimum of epochs for `full`, which then uses all rows; by default the
+            number of labels sets the minimum.
         multi_label: whether rows may have several labels.
-        sentence_encoder: whether `encoder` was tuned so that texts which mean the same have similar
-            embeddings. Others have more to learn, and `full` is sooner worth it.
+        sentence_encoder: whether `encoder` was tuned to give texts of similar meaning similar
+            embeddings. Other encoders have more to learn, so `full` pays off earlier.
     """
     by_name = settings.time_budget is None or on_gpu()
     speed = device_speed() if by_name else measured_cpu_speed()
@@ -94,7 +92,7 @@ def choose_recipe(
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How `full` can be done: epochs, a refit on all rows or none, and rows."""
+    """A way to run `full`: epochs, whether to refit on all rows, and a limit of rows."""
 
     epochs: int
     refit: bool
@@ -103,12 +101,12 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """How long `full` takes, and what that allows; see `choose_recipe`.
+    """How long `full` takes, and which plans fit the time; see `choose_recipe`.
 
     Attributes:
-        seconds: that all epochs of one training take.
-        device: that it takes so long on, in words.
-        compiling: seconds, of one training.
+        seconds: time of all epochs of one training.
+        device: the device of this estimate.
+        compiling: compilation seconds of one training.
     """
 
     rows: int
@@ -122,7 +120,7 @@ class CostEstimate:
     sentence_encoder: bool = True
 
     def choice(self) -> RecipeChoice:
-        """The recipe, and why."""
+        """The recipe and the reason for it."""
         per_label = self.rows / self.classes
         if self.rows < self._few:
             few = f"{per_label:.0f} rows per label"
@@ -136,36 +134,35 @@ class CostEstimate:
 
     @property
     def _few(self) -> int:
-        """Rows, fewer of which are for `few-shot`."""
+        """The number of rows below which `few-shot` is used."""
         if self.multi_label or not self.sentence_encoder:
             return _FEW_UNMEASURED * self.classes
         return max(_FEW, _FEW_PER_LABEL * self.classes)
 
     @property
     def _allowed(self) -> float:
-        """Seconds."""
         return 60 * (self.settings.time_budget or _PATIENCE_MINUTES)
 
     @property
     def _rows_needed(self) -> tuple[int, int]:
-        """Rows to be seen in all epochs together, and in one if there is only one."""
+        """Rows to be seen in all epochs together, and in a single epoch if there is only one."""
         size = self.settings.batch_size
         return size * _STEPS_PER_LABEL * self.classes, size * _STEPS_OF_AN_EPOCH
 
     def _rows_in_time(self, share: float, compiling: float = 0.0) -> float:
-        """How many rows can be learned from if all of them take this share of an epoch's time."""
+        """How many rows fit the time if one pass over all rows takes `share` of an epoch."""
         allowed = (self._allowed - compiling) / (share * self.seconds)
         return allowed * self.settings.epochs * self.rows
 
     @property
     def _frozen_rows(self) -> float:
-        """How many rows `frozen` can learn from in time."""
+        """How many rows `frozen` can use in time."""
         return self._rows_in_time(_FROZEN / _work_share(self.settings))
 
     def _plans(self) -> Iterator[TrainingPlan]:
-        """All that `full` may be cut down to, the best first."""
+        """All reduced versions of `full`, the best first."""
         settings = self.settings
-        # without a budget it is done as asked
+        # without a budget the refit setting is kept
         refits = [True, False] if settings.refit and settings.time_budget else [settings.refit]
         yield from (TrainingPlan(settings.epochs, refit) for refit in refits)
         for_labels, seen_once = self._rows_needed
@@ -174,7 +171,7 @@ class CostEstimate:
         yield from (TrainingPlan(epochs, refits[-1]) for epochs in fewer)
 
     def _on_a_part(self) -> TrainingPlan | None:
-        """An epoch on as many rows as there is time for, if these are enough."""
+        """One epoch on as many rows as fit the time, if they are enough."""
         part = _rounded_down(self._rows_in_time(1.0, self.compiling))
         again = self.settings.refit and self.settings.time_budget is None
         return TrainingPlan(1, again, part) if part >= max(self._rows_needed) else None
@@ -214,7 +211,7 @@ class CostEstimate:
         return RecipeChoice("full", reason, changes)
 
     def _frozen(self, plans: list[TrainingPlan]) -> RecipeChoice:
-        """`frozen`, since none of these plans to do `full` is in time."""
+        """`frozen`, because none of the plans for `full` fits the time."""
         costs = [self._cost(plan) for plan in (plans[0], plans[-1])]
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
@@ -231,18 +228,18 @@ class CostEstimate:
 def fold_count(
     recipe: Recipe, encoder: Bert, tokens: int, rows: int, held_out: int, settings: TrainingSettings
 ) -> int:
-    """In how many folds the training rows are answered by models that did not learn them.
+    """The number of cross-fitting folds.
 
-    So many folds take as long as one training less than that, and two gain most (docs/benchmarks).
-    By default there are as many as take 5 minutes on a device of this kind; two where few rows are
-    held out, which gains most; none where many are.
+    Cross-fitting takes one training less than the number of folds, and two folds gain most
+    (docs/benchmarks). By default it is the largest number that takes 5 minutes on this kind of
+    device; two if few rows are held out, where the gain is largest; none if many are.
 
     Args:
         recipe: how the model is trained.
-        encoder: what it stands on.
-        tokens: of all training rows together.
-        rows: training rows.
-        held_out: validation rows.
+        encoder: the encoder of the model.
+        tokens: number of tokens in all training rows.
+        rows: number of training rows.
+        held_out: number of validation rows.
         settings: of the recipe.
     """
     if settings.folds is not None:
@@ -260,7 +257,7 @@ def fold_count(
 
 
 def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
-    """FLOPs of a training of the encoder."""
+    """FLOPs of training the encoder."""
     weights = sum(
         int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
     )
@@ -268,17 +265,17 @@ def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
 
 
 def _steps(rows: int, settings: TrainingSettings) -> int:
-    """Of a training of the encoder."""
+    """Steps of training the encoder."""
     return settings.epochs * math.ceil(rows / settings.batch_size)
 
 
 def _work_share(settings: TrainingSettings) -> float:
-    """The work of a step, as a share of one in which all layers learn."""
+    """The work of a step, relative to a step in which all layers train."""
     return 1.0 - _BACKWARD * settings.frozen_share
 
 
 def _rounded_down(count: float) -> int:
-    """With two digits that count; 0 if it is negative.
+    """The number rounded down to two significant digits; 0 if negative.
 
     Example:
         >>> _rounded_down(32_768.5)

@@ -1,4 +1,4 @@
-"""The recipes: `full` trains encoder and head, `frozen` the head, `few-shot` for few rows."""
+"""The recipes: `full` trains encoder and head, `frozen` the head, `few-shot` few rows."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumb
 def recipe_settings(
     recipe: Recipe, changes: dict[str, object], *, multi_label: bool = False
 ) -> TrainingSettings:
-    """The recipe's defaults, where rows may have several labels if so, with `changes`.
+    """The recipe's defaults, for multi-label rows if so, with `changes`.
 
-    Unknown names and impossible values are refused. Epochs in `changes` are not raised on a small
+    Unknown names and invalid values are refused. Epochs in `changes` are not raised on a small
     file.
     """
     defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_MULTI_LABEL if multi_label else FROZEN}.get(
@@ -52,18 +52,18 @@ def train(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> tuple[BertCnn, FitResult]:
-    """Train a classifier on `encoder`, which is changed by the recipes `full` and `few-shot`.
+    """Train a classifier; `full` and `few-shot` also change `encoder`.
 
     Args:
-        encoder: what the classifier stands on.
+        encoder: the encoder of the classifier.
         data: the rows.
-        head: shape of the CNN head.
+        head: settings of the CNN head.
         recipe: "full", "frozen" or "few-shot".
         settings: how to train.
         run: how to run it.
 
     Returns:
-        The classifier with the weights of the epoch that was kept, and the figures of its training.
+        The classifier with its final weights, and the figures of its training.
     """
     train, valid = data.train, data.valid
     classes = (
@@ -86,10 +86,9 @@ def train(
 def fit_with_encoder(
     encoder: Bert, head: CnnHead, data: TrainingData, settings: TrainingSettings, run: RunOptions
 ) -> FitResult:
-    """Train encoder and head, on the pieces that occur, as the recipe `full` does.
+    """Train encoder and head in place, as in the recipe `full`; see `fit`.
 
-    The lowest layers stay as they are if `settings` say so. Both end with the trained weights; see
-    `fit`.
+    Only embeddings of tokens that occur are trained. `settings` may freeze the lowest layers.
     """
     train, valid = data.train, data.valid
     small, used = on_used_pieces(
@@ -123,9 +122,9 @@ def fit_with_encoder(
 
 
 def freeze(encoder: Bert, layers: int) -> None:
-    """Leave the lowest layers out of training, and with one or more of them the embeddings.
+    """Freeze the lowest layers and, if there are any, the embeddings.
 
-    They get no gradient, so a step takes less time. Dropout stays as it is.
+    They get no gradient, which makes a step faster. Dropout is unchanged.
     """
     if layers:
         encoder.get_layer("embeddings").trainable = False

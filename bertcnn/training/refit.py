@@ -1,4 +1,4 @@
-"""Refitting: a model is evaluated on held-out rows, then trained on them too."""
+"""Refitting: evaluate a model on held-out rows, then train it on them too."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Train = Callable[[Bert, TrainingData, RunOptions], tuple[BertCnn, FitResult]]
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """What a model answered before it was trained on the held-out rows too.
+    """A model's predictions before it was trained on the held-out rows.
 
     Attributes:
-        valid: of the held-out rows.
-        known: of the training rows by which it knows what is in scope.
-        outside: of each kind of `OutsideRows`.
+        valid: for the held-out rows.
+        known: for the training rows that the out-of-scope detector compares with.
+        outside: for each kind of `OutsideRows`.
         record: of its compiled engine, if it had one.
     """
 
@@ -50,9 +50,9 @@ def quantization_data(
     """The rows that decide about a model's engine.
 
     Args:
-        learning: some of these set the ranges of int8.
-        held_out: on these it is compared with float32.
-        logits: float32 [rows, C], what the model answers to them in float32.
+        learning: some of these set the int8 ranges.
+        held_out: int8 and float32 are compared on these.
+        logits: float32 [rows, C], the model's float32 output for `held_out`.
         pad_id: the id of [PAD].
     """
     return QuantizationData(
@@ -73,12 +73,13 @@ def examine(
     *,
     progress: Progress,
 ) -> Examined:
-    """Compile a model, as it would be saved, and run it on the rows that say what it is worth.
+    """Compile a model as it would be saved, and run it on the evaluation rows.
 
     Args:
-        model: trained.
+        model: the trained model.
         quantization_data: the held-out rows.
-        known: token ids of the training rows by which it knows what is in scope, per row int32 [T].
+        known: token ids of the training rows that the out-of-scope detector compares with, per row
+            int32 [T].
         outside: texts that belong to no label.
         progress: progress callback.
     """
@@ -100,21 +101,21 @@ def train_and_refit(
     run: RunOptions,
     ask: Callable[[BertCnn, FitResult], Examined],
 ) -> tuple[BertCnn, FitResult, Examined | None]:
-    """Train, examine, and train once more with as many epochs on all rows (docs/benchmarks).
+    """Train and examine, then train again on all rows for as many epochs (docs/benchmarks).
 
-    Where the second training would end after the deadline, the first one's model stays; a resumed
-    second one has no deadline.
+    If the second training would miss the deadline, the first model is returned. A resumed second
+    training has no deadline.
 
     Args:
         train: trains an encoder and a new head.
         encoder: changed in place.
-        data: the validation rows choose the epoch, and are learned from in the second training.
-        run: its savepoints keep both trainings, and the first one's answers between them.
+        data: the validation rows choose the epoch; the second training includes them.
+        run: its savepoints store both trainings and the first model's predictions.
         ask: examines the first model.
 
     Returns:
-        The classifier that learned from all rows; the figures of the first training; the answers of
-        the first model, None where that is the one that is given.
+        The model trained on all rows; the figures of the first training; the first model's
+        predictions, or None if the first model is returned.
     """
     untrained, points = extract(encoder.weights), run.savepoints
     between = None if points is None else points.part("between")
@@ -156,7 +157,7 @@ def train_and_refit(
 def _as_parts(
     result: FitResult, examined: Examined
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What is between the trainings, as a savepoint keeps it."""
+    """The state between the trainings, for a savepoint."""
     details = {
         "epochs": [asdict(one) for one in result.epochs],
         "kept_epoch": result.kept_epoch,
@@ -176,7 +177,7 @@ def _as_parts(
 def _of_parts(
     details: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> tuple[FitResult, Examined]:
-    """What `_as_parts` gave."""
+    """The inverse of `_as_parts`."""
     epochs = tuple(EpochFigures(**one) for one in details["epochs"])
     kept, lengths = details["kept_epoch"], tuple(details["padded_lengths"])
     logits, averaged = tensors["float32_logits"], details["averaged"]

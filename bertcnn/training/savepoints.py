@@ -1,4 +1,4 @@
-"""Savepoints: a training that is killed goes on, and ends as if nothing had happened."""
+"""Savepoints: an interrupted training resumes and ends with the same result."""
 
 from __future__ import annotations
 
@@ -26,20 +26,17 @@ from bertcnn.training.checkpoint import (
 from bertcnn.training.devices import agreed, is_alone, is_first, of_first
 
 _SECONDS_BETWEEN = 60.0
-_BESIDE = "beside/"  # before the names of tensors that are no state of model or optimizer
+_BESIDE = "beside/"  # prefix of tensors that are not state of model or optimizer
 Tensors = Mapping[str, np.ndarray]
 
 
 def savepoint_folder(out: Path) -> Path:
-    """Where the training of a model that will be saved in `out` is kept until then.
-
-    Hidden, beside it.
-    """
+    """The hidden folder next to `out` for savepoints of a training that will be saved in `out`."""
     return companion(out.with_name(f".{out.name}"), ".training")
 
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
-    """A hash of arrays in their order, with their names if any; it identifies a training."""
+    """A hash of arrays in order, with their names if any; it identifies a training."""
     found = blake2b(digest_size=16)
     named = arrays.items() if isinstance(arrays, Mapping) else (("", array) for array in arrays)
     for name, array in named:
@@ -49,7 +46,7 @@ def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
 
 
 def newest_of_first(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint in the first process's folder, in every process of a training."""
+    """The newest checkpoint in the first process's folder, sent to every process."""
     found = newest_checkpoint(folder, note) if is_first() else None
     if is_alone():
         return found
@@ -61,17 +58,17 @@ def newest_of_first(folder: Path, note: Callable[[str], None]) -> Checkpoint | N
 
 
 class Savepoints:
-    """Where one training is saved, from time to time, by the first of its processes.
+    """Saves one training periodically; only the first process writes.
 
     Args:
         folder: for the savepoints; the newest two are kept.
-        settings: all that the outcome depends on, as JSON. A training with others is not gone on
-            with.
-        progress: reports which savepoint is resumed from, or why none is.
-        seconds: between two savepoints, at least; by default a minute.
-        more: what else each of them holds, as JSON.
-        found: the checkpoint to go on from, for which it is an error if that cannot be; by default
-            the newest one, and without one the training starts over.
+        settings: everything the result depends on, as JSON. A training with other settings does not
+            resume.
+        progress: reports the resumed savepoint, or why there is none.
+        seconds: minimum time between savepoints; by default a minute.
+        more: additional JSON for each savepoint.
+        found: the checkpoint to resume from, with an error if it cannot be used. By default it is
+            the newest one, and if that cannot be used the training starts over.
     """
 
     def __init__(
@@ -92,24 +89,23 @@ class Savepoints:
     def restore(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """Give model and optimizer the state of the newest savepoint.
+        """Load the newest savepoint into model and optimizer.
 
         Returns:
-            The JSON and the tensors that were saved with it; None if there is none that this
-            training can go on from.
+            Its JSON and tensors; None if this training cannot resume from any.
         """
         return self._newest(lambda state: restore_state(state, model, optimizer))
 
     def part(self, name: str) -> Savepoints:
-        """Those of a part of the training, in a folder of their own."""
+        """The savepoints of a part of the training, in a subfolder."""
         return Savepoints(self._folder / name, self._settings, self._progress, self._seconds)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """What `keep` kept; None if there is nothing that this training can use."""
+        """The result that `keep` saved; None if there is none for this training."""
         return self._newest(lambda _: None)
 
     def keep(self, details: dict[str, Any], tensors: Tensors) -> None:
-        """Save the outcome of a part of the training, as JSON and as tensors.
+        """Save the result of a part of the training, as JSON and as tensors.
 
         Raises:
             OutputError: it cannot be written.
@@ -118,7 +114,7 @@ class Savepoints:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for another one."""
+        """Whether it is time for the next savepoint."""
         return time.monotonic() - self._saved >= self._seconds
 
     def save(
@@ -134,9 +130,9 @@ class Savepoints:
         Args:
             step: steps done.
             model: in training.
-            optimizer: the same.
-            details: what else is needed, as JSON.
-            tensors: the same, as tensors.
+            optimizer: of the model.
+            details: additional state as JSON.
+            tensors: additional state as tensors.
 
         Raises:
             OutputError: the savepoint cannot be written.
@@ -148,7 +144,7 @@ class Savepoints:
     def _newest(
         self, use: Callable[[Tensors], None]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """JSON and tensors of the newest savepoint of this training whose state `use` accepts."""
+        """JSON and tensors of the newest savepoint whose state `use` accepts."""
         found = self._found
         try:
             if found is None:

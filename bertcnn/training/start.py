@@ -1,4 +1,4 @@
-"""What a training starts from: an encoder and the tokenizer that belongs to it."""
+"""The starting point of a training: an encoder and its tokenizer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from bertcnn.settings import ComputePrecision, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.devices import compute_policy, gpu_name
 
-SEEDS = 2**31  # a seed is less
+SEEDS = 2**31  # exclusive upper limit
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is no whole number from 0 to 2**31 - 1.
+    """Refuse a seed that is not an integer from 0 to 2**31 - 1.
 
     Raises:
-        SettingsError: it is not.
+        SettingsError: the seed is refused.
     """
     if not isinstance(seed, int | np.integer) or not 0 <= seed < SEEDS:
         raise SettingsError(
@@ -36,7 +36,7 @@ def check_seed(seed: object) -> None:
 
 
 def note_device(progress: Progress, precision: ComputePrecision = "auto") -> None:
-    """Note which GPU a training computes on, or that there is one which it does not use."""
+    """Report the GPU in use, or an NVIDIA GPU that is not used."""
     if on_gpu():
         name = "JAX" if keras.backend.backend() == "jax" else "TensorFlow"
         computed = compute_policy(precision).removeprefix("mixed_")
@@ -50,14 +50,13 @@ def note_device(progress: Progress, precision: ComputePrecision = "auto") -> Non
 
 @dataclass(frozen=True)
 class Start:
-    """An encoder, ready to be trained.
+    """An encoder that is ready for training.
 
     Attributes:
-        name: its name in a model made from it.
-        encoder: with its published weights.
+        name: its name in the saved model.
+        encoder: with pretrained weights.
         tokenizer: makes its input.
-        sentence_encoder: whether it is known to have been tuned so that texts which mean the same
-            have similar embeddings.
+        sentence_encoder: whether it is known to give texts of similar meaning similar embeddings.
     """
 
     name: str
@@ -67,9 +66,9 @@ class Start:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What is changed in the settings for this encoder.
+        """Settings that change for this encoder.
 
-        No layer of an encoder that has yet to learn what texts mean stays as it is.
+        All layers are trained unless it is a sentence encoder.
         """
         return {} if self.sentence_encoder else {"frozen_share": 0.0}
 
@@ -85,14 +84,14 @@ def load_start(
     """Fetch and load an encoder.
 
     Args:
-        encoder: name of a published one, or a folder.
-        max_tokens: that a text may have, if the encoder reads as many.
-        seed: of its dropout.
-        progress: reports the download, and what the training computes on.
+        encoder: name of a published encoder, or a folder.
+        max_tokens: maximum tokens of a text; the encoder's own limit applies too.
+        seed: for dropout.
+        progress: reports the download and the device.
         precision: of the training.
 
     Raises:
-        EncoderError: it is unknown or cannot be had.
+        EncoderError: it is unknown or cannot be loaded.
     """
     note_device(progress, precision)
     fetched = fetch_encoder(encoder, progress=progress)

@@ -1,4 +1,4 @@
-"""What a training gave."""
+"""The result of a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class EpochFigures:
-    """One epoch: its mean training loss, and the figures on the validation rows after it."""
+    """Mean training loss of an epoch, and validation figures after it."""
 
     epoch: int
     loss: float
@@ -19,24 +19,23 @@ class EpochFigures:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What training gave, beside the weights in the model.
+    """The result of a training, in addition to the weights in the model.
 
     Attributes:
         epochs: one entry for each epoch.
-        kept_epoch: whose weights the model now holds, counted from 1: the last one that is not
-            clearly worse than the best.
+        kept_epoch: the epoch, from 1, whose weights the model has: the last one that is not clearly
+            worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
         padded_lengths: the compiled shapes' lengths.
-        known: of the rows that `train` was asked to answer: logits float32 [rows, C] and means of
-            their token embeddings float32 [rows, D]; None where that is no cheaper than to ask the
-            saved engine.
-        valid_means: means of the token embeddings of the validation rows, float32 [rows, D]; None
-            as for `known`.
-        refit_logits: float32 [rows, C], of the validation rows under the model's weights, if these
-            rows were added to the training rows in the end; all the rest is from before that.
-        pseudo_labelled: rows without a label that were learned from with pseudo-labels.
-        averaged: whether they are the mean of those in the last steps, and not one epoch's;
-            `kept_epoch` is then the last one.
+        known: logits float32 [rows, C] and mean token embeddings float32 [rows, D] of the rows in
+            `TrainingData.known`; None if the saved engine computes them as cheaply.
+        valid_means: float32 [rows, D], mean token embeddings of the validation rows; None as for
+            `known`.
+        refit_logits: float32 [rows, C], of the validation rows after a refit that included them;
+            everything else is from before the refit.
+        pseudo_labelled: number of unlabelled rows that were trained on with pseudo-labels.
+        averaged: whether the weights are the mean of the last steps; `kept_epoch` is then the last
+            epoch.
     """
 
     epochs: tuple[EpochFigures, ...]
@@ -51,5 +50,5 @@ class FitResult:
 
     @property
     def model_logits(self) -> np.ndarray:
-        """float32 [rows, C], what the model answers on the validation rows."""
+        """float32 [rows, C], the final model's logits on the validation rows."""
         return self.valid_logits if self.refit_logits is None else self.refit_logits

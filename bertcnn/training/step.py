@@ -1,14 +1,13 @@
 """One training step, compiled by XLA on the backend in use.
 
 On JAX a step is one program for each shape of its inputs: gradient, clipping and update, with the
-state donated. Its parts follow each other within it: as programs of their own they could overtake
-each other, and two processes would wait for each other for ever. Where there are several devices
-each has all weights and its share of a batch's rows, and the program adds their gradients up. On
-TensorFlow, which trains on CPUs, the gradient is compiled for each shape and the update once in
-all: one program made a step no faster there, and took 1.6 to 1.9 times as long to compile.
+state donated. The parts of a step run in sequence within the program; separate programs could
+overtake each other, and two processes would deadlock. With several devices each has all weights and
+a share of the batch's rows, and the program sums the gradients. On TensorFlow, which trains on
+CPUs, the gradient is compiled for each shape and the update once: one program was no faster and
+took 1.6 to 1.9 times as long to compile.
 
-What a step returns stays on the device until it is converted, so steps can follow each other
-without waiting.
+A step's figures stay on the device until they are converted, so steps can run without waiting.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from bertcnn.training.devices import everywhere, replicated, training_mesh
 
 Arrays = Mapping[str, np.ndarray]
 Part = tuple[Arrays, Arrays]  # inputs and targets
-Figures = Mapping[str, Any]  # named float32 scalars; "loss" is the one that is differentiated
+Figures = Mapping[str, Any]  # named float32 scalars; "loss" is differentiated
 Objective = Callable[[Any, Any], Figures]
 Gradients = Callable[[Arrays, Arrays], tuple[Figures, list[Any]]]
 Step = Callable[[Sequence[Part]], Figures]
@@ -36,12 +35,10 @@ _PART_TOKENS = 1024  # on a CPU
 
 
 def smoothed_cross_entropy(smoothing: float) -> Objective:
-    """Cross-entropy against labels of which `smoothing` is spread evenly over all labels.
-
-    Szegedy et al. 2016, section 7.
+    """Cross-entropy with label smoothing (Szegedy et al. 2016, section 7).
 
     Returns:
-        A function of logits float [..., C], and of `targets` float32 [..., C] of 0 to 1 and
+        A function of logits float [..., C], and of `targets` float32 [..., C] from 0 to 1 and
         `weights` float32 [...], to the weighted sum.
     """
 
@@ -54,13 +51,13 @@ def smoothed_cross_entropy(smoothing: float) -> Objective:
 
 
 def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
-    """The loss where a row may have several labels.
+    """Binary cross-entropy of each label, summed over the labels, for multi-label rows.
 
-    Each label's own binary cross-entropy, summed over the labels. Labels are not smoothed: with
-    many labels that would keep every probability far above the share of rows that have the label.
+    There is no label smoothing: with many labels it would keep every probability far above the
+    label's frequency.
 
     Args:
-        positive_weights: float32 [C], how much more a label counts in rows that have it.
+        positive_weights: float32 [C], loss weight of rows that have the label.
 
     Returns:
         As `smoothed_cross_entropy`, with targets of 0 and 1.
@@ -69,7 +66,7 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
         targets = given["targets"]
         logits = ops.cast(logits, "float32")
-        # minus the logarithms of the probability and of its complement
+        # negative log of the probability and of its complement
         having, not_having = ops.softplus(-logits), ops.softplus(logits)
         rows = targets * positive_weights * having + (1.0 - targets) * not_having
         return {"loss": ops.sum(ops.sum(rows, axis=-1) * given["weights"])}
@@ -78,10 +75,10 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
 
 
 def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
-    """A batch as the parts of a step.
+    """Split a batch into the parts of a step.
 
-    On a CPU a batch of long rows is worked off in equal parts, as few as keep each within 1,024
-    tokens: the same step, but what it computes stays near the processor's caches, which took 6%
+    On a CPU a batch of long rows is split into equal parts, as few as keep each within 1,024
+    tokens. The result is the same, but activations stay near the processor's caches, which took 6%
     less processor time for rows of 243 tokens (docs/benchmarks). On a GPU it is one part.
     """
     rows, length = next(iter(inputs.values())).shape[:2]
@@ -99,26 +96,26 @@ def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
     parts = [
         (rows_from(inputs, start), rows_from(targets, start)) for start in range(0, rows, size)
     ]
-    # the others are filler rows only
+    # the other parts have only filler rows
     return [part for part in parts if part[1]["weights"].any()] or parts[:1]
 
 
 def make_step(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
 ) -> Step:
-    """A function that trains `model`, in place, by one step on the sum of what all its parts give.
+    """A function that trains `model` in place by one step on the sum over all parts.
 
-    Targets whose names end with `weights` are divided by their sum over all parts, so that what is
-    weighted with them becomes a mean over the step.
+    Targets whose names end with `weights` are divided by their sum over all parts, so that weighted
+    sums become means over the step.
 
     Args:
         model: inputs by name to one or more outputs.
-        optimizer: builds its state for the model's trainable weights here.
-        objective: of the model's outputs and a part's targets; sums over the part's rows.
+        optimizer: built here for the model's trainable weights.
+        objective: maps the model's outputs and a part's targets to sums over the part's rows.
 
     Returns:
-        A function of the parts, mostly one, to the figures of the step and `gradient_norm`, before
-        clipping; float32 scalars on the device.
+        A function of the parts to the step's figures and `gradient_norm` (before clipping), as
+        float32 scalars on the device.
 
     Raises:
         SettingsError: the Keras backend is neither TensorFlow nor JAX.
@@ -159,7 +156,7 @@ def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
 def make_figures(
     model: keras.Model, objective: Objective
 ) -> Callable[[Arrays, Arrays], dict[str, float]]:
-    """A function of inputs and targets to the figures, without dropout or training."""
+    """A function of inputs and targets to the figures, in inference mode."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -193,14 +190,13 @@ def make_figures(
 
 
 def placed(parts: Sequence[Part], *, own: bool = False) -> Sequence[Part]:
-    """The parts of a step where it computes: on JAX their rows are divided among the devices.
+    """Put the parts of a step on the devices; on JAX the rows are divided among them.
 
-    A batch that cannot be divided evenly gets filler rows behind it: copies of its last row, whose
-    weights are 0.
+    A batch that cannot be divided evenly is filled up with copies of its last row, with weight 0.
 
     Args:
         parts: NumPy arrays.
-        own: whether they are this process's rows alone, see `own_rows`.
+        own: whether they are only this process's rows; see `own_rows`.
     """
     if keras.backend.backend() != "jax":
         return parts
@@ -230,14 +226,14 @@ def _normalized(parts: Sequence[Part]) -> list[Part]:
     totals = {name: sum(targets[name].sum() for _, targets in parts) for name in names}
 
     def shares(targets: Arrays) -> Arrays:
-        # where all are 0 they stay 0
+        # if all are 0 they stay 0
         return {name: targets[name] / (totals[name] + (totals[name] == 0)) for name in names}
 
     return [(inputs, {**targets, **shares(targets)}) for inputs, targets in parts]
 
 
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
-    """The Euclidean norm of all gradients as one vector, float32 []."""
+    """The global norm of the gradients, float32 []."""
     return ops.sqrt(sum(ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients))
 
 
@@ -248,7 +244,7 @@ def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients
     import tensorflow as tf
 
     variables = [variable.value for variable in model.trainable_variables]
-    # one for each shape, so that none is traced a second time
+    # one per shape, so that none is retraced
     programs: dict[tuple[Any, ...], Any] = {}
 
     def differentiate(inputs: Any, targets: Any) -> Any:  # noqa: ANN401
@@ -315,7 +311,7 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
 def _jax_step(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, objective: Objective
 ) -> Step:
-    """A step as one program, to which all state is donated; its parts follow each other."""
+    """A step as one program, with all state donated."""
     import jax
 
     kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
@@ -325,12 +321,12 @@ def _jax_step(
             variable.assign(replicated(ops.convert_to_numpy(variable), place))
 
     def one(trainable: Any, fixed: Any, part: Any) -> tuple[Any, Any]:  # noqa: ANN401
-        """State after the part, and its figures and gradients."""
+        """State after a part, and its figures and gradients."""
         (_, (figures, fixed)), found = differentiate(trainable, fixed, *part)
         return fixed, (figures, found)
 
     def all_of(trainable: Any, fixed: Any, parts: Any) -> tuple[Any, Any]:  # noqa: ANN401
-        """The same of several parts, which have one shape and are compiled once."""
+        """The sum over several parts of one shape; the part is compiled once."""
         nothing = jax.tree.map(
             lambda like: ops.zeros(like.shape, like.dtype),
             jax.eval_shape(one, trainable, fixed, parts[0])[1],

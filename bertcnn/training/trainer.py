@@ -1,9 +1,9 @@
 """The training loop: one for classification, question answering, translation and pretraining.
 
-It has the shape of `keras.Model.fit`, and any `keras.callbacks.Callback` can listen to it. It is
-our own for two reasons. A training that was broken off goes on within an epoch, and ends with the
-same bytes, for which batches have to have a position. And on TensorFlow `fit` compiles one program
-a step, which was no faster on a CPU and took 1.6 to 1.9 times as long to compile (docs/benchmarks).
+It resembles `keras.Model.fit` and accepts any `keras.callbacks.Callback`. There are two reasons not
+to use `fit`. An interrupted training resumes within an epoch and ends with the same bytes, which
+requires that batches have a position. And on TensorFlow `fit` compiles one program per step, which
+was no faster on a CPU and took 1.6 to 1.9 times as long to compile (docs/benchmarks).
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from bertcnn.training.step import Figures, Objective, Part, Step, make_step, pla
 
 logger = logging.getLogger(__name__)
 
-_SHOWN = 20  # steps that shown figures are means of
-_BETWEEN_READS = 10  # steps on a GPU, which would wait for each figure that is read
+_SHOWN = 20  # steps that shown figures are averaged over
+_BETWEEN_READS = 10  # steps on a GPU, since reading a figure waits for the GPU
 RATE = "tokens_per_second"
 
 Saved = tuple[dict[str, Any], dict[str, np.ndarray]]  # as JSON and as tensors
 
 
 class Batch(NamedTuple):
-    """What one step learns from.
+    """The input of one step.
 
     Attributes:
-        parts: inputs and targets, mostly of one part; more where gradients are accumulated.
-        position: of the batch behind it, as JSON.
-        tokens: in it, without padding.
-        own: whether the parts are this process's rows alone.
-        meaningless: figures that say nothing about this batch.
+        parts: inputs and targets; several parts accumulate gradients.
+        position: of the next batch, as JSON.
+        tokens: number of tokens without padding.
+        meaningless: figures to ignore for this batch.
+        own: whether the parts are only this process's rows.
     """
 
     parts: Sequence[Part]
@@ -56,17 +56,17 @@ class Batch(NamedTuple):
     own: bool = False
 
 
-Batches = Callable[[Any], Generator[Batch, None, None]]  # those from a position on; None: from all
+Batches = Callable[[Any], Generator[Batch, None, None]]  # from a position; None for the first
 
 
 def by_epochs(
     plans: Callable[[int], Sequence[Any]], parts: Callable[[Any], Sequence[Part]]
 ) -> Batches:
-    """Batches in epochs without end, counted from 1.
+    """Endless batches in epochs, counted from 1.
 
     Args:
-        plans: those of an epoch.
-        parts: makes a batch that was planned.
+        plans: maps an epoch to its batch plans.
+        parts: makes the batch of a plan.
     """
 
     def batches(position: Any) -> Generator[Batch, None, None]:  # noqa: ANN401
@@ -82,7 +82,7 @@ def by_epochs(
 def shuffled(
     lengths: np.ndarray, padded_lengths: Sequence[int], batch_size: int, seed: int
 ) -> Callable[[int], list[BatchPlan]]:
-    """A function of an epoch to its batches of rows of these lengths; see `plan_training`."""
+    """A function of an epoch to the batch plans of rows of these lengths; see `plan_training`."""
     return lambda epoch: plan_training(
         lengths, padded_lengths, batch_size, np.random.default_rng([seed, epoch])
     )
@@ -94,7 +94,7 @@ class Epoch:
 
     Attributes:
         epoch: from 1.
-        loss: mean in training.
+        loss: mean training loss.
         figures: on held-out examples, by name.
     """
 
@@ -105,14 +105,14 @@ class Epoch:
 
 @dataclass
 class State:
-    """How far a training is.
+    """The progress of a training.
 
     Attributes:
         step: steps done.
         position: of the next batch; None for the first.
-        tokens: learned from so far, without padding.
-        losses: of the steps of the epoch under way.
-        history: of the epochs that are over.
+        tokens: trained on, without padding.
+        losses: of the steps in the current epoch.
+        history: the completed epochs.
     """
 
     step: int = 0
@@ -123,10 +123,10 @@ class State:
 
 
 class TrainerCallback(keras.callbacks.Callback):
-    """A Keras callback of which savepoints keep the state.
+    """A Keras callback whose state is saved in savepoints.
 
-    After a batch it is given the figures as they are on the device; other callbacks are given
-    floats, for which a GPU has to be waited for.
+    It receives a batch's figures on the device; other callbacks receive floats, which makes them
+    wait for a GPU.
 
     Attributes:
         trainer: set before the training begins.
@@ -143,11 +143,11 @@ class TrainerCallback(keras.callbacks.Callback):
         """
 
     def state(self) -> Saved:
-        """What a savepoint keeps."""
+        """The state to save."""
         return {}, {}
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-        """Take back what `state` gave."""
+        """Restore the result of `state`."""
 
 
 @dataclass
@@ -158,14 +158,15 @@ class Trainer:
         model: inputs by name to one or more outputs.
         optimizer: of its trainable weights.
         objective: the figures of a batch.
-        batches: to learn from.
-        epoch_ends: steps after which an epoch ends, ascending; the last one ends the training.
+        batches: the training batches.
+        epoch_ends: the last step of each epoch, ascending.
         progress: called for every step.
-        evaluate: gives figures of the model as it is on held-out examples, after each epoch.
-        callbacks: of Keras, or `TrainerCallback`s; a class of these occurs once.
-        savepoints: where the training is saved from time to time, and goes on from.
-        shown: figures that are shown: of the last steps, of the last epoch, or `RATE`.
-        stage: what is shown of the training as a whole, and in which unit.
+        evaluate: returns figures on held-out examples; called after each epoch.
+        callbacks: Keras callbacks or `TrainerCallback`s; at most one of each `TrainerCallback`
+            class.
+        savepoints: saves the training periodically, and resumes it.
+        shown: figures to show: of the last steps, of the last epoch, or `RATE`.
+        stage: title and unit of the progress display.
     """
 
     model: keras.Model
@@ -198,10 +199,10 @@ class Trainer:
         self._unread: list[tuple[int, Figures, Sequence[str]]] = []  # on the device
         self._recent: deque[dict[str, float]] = deque(maxlen=_SHOWN)
         self._clock: deque[tuple[float, int]] = deque(maxlen=_SHOWN)  # tokens by time
-        self._saved = -1  # steps of the newest savepoint
+        self._saved = -1  # step of the newest savepoint
 
     def run(self) -> tuple[Epoch, ...]:
-        """Train, from the start or from where an interrupted training was saved.
+        """Train from the start, or resume an interrupted training.
 
         Raises:
             TrainingError: a loss or a gradient became infinite or NaN.
@@ -223,7 +224,7 @@ class Trainer:
         return tuple(state.history)
 
     def save(self) -> None:
-        """Save the training as it stands, if it is not saved yet.
+        """Save the current state, unless it is already saved.
 
         Raises:
             TrainingError: a loss, a gradient or a weight is not finite; nothing is saved then.
@@ -273,7 +274,7 @@ class Trainer:
                 yield batch._replace(parts=placed(batch.parts, own=batch.own))
 
     def _run_epoch(self, step: Step, upcoming: Generator[Batch, None, None]) -> None:
-        """The rest of the epoch under way."""
+        """Run the rest of the current epoch."""
         state, epochs = self.state, len(self.state.history)
         begin, end = self.epoch_ends[epochs - 1] if epochs else 0, self.epoch_ends[epochs]
         self._clock.append((time.monotonic(), state.tokens))
@@ -305,7 +306,7 @@ class Trainer:
         self._tell("on_epoch_end", epoch.epoch - 1, {"loss": epoch.loss, **figures})
 
     def _read(self) -> None:
-        """Fetch the figures of the last steps, and end the training if one is not finite."""
+        """Fetch the figures of the last steps; raise an error if one is not finite."""
         unread, self._unread = self._unread, []
         for step, values, meaningless in unread:
             figures = {name: float(value) for name, value in values.items()}
@@ -318,7 +319,7 @@ class Trainer:
                 callback.on_figures(self.state.step, self._means())
 
     def _means(self) -> dict[str, float]:
-        """Of the figures of the last steps, with tokens per second."""
+        """Means of the figures of the last steps, with tokens per second."""
         names = dict.fromkeys(name for figures in self._recent for name in figures)
         means = {
             name: float(np.mean([figures[name] for figures in self._recent if name in figures]))
@@ -330,7 +331,7 @@ class Trainer:
         return means
 
     def _advance(self, steps: int) -> None:
-        """Report progress; Ctrl-C comes here, between two steps, and the training is saved."""
+        """Report progress; on Ctrl-C, which can only arrive here between two steps, save first."""
         epoch = self.state.history[-1].figures if self.state.history else {}
         figures = {**epoch, **self._means()}
         shown = {name.removeprefix("val_"): value for name, value in figures.items()} | figures
@@ -351,7 +352,7 @@ def check_finite(figures: Mapping[str, float], step: int) -> None:
     """Refuse a figure that is infinite or NaN.
 
     Raises:
-        TrainingError: one of them is.
+        TrainingError: a figure is refused.
     """
     for name, value in figures.items():
         if not math.isfinite(value):

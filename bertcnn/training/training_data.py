@@ -1,4 +1,4 @@
-"""What a training works on, and how it is run."""
+"""The data of a training, and the options of its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bertcnn.training.state import FitResult
 
 Answered = tuple[
     np.ndarray, np.ndarray
-]  # logits float32 [rows, C] and means of the token embeddings float32 [rows, D]
+]  # logits float32 [rows, C] and mean token embeddings float32 [rows, D]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,9 @@ class OutsideRows:
     """Tokens of texts that belong to no label; per text int32 [T].
 
     Attributes:
-        background: of texts about anything.
-        learned: of rows that the user calls out of scope, by which the model learns what is.
-        strange: of further such rows, on which it is measured.
+        background: general texts about anything.
+        learned: out-of-scope rows of the user, for fitting the detector.
+        strange: further out-of-scope rows, for evaluating it.
     """
 
     background: Sequence[np.ndarray] = ()
@@ -38,7 +38,7 @@ class OutsideRows:
     strange: Sequence[np.ndarray] = ()
 
     def answers(self, engine: Engine) -> dict[str, Answered]:
-        """What an engine makes of each of the three kinds."""
+        """The engine's output for each of the three kinds."""
         found = {}
         for name in ("background", "learned", "strange"):
             output = engine.run(getattr(self, name), evidence=True)
@@ -48,15 +48,15 @@ class OutsideRows:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """The tokenised texts of a training: rows to learn from, rows to measure on, and the rest.
+    """The tokenised texts of a training.
 
     Attributes:
-        train: rows to learn from.
+        train: training rows.
         valid: rows that choose the epoch whose weights are kept.
-        known: int [K], training rows by which the model knows what is in scope. They are answered
-            at the end, except by `full`, since what that takes is at hand.
+        known: int [K], training rows that the out-of-scope detector compares with. All recipes
+            except `full` predict them at the end, since they have the features at hand.
         label_names: token ids of each label's name, for `few-shot`.
-        unlabelled: token ids of rows without a label, likewise.
+        unlabelled: token ids of rows without a label, for `few-shot`.
         outside: texts that belong to no label.
     """
 
@@ -73,7 +73,7 @@ class TrainingData:
         return list(rows.token_ids), rows.labels
 
     def arrays(self) -> list[np.ndarray]:
-        """All that a training depends on, as few arrays."""
+        """Everything that a training depends on, as a few arrays."""
         more = (self.unlabelled, self.outside.learned, self.outside.strange)
         return [
             *self.train.arrays(),
@@ -85,23 +85,21 @@ class TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class RunOptions:
-    """How a training is run, whatever the recipe.
+    """How a training is run, independent of the recipe.
 
     Attributes:
-        seed: of initial weights, dropout and order.
-        progress: called as the work proceeds.
-        savepoints: where the training is saved from time to time, and goes on from; by default it
-            is not.
-        embed_with: makes what computes an encoder's output where only the head is trained; by
-            default Keras computes it.
-        refit: whether to learn from the validation rows too in the end; only where `full` does not
-            train the encoder, as `bertcnn.training.refit` does it there.
-        like: a result on fewer rows, to be repeated, for `full`; by default the validation rows
-            choose.
-        fold_of: int [training rows], the fold of each; by default there is no cross-fitting.
-        deadline: of `full`; by default there is none.
-        head_weights: what the head begins with, by name; by default drawn numbers.
-        callbacks: of Keras, that hear of the training of the head, with the encoder or without.
+        seed: for initial weights, dropout and order.
+        progress: progress callback.
+        savepoints: saves the training periodically and resumes it; none by default.
+        embed_with: returns a function that computes the output of a frozen encoder; by default with
+            Keras.
+        refit: whether to train on the validation rows at the end. Not for a `full` that trains the
+            encoder; see `bertcnn.training.refit`.
+        like: a result to repeat on more rows, for `full`; by default the validation rows choose.
+        fold_of: int [training rows], the fold of each; no cross-fitting by default.
+        deadline: of `full`; none by default.
+        head_weights: initial weights of the head, by name; random by default.
+        callbacks: Keras callbacks for the training of the head (and the encoder).
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""Training only the pieces that occur, not a table of which most is never looked up."""
+"""Vocabulary pruning: train only the embeddings of tokens that occur."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def on_used_pieces(
     packed: bool = False,
     policy: str = "float32",
 ) -> tuple[Bert, np.ndarray]:
-    """The same encoder as it is trained: with token embeddings only for the pieces that occur.
+    """A copy of the encoder for training, with embeddings only for tokens that occur.
 
-    A token embedding that no row uses gets no gradient and no decay, so leaving it out of the
-    network changes nothing but the time: of a table of 30,522 rows some thousands occur, and AdamW
-    would read and write all the others in every step.
+    An unused token embedding gets no gradient and no decay, so removing it changes only the time:
+    of 30,522 rows some thousands occur, and AdamW would read and write all the others in every
+    step.
 
     Args:
         encoder: to be trained.
         token_ids: of all texts that it will read, each int [T].
-        attention_dropout: share of attention probabilities dropped in training.
-        dropout: share of hidden values dropped; the encoder's own by default.
+        attention_dropout: dropout rate of attention probabilities.
+        dropout: dropout rate of hidden values; the encoder's own by default.
         packed: whether a row holds several texts.
-        policy: of dtypes, of what the layers compute in.
+        policy: dtype policy of the layers.
 
     Returns:
-        The smaller encoder, and the ids of its pieces in the large one, ascending, int [pieces].
+        The smaller encoder, and the original ids of its tokens, ascending, int [pieces].
     """
     used = np.unique(np.concatenate([*token_ids, [0]]))
     own = encoder.settings
@@ -54,12 +54,12 @@ def on_used_pieces(
 
 
 def renumbered(token_ids: Sequence[np.ndarray], used: np.ndarray) -> list[np.ndarray]:
-    """Token ids, per row int32 [T], as the smaller encoder counts its pieces."""
+    """Token ids, per row int32 [T], in the numbering of the smaller encoder."""
     return [np.searchsorted(used, ids).astype(np.int32) for ids in token_ids]
 
 
 def put_back(encoder: Bert, small: Bert, used: np.ndarray) -> None:
-    """Give `encoder` what `small` has learned; pieces that did not occur stay as they are."""
+    """Copy the weights of `small` into `encoder`; tokens that did not occur stay unchanged."""
     trained, tokens = extract(small.weights), extract(encoder.weights)[_TOKENS]
     tokens[used] = trained[_TOKENS]
     assign(encoder.weights, {**trained, _TOKENS: tokens}, error=TrainingError)

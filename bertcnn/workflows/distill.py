@@ -1,4 +1,4 @@
-"""Train a smaller model that answers as a saved one does."""
+"""Distils a saved model into a smaller one."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
     command: str = "",
     progress: Progress | None = None,
 ) -> TrainingReport:
-    """Train a model with fewer layers on a saved model's answers, and save it.
+    """Train a model with fewer layers on a saved model's predictions, and save it.
 
-    Confidence, thresholds and figures come from held-out labelled rows, as in every training, which
-    goes on where it was broken off.
+    Confidence, thresholds and figures come from held-out labelled rows. An interrupted call resumes
+    when it is repeated.
 
     Args:
         model: the teacher's folder or URL.
-        data: the labelled file that it was trained on, or another one with all its labels.
+        data: the teacher's training file, or another labelled file with all its labels.
         out: the folder to save the new model in.
-        layers: of the new model, fewer than the teacher's.
-        texts: a file with the same text columns, whose texts need no label: the more, the nearer
-            are the answers to the teacher's.
-        text: the text column or columns; by default those that the teacher was trained on.
-        label: the label column; by default the one that it was trained on.
+        layers: number of layers, fewer than the teacher's.
+        texts: a file of unlabelled texts with the same text columns; more texts bring the
+            predictions closer to the teacher's.
+        text: the text column or columns; by default the teacher's.
+        label: the label column; by default the teacher's.
         valid: see `train_csv`.
-        min_rows: see `train_csv`; as in the teacher's training.
+        min_rows: see `train_csv`; use the teacher's value.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the settings of the recipe "full".
-        auto_precision: how often automatic answers have to be right; see `BertCNNClassifier`.
-        overwrite: replace an existing model in `out`.
-        command: that was typed, for the report and the card.
+        auto_precision: target precision of automatic predictions; see `BertCNNClassifier`.
+        overwrite: overwrite an existing model in `out`.
+        command: the command line, for the report and the card.
         progress: progress callback.
 
     Raises:
-        SettingsError: the teacher has no more layers.
+        SettingsError: `layers` is not less than the teacher's.
         LabelError: the labels are not the teacher's.
         TableError: a file cannot be read, or lacks the columns.
         BundleError: the teacher is not a model.
         OutputError: `out` exists or cannot be written.
     """
-    from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
+    from bertcnn.classifier import BertCNNClassifier  # imports Keras, which takes seconds
     from bertcnn.training.distillation import check_layers
 
     check_bundle_target(out := Path(out), overwrite)

@@ -1,4 +1,4 @@
-"""Is a classifier from one encoder better than one from another? Several seeds, a test."""
+"""Compares classifiers from two encoders over several seeds, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
 from bertcnn.workflows.labelled import labelled_rows
 
-_TESTED = 0.3  # share of the rows that no classifier learns from
+_TESTED = 0.3  # share of the rows for testing
 _MOST_TESTED = 3000
 _CONFIDENCE = 0.95
-_NOTICED = 0.005  # of accuracy: a gain of less than half a point is none
+_NOTICED = 0.005  # accuracy gains below half a point count as none
 
 Rows = list[tuple[str, str]]  # texts with their labels
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The accuracy of classifiers from two encoders, on rows that none of them learned from.
+    """The test accuracy of classifiers from two encoders.
 
     Attributes:
-        rows: tested with each seed, the same for all.
-        trained_rows: that each classifier was given, those included that it held out.
-        old: accuracy with each seed, 0 to 1.
-        new: the same, of the new encoder, on the same rows.
-        difference: mean of new less old.
+        rows: number of test rows, the same for all seeds.
+        trained_rows: rows passed to each classifier, including those it held out.
+        old: accuracy of the old encoder for each seed, 0 to 1.
+        new: accuracy of the new encoder for each seed.
+        difference: mean of new minus old.
         low: lower end of its 95% confidence interval.
         high: upper end.
     """
@@ -61,7 +61,7 @@ class Verdict:
         return "did not help" if self.high < _NOTICED else "cannot tell"
 
     def in_words(self) -> str:
-        """All of it in one line."""
+        """The result in one line."""
         return (
             f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after,"
             f" {100 * self.difference:+.1f} points (95% interval {100 * self.low:+.1f} to"
@@ -84,35 +84,34 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     recipe: Recipe = "auto",
     progress: Progress | None = None,
 ) -> Verdict:
-    """Train a classifier from each of two encoders, with several seeds, and compare their accuracy.
+    """Train classifiers from two encoders with several seeds, and compare their accuracy.
 
-    A seed decides which rows are learned from, and all chance in training; both encoders get the
-    same, and are tested on the same rows. The interval is Student's for the paired differences, its
-    variance that between seeds plus that between tested rows, so it holds for other seeds and for
-    other rows of the same kind. If the new encoder has read the tested texts, without labels, the
-    verdict is for texts that it has read.
+    A seed decides the training rows and all randomness in training. Both encoders get the same
+    seeds and test rows. The interval is Student's for paired differences; its variance is the
+    variance between seeds plus the variance between test rows, so it holds for other seeds and for
+    other rows of the same kind. If the new encoder was pretrained on the test texts, the result
+    holds only for texts it was pretrained on.
 
     Args:
         data: a labelled file, as for training.
         old: an encoder, by name or folder.
-        new: the other one.
-        test: a labelled file with the same columns to test on; by default three tenths of the rows,
-            which are not learned from. Of more than 3,000 rows so many are taken, at even
-            distances.
+        new: the other encoder.
+        test: a labelled test file with the same columns; by default three tenths of the rows. At
+            most 3,000 rows are used, evenly spaced.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        multi_label: "no" takes every cell for one label; by default files whose rows have several
-            are refused.
-        seeds: how many, at least 2.
-        rows_per_label: that are learned from; by default all.
-        recipe: how both are trained.
+        multi_label: "no" takes every cell as one label; by default multi-label files are refused.
+        seeds: number of seeds, at least 2.
+        rows_per_label: number of training rows per label; by default all.
+        recipe: training recipe of both.
         progress: called for every classifier.
 
     Raises:
-        SettingsError: fewer than two seeds, or no row to learn from.
-        LabelError: a label has fewer rows than asked for, or none that is tested is learned.
-        TableError: the file cannot be read, or has no such columns.
-        EncoderError: an encoder cannot be had.
+        SettingsError: fewer than two seeds, or no training row.
+        LabelError: a label has fewer rows than `rows_per_label`, or no test row has a trained
+            label.
+        TableError: the file cannot be read, or lacks the columns.
+        EncoderError: an encoder cannot be loaded.
     """
     progress = progress or Silent()
     if seeds < 2:
@@ -144,12 +143,11 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
 
 
 def judge(right: np.ndarray, trained_rows: int) -> Verdict:
-    """The verdict on answers.
+    """The result for predictions.
 
     Args:
-        right: bool or float [2, seeds, rows], whether each answer was right; the old encoder's
-            first.
-        trained_rows: that each classifier was given, those included that it held out.
+        right: bool or float [2, seeds, rows], whether each prediction is right; old encoder first.
+        trained_rows: rows passed to each classifier, including those it held out.
     """
     differences = right[1].astype(float) - right[0].astype(float)  # [seeds, rows]
     seeds, rows = differences.shape
@@ -162,7 +160,7 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
 
 
 def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
-    """Texts with their labels, to learn from and to test on."""
+    """Training and test rows, with labels in the spelling of the training rows."""
     texts, names = [content for content, _ in rows], [name for _, name in rows]
     check_labels(names)
     learned, tested = rows, test or []
@@ -181,7 +179,7 @@ def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
 
 
 def _draw(rows: Rows, each: int, seed: int) -> Rows:
-    """So many rows of each label."""
+    """A random sample of `each` rows per label."""
     names, generator = np.array([name for _, name in rows]), np.random.default_rng(seed)
     chosen: list[int] = []
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):

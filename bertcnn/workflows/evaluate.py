@@ -1,4 +1,4 @@
-"""Evaluate a model on a labelled file."""
+"""Evaluates a model on a labelled file."""
 
 from __future__ import annotations
 
@@ -49,34 +49,32 @@ def evaluate_csv(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Compare a model with the labels of a file it has not learned from.
+    """Evaluate a model on a labelled file it was not trained on.
 
     Args:
-        model: a saved model's folder or URL, or a loaded one.
-        data: a labelled file, as for training, or rows that `read_labelled` has read.
-        text: the text column or columns; by default those of the training file, a guess if the
-            model knows of none.
-        label: the label column; by default that of the training file, a guess if the model knows of
-            none.
-        engine: computes the answers of a saved model; see `bertcnn.load`.
-        report: a folder, or a file that ends in .html, for a report with examples from the file:
-            for the user's own eyes.
-        overwrite: replace an existing report.
-        progress: called as the work proceeds.
+        model: a saved model's folder or URL, or a loaded model.
+        data: a labelled file, as for training, or rows from `read_labelled`.
+        text: the text column or columns; by default as in training, or guessed.
+        label: the label column; by default as in training, or guessed.
+        engine: inference engine for a saved model; see `bertcnn.load`.
+        report: a folder or an .html file for a report. It quotes texts of the file, so keep it
+            private.
+        overwrite: overwrite an existing report.
+        progress: progress callback.
 
     Raises:
-        LabelError: no row has a label that the model knows. Rows with others count as wrong, but
-            for those that are labelled out of scope, which are counted apart.
-        TableError: the file cannot be read, or has no such columns.
+        LabelError: no row has a label that the model knows. Rows with unknown labels count as
+            wrong, except rows labelled out of scope, which are counted separately.
+        TableError: the file cannot be read, or lacks the columns.
         BundleError: the model folder is not a model.
-        OutputError: the report's place is taken or cannot be written.
+        OutputError: the report exists or cannot be written.
     """
     progress = progress or Silent()
     if not isinstance(model, Predictor):
         model = local_folder(model, progress=progress)
     page = None
     if report is not None:
-        from bertcnn.reports import report_path  # Jinja, which is not needed without
+        from bertcnn.reports import report_path  # imports Jinja
 
         folder = None if isinstance(model, Predictor) else model
         path = data.table.path if isinstance(data, LabelledTable) else Path(data)
@@ -119,7 +117,7 @@ def evaluate_csv(
 
 
 def _out_of_scope(predictor: Predictor, texts: Sequence[str]) -> OutOfScopeRows | None:
-    """What becomes of texts that belong to no label."""
+    """How many out-of-scope texts are detected, and how many are automatic."""
     if not texts:
         return None
     parts = (texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE))
@@ -130,14 +128,13 @@ def _out_of_scope(predictor: Predictor, texts: Sequence[str]) -> OutOfScopeRows 
 
 
 def _single(sets: Sequence[LabelSet]) -> list[str]:
-    """The labels of rows that have one each."""
     return ["".join(names) for names in sets]
 
 
 def _figures(
     predictor: Predictor, texts: Sequence[str], actual: Sequence[LabelSet], progress: Progress
 ) -> Evaluation:
-    """The figures, of which only labels are kept, since probabilities of many rows are large."""
+    """The evaluation, in parts, since the probabilities of many rows are large."""
     names, usual = predictor.labels, usual_answer(predictor.bundle.metrics)
     shares = label_shares(predictor.bundle.calibration)
     places, fair, given = list[int](), list[int](), list[LabelSet]()

@@ -1,4 +1,4 @@
-"""Reading labelled files: with one label a row, or as a model was trained."""
+"""Reads labelled files for other workflows."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def labelled_rows(
     multi_label: str = AUTO,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
-    """The rows of a file that have a text and a label.
+    """The rows of a single-label file that have a text and a label.
 
     Args:
         data: a labelled file, as for training.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
-        multi_label: "no" takes every cell for one label.
-        progress: reports the columns chosen, and of rows that cannot be read.
+        multi_label: "no" takes every cell as one label.
+        progress: reports the chosen columns and unreadable rows.
 
     Raises:
-        TableError: the file cannot be read, or has no such columns.
+        TableError: the file cannot be read, or lacks the columns.
         LabelError: its rows have several labels.
     """
     read = read_labelled(data, text=text, label=label, multi_label=multi_label, progress=progress)
@@ -62,7 +62,7 @@ def read_as_in_training(
     label: str | None,
     progress: Progress,
 ) -> LabelledTable:
-    """A labelled file with the columns that the model was trained on, unless others are named."""
+    """Read a labelled file with the model's training columns, unless others are named."""
 
     def choose(table: Table) -> ColumnChoice:
         names, tag, remembered = text, label, {}
@@ -85,16 +85,16 @@ def read_as_in_training(
 def rows_in_scope(
     read: LabelledTable, predictor: Predictor, progress: Progress, outside: str | None = None
 ) -> tuple[list[int], list[LabelSet], list[int]]:
-    """The rows with a text and a label, their labels, and the rows that are labelled out of scope.
+    """The rows with text and label, their labels, and the rows labelled out of scope.
 
-    Labels are in the model's spelling, rare ones merged as in its training; it may not know some.
+    Labels have the model's spelling, with rare ones merged as in training; some may be unknown.
 
     Args:
         read: the rows.
         predictor: the model.
         progress: reports rows that are left out or merged.
-        outside: the label of rows out of scope, or "no"; by default those of the training, and
-            those found by their names.
+        outside: the out-of-scope label, or "no"; by default the labels of the training, and labels
+            found by name.
     """
     config, texts = predictor.bundle.config, read.texts
     known = KnownLabels([*predictor.labels, *config.merged_labels])

@@ -1,4 +1,4 @@
-"""Recalibrate a model on new labelled rows, without training again."""
+"""Recalibrates a model on new labelled rows, without training."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _AT_ONCE = 1024  # rows
 
 @dataclass(frozen=True)
 class Recalibration:
-    """What `recalibrate_csv` did.
+    """The result of `recalibrate_csv`.
 
     Attributes:
         bundle_id: of the new model.
-        rows: with a label that the model knows.
-        strange: rows out of scope.
-        temperature: before and now.
-        decisions: what is automatic on these rows, in a sentence.
-        scope: which of them are out of scope, in a sentence.
+        rows: number of rows with a known label.
+        strange: number of out-of-scope rows.
+        temperature: before and after.
+        decisions: automation on these rows, in a sentence.
+        scope: out-of-scope detection on these rows, in a sentence.
     """
 
     bundle_id: str
@@ -61,7 +61,7 @@ class Recalibration:
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """What a model makes of texts."""
+    """Texts with the model's output for them."""
 
     texts: Sequence[str]
     readings: DetectorInputs
@@ -79,27 +79,27 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Recalibration:
-    """Fit temperature, thresholds and the limit of out of scope on new rows; a new model is saved.
+    """Refit temperature, thresholds and out-of-scope limit on new rows, and save a new model.
 
-    Its weights, labels and compiled engine stay as they are, so its answers do too, but for their
-    confidence and decisions. Temperature: Guo et al. 2017, section 4.2.
+    Weights, labels and compiled engine stay the same, so predictions change only in confidence and
+    decision. Temperature: Guo et al. 2017, section 4.2.
 
     Args:
-        model: a saved model's folder, which stays as it is, or a URL.
-        data: a labelled file that the model has not learned from, such as a month of corrected
-            answers.
+        model: a saved model's folder or URL; it is not changed.
+        data: a labelled file that the model was not trained on, such as a month of corrected
+            predictions.
         out: the folder to save the new model in.
-        text: the text column or columns; by default those of the training file.
-        label: the label column; by default that of the training file.
-        out_of_scope: the label of rows that belong to none of the model's, or a file of such texts;
-            by default the label of the training, or one found by its name.
-        auto_precision: how often automatic answers have to be right; by default as at training.
-        overwrite: replace an existing model in `out`.
-        progress: called as the work proceeds.
+        text: the text column or columns; by default as in training.
+        label: the label column; by default as in training.
+        out_of_scope: the out-of-scope label, or a file of out-of-scope texts; by default the label
+            of the training, or one found by name.
+        auto_precision: target precision of automatic predictions; by default as in training.
+        overwrite: overwrite an existing model in `out`.
+        progress: progress callback.
 
     Raises:
         LabelError: fewer than 24 rows have a label that the model knows.
-        TableError: the file cannot be read, or has no such columns.
+        TableError: the file cannot be read, or lacks the columns.
         BundleError: the model folder is not a model.
         OutputError: `out` exists or cannot be written.
 
@@ -187,7 +187,7 @@ def _read(
     out: Path,
     progress: Progress,
 ) -> tuple[list[str], list[LabelSet], list[str]]:
-    """Texts with labels that the model knows, these labels, and texts out of scope."""
+    """Texts with known labels, these labels, and out-of-scope texts."""
     config = predictor.bundle.config
     read = read_as_in_training(data, config, text, label, progress)
     named = None if out_of_scope is None or is_file(out_of_scope) else str(out_of_scope)
@@ -218,7 +218,7 @@ def _read(
 
 
 def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) -> _Answered:
-    """What the model makes of texts, a part at a time."""
+    """Run the model on texts, a part at a time."""
     width = predictor.bundle.config.encoder.width
     logits = [np.empty((0, len(predictor.labels)), np.float32)]
     means = [np.empty((0, width), np.float32)]
@@ -236,7 +236,7 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
 
 
 def _held_back(bundle: Bundle, valid: _Answered, strange: _Answered) -> HeldBack:
-    """Which rows, and then rows out of scope, are never automatic."""
+    """Which rows, followed by out-of-scope rows, are never automatic."""
     found, others = (
         held_back(bundle.scope, rows.readings, rows.texts, bundle.config.languages)
         for rows in (valid, strange)

@@ -1,4 +1,4 @@
-"""Searches for the training settings that suit a labelled file best: an Optuna study."""
+"""Searches for the best training settings for a labelled file: an Optuna study."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ with explain_missing_packages():
     import optuna
     from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
-# validation rows: the standard error of their accuracy is at most 1.6 points, 0.9 where it is 90%
+# validation rows: the standard error of accuracy is at most 1.6 points, or 0.9 at 90% accuracy
 _ENOUGH = 1000
 _SIGNIFICANT = 0.05  # p-value up to which the best trial is chosen
-_COMPARED = 4  # trials that have come as far, before one is stopped for being worse
-_FULL_COUNTS = 5  # trainings of a head take as much memory as one with the encoder
+_COMPARED = 4  # trials that must have reached the same step before one is pruned
+_FULL_COUNTS = 5  # memory of a training with the encoder, in trainings of a head
 
-Folds = list[tuple[np.ndarray, np.ndarray]]  # rows to learn from and to validate, int64 each
+Folds = list[tuple[np.ndarray, np.ndarray]]  # training and validation rows, int64 each
 
 
 def tune(  # noqa: PLR0913 - what a search is made of
@@ -80,34 +80,35 @@ def tune(  # noqa: PLR0913 - what a search is made of
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TunedSettings:
-    """Search the settings that suit a labelled file best, by macro-F1 on validation rows.
+    """Search for the best settings for a labelled file, by macro-F1 on validation rows.
 
     Trial 0 has the recipe's defaults. The best trial is chosen if it is better at p <= 0.05
-    (`p_value`), else the defaults are kept.
+    (`p_value`); else the defaults are kept.
 
     Args:
-        data: a labelled file, as for training, without the rows kept for testing.
-        out: the file for the result, written after each trial. The folder `OUT.study` beside it
-            keeps the search until it is finished, so that the same call resumes it.
+        data: a labelled file, as for training, without the test rows.
+        out: the result file, written after each trial. The folder `OUT.study` keeps an unfinished
+            search, and the same call resumes it.
         text: the text column or columns; guessed by default.
         label: the label column; guessed by default.
         valid: a file of validation rows; by default folds of `data` (`divide`).
-        multi_label: "no" takes every cell for one label; rows with several are refused.
-        encoder: name of a published encoder, or a folder that holds one.
-        recipe: "frozen" or "full"; "auto" chooses, as for training.
-        seed: of search and trainings. If `trials` fit into the time, a search repeats exactly.
+        multi_label: "no" takes every cell as one label; multi-label rows are refused.
+        encoder: name of a published encoder, or its folder.
+        recipe: "frozen", "full" or "auto".
+        seed: seed of search and trainings. A search repeats exactly if `trials` fit the time.
         minutes: time limit, which also ends a trial in progress.
-        trials: most trials; no limit by default.
-        most_trainings: this call stops after them, unfinished, since XLA's compiled code stays in
-            memory until the process ends; those of an encoder count fivefold. No limit by default.
-        overwrite: overwrite existing output, and discard a study that does not fit.
+        trials: maximum number of trials; no limit by default.
+        most_trainings: this call stops unfinished after this many trainings, since XLA keeps
+            compiled code in memory until the process ends; a training of the encoder counts as
+            five. No limit by default.
+        overwrite: overwrite existing output, and discard a study that does not match.
         progress: progress callback; none by default.
 
     Raises:
         SettingsError: a setting is invalid, or the time is too short for one trial.
-        OutputError: `out` or the study is taken or cannot be written, or the study does not fit.
-        TableError: a file cannot be read, or has no columns or labels to learn from.
-        EncoderError: the encoder cannot be had.
+        OutputError: `out` or the study exists or cannot be written, or the study does not match.
+        TableError: a file cannot be read, or lacks columns or labels.
+        EncoderError: the encoder cannot be loaded.
         TrainingError: the defaults cannot be trained.
     """
     started, progress = time.time(), progress or Silent()
@@ -175,7 +176,7 @@ def tune(  # noqa: PLR0913 - what a search is made of
 def _recipe(
     recipe: str, start: Start, rows: TokenizedRows, progress: Progress
 ) -> Literal["frozen", "full"]:
-    """The recipe to tune; "frozen" where `auto` selects few-shot, which has nothing to tune."""
+    """The recipe to tune; "frozen" if `auto` selects few-shot, which has nothing to tune."""
     if recipe == "auto":
         choice = choose_recipe(
             start.encoder,
@@ -197,9 +198,9 @@ def divide(
 ) -> tuple[list[str], list[str], Folds]:
     """All texts, all labels, and the folds.
 
-    Rows are text and label. Without `valid` there are five folds, of which as many are used as
-    hold 1,000 rows; more rows than 5,000 are validated in one fold, a tenth of them at least.
-    Duplicates stay together, and every label is learned.
+    Without `valid` there are five folds, and only as many are used as hold 1,000 rows. With more
+    than 5,000 rows, one fold of at least a tenth is used. Duplicates stay in one fold, and every
+    label is trained.
 
     Raises:
         LabelError: no row can be validated.
@@ -227,9 +228,9 @@ def divide(
 
 
 def _open(path: Path, name: str, overwrite: bool) -> optuna.Study:
-    """The study in SQLite, as a kill during a write can break Optuna's journal file."""
+    """Open the study in SQLite; a kill during a write can break Optuna's journal file."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    # not by a URL, in which some characters of a path have a meaning
+    # not by URL, where some characters of a path are special
     connect = partial(sqlite3.connect, path, check_same_thread=False)
     engine = {"creator": connect, "poolclass": NullPool}
     try:
@@ -254,7 +255,7 @@ def _open(path: Path, name: str, overwrite: bool) -> optuna.Study:
 
 @dataclass(eq=False)
 class _Search(Silent):
-    """The trials of a study: how one is run, and what they found; the progress of trainings."""
+    """The trials of a study; also the progress callback of its trainings."""
 
     study: optuna.Study
     recipe: Literal["frozen", "full"]
@@ -265,7 +266,7 @@ class _Search(Silent):
     folds: Folds
     run: RunOptions
     target: Path
-    started: float = 0.0  # of `time.time()`, less the seconds of earlier calls
+    started: float = 0.0  # `time.time()` minus the seconds of earlier calls
     deadline: float = math.inf
     now: float = 0.0
 
@@ -279,13 +280,13 @@ class _Search(Silent):
 
     @property
     def finished(self) -> list[FrozenTrial]:
-        """The trials that ended by themselves, in order."""
+        """The completed and pruned trials, in order."""
         return self.study.get_trials(False, (TrialState.COMPLETE, TrialState.PRUNED))
 
     def objective(self, trial: optuna.Trial) -> float:
-        """The macro-F1 that a trial's settings give on the validation rows of all folds."""
+        """The macro-F1 of a trial's settings on the validation rows of all folds."""
         number = len(self.finished)
-        # by number, so that a resumed search tries what an unbroken one does
+        # seeded by trial number, so that a resumed search repeats an uninterrupted one
         self.study.sampler = optuna.samplers.TPESampler(seed=self.run.seed + number)
         training, head = suggest(trial, self.recipe, self.epochs)
         settings = recipe_settings(self.recipe, {**self.start.changes, **training})
@@ -317,14 +318,14 @@ class _Search(Silent):
         return macro_f1_score(self.rows.labels[self.validated], np.array(predicted))
 
     def advance(self, done: int, **figures: float) -> None:  # noqa: ARG002
-        """A step of a training is done: show the time, and end the trial if it is up."""
+        """Show the time after a training step, and end the trial when it is up."""
         before, self.now = self.now, time.time()
         if self.now > self.deadline:
             raise TimeoutError
         self.run.progress.advance(int(self.now) - int(before))
 
     def end_trial(self, study: optuna.Study, ended: FrozenTrial) -> None:
-        """Write and report what was found so far; end the study if the time is up."""
+        """Write and report the result up to now; end the study if the time is up."""
         if ended.state == TrialState.FAIL:
             study.stop()
             return
@@ -337,12 +338,12 @@ class _Search(Silent):
         )
 
     def write(self, *, finished: bool) -> TunedSettings:
-        """Write what was found so far; at least one trial is finished."""
+        """Write the result up to now; requires a finished trial."""
         self.study.set_user_attr("seconds", time.time() - self.started)
         ended = self.finished
         trials = [self._figures(*one) for one in enumerate(ended)]
         complete = [trial for trial in trials if trial["outcome"] == "complete"]
-        best = max(complete, key=lambda trial: trial["macro_f1"])["number"]  # of equals the first
+        best = max(complete, key=lambda trial: trial["macro_f1"])["number"]  # the first of equals
         labels, chance = self.rows.labels[self.validated], 1.0
         if best:
             first, found = (np.array(ended[at].user_attrs["predicted"]) for at in (0, best))
@@ -375,7 +376,7 @@ class _Search(Silent):
         return tuned
 
     def _figures(self, number: int, trial: FrozenTrial) -> dict[str, Any]:
-        """A finished trial, as the settings file has it."""
+        """A finished trial as in the settings file."""
         training, head = suggest(FixedTrial(trial.params), self.recipe, self.epochs)
         return {
             "number": number,

@@ -1,4 +1,4 @@
-"""The search space of `tune`: which settings a trial changes, and within which bounds."""
+"""The search space of `tune`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings
 if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
-LONGEST = 3  # times the epochs of the defaults
+LONGEST = 3  # multiple of the default epochs
 _FILTERS = (32, 256)
-# text, since an Optuna choice has to be a plain value
+# strings, since an Optuna choice has to be a plain value
 _WINDOWS = ("1", "1,2", "2,3", "1,2,3", "2,3,4", "3,4,5", "2,3,4,5")
 # The usual 2e-5 to 5e-5 is for BERT-base (Devlin et al. 2019, appendix A.3). MiniLM's layers, half
-# as wide, want more. A small head on fixed features bears large rates, as a linear model does.
+# as wide, need more. A small head on fixed features tolerates large rates, like a linear model.
 _LEARNING_RATES = {"full": (3e-5, 6e-4), "frozen": (5e-4, 2e-2)}
 
 
@@ -22,9 +22,9 @@ def suggest(trial: BaseTrial, recipe: str, epochs: int) -> tuple[dict[str, Any],
     """The settings of a trial: changes to the recipe's `TrainingSettings`, and the CNN head.
 
     Args:
-        trial: chooses the values.
-        recipe: "full" or "frozen"; only "full" has layers whose learning rates differ.
-        epochs: of the recipe's defaults on these rows.
+        trial: an Optuna trial.
+        recipe: "full" or "frozen"; only "full" has layer-wise learning rates.
+        epochs: the recipe's default for these rows.
 
     Example:
         >>> from optuna.trial import FixedTrial
@@ -38,7 +38,7 @@ def suggest(trial: BaseTrial, recipe: str, epochs: int) -> tuple[dict[str, Any],
         "label_smoothing": trial.suggest_float("label_smoothing", 0.0, 0.3),
         "class_weight": trial.suggest_categorical("class_weight", ("none", "sqrt", "balanced")),
         "epochs": trial.suggest_int("epochs", max(1, epochs // 2), LONGEST * epochs, log=True),
-        "fewest_steps": 0,  # the epochs hold as they are
+        "fewest_steps": 0,  # keep the epochs as they are
     }
     if recipe == "full":
         training["head_multiplier"] = trial.suggest_float("head_multiplier", 1.0, 30.0, log=True)
@@ -52,7 +52,7 @@ def suggest(trial: BaseTrial, recipe: str, epochs: int) -> tuple[dict[str, Any],
 
 
 def defaults(recipe: str, epochs: int) -> dict[str, Any]:
-    """The recipe's own settings, as parameters of a trial."""
+    """The recipe's defaults as parameters of a trial."""
     settings, head = (FULL, HeadSettings()) if recipe == "full" else (FROZEN, FROZEN_HEAD)
     names = ("learning_rate", "weight_decay", "label_smoothing", "head_multiplier", "layer_decay")
     return {name: getattr(settings, name) for name in names} | {

@@ -1,4 +1,4 @@
-"""Train a model from a labelled file."""
+"""Trains a model on a labelled file."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """What `train_csv` did.
+    """The result of `train_csv`.
 
     Attributes:
         bundle_id: of the saved model.
-        rows: rows read, those without a label or text counted.
-        columns: which columns were used, and why.
+        rows: rows read, including those without label or text.
+        columns: the columns used, and why.
         metrics: figures on the validation rows, a JSON object.
         recipe: the recipe used.
-        seconds: from opening the file to the saved model.
+        seconds: total time, including saving.
     """
 
     bundle_id: str
@@ -71,42 +71,41 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 ) -> TrainingReport:
     """Train a classifier on a labelled file and save it.
 
-    The training itself is saved every minute in a hidden folder beside `out`, and goes on from
-    there if it was killed and is run again.
+    The training is saved every minute in a hidden folder next to `out`; an interrupted training
+    resumes when it is run again.
 
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
-            row; or rows that `read_labelled` has read.
+            row; or rows from `read_labelled`.
         out: the folder to save the model in.
         classifier: how to train; by default `BertCNNClassifier()`.
-        text: the text column or columns; guessed by default. As `label` and `multi_label`, for a
-            file that is still to be read.
+        text: the text column or columns; guessed by default. `text`, `label` and `multi_label` have
+            no effect on rows that are already read.
         label: the label column; guessed by default.
-        valid: a file with the same columns that chooses the epoch and the thresholds; by default a
-            tenth of the rows, 10,000 at most.
-        unlabelled: a file with the same text columns whose texts have no label yet; `few-shot`
-            learns from them too, as from the rows of `data` whose label is blank.
-        out_of_scope: the label of rows that belong to none of the others, or a file of such texts;
-            by default as the classifier has it. See `BertCNNClassifier`.
-        min_rows: labels with fewer rows become part of their parents ("A > B" of "A > B > C") or of
-            the label "other"; no row is lost.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
-            finds ; and | and lists by itself, "no" takes every cell for one label.
-        levels: what stands between the levels of a label; by default as the classifier has it. See
+        valid: a validation file with the same columns, which chooses the epoch and the thresholds;
+            by default a tenth of the rows, 10,000 at most.
+        unlabelled: a file of unlabelled texts with the same text columns; `few-shot` uses them and
+            the rows of `data` with a blank label.
+        out_of_scope: the out-of-scope label, or a file of out-of-scope texts; by default as in the
+            classifier. See `BertCNNClassifier`.
+        min_rows: labels with fewer rows are merged into their parents ("A > B" of "A > B > C") or
+            into the label "other"; no row is lost.
+        multi_label: separator between several labels of a row, such as ","; "auto" finds ; and |
+            and lists, "no" takes every cell as one label.
+        levels: separator between the levels of a label; by default as in the classifier. See
             `BertCNNClassifier`.
-        overwrite: replace an existing model in `out`.
-        command: that was typed, for the report and the card.
+        overwrite: overwrite an existing model in `out`.
+        command: the command line, for the report and the card.
 
     Raises:
-        TableError: a file cannot be read, or has no columns or labels to learn from.
-        OutputError: `out` exists or cannot be written, or another run trains the model that is to
-            stand there.
-        EncoderError: the encoder cannot be had.
+        TableError: a file cannot be read, or lacks columns or labels.
+        OutputError: `out` exists or cannot be written, or another run trains a model for it.
+        EncoderError: the encoder cannot be loaded.
 
     Example:
         train_csv("tickets.csv", "models/triage", BertCNNClassifier(recipe="frozen"), label="team")
     """
-    from bertcnn.classifier import BertCNNClassifier  # Keras, seconds of work
+    from bertcnn.classifier import BertCNNClassifier  # imports Keras, which takes seconds
     from bertcnn.reports import Provenance
     from bertcnn.storage.files import sha256_of
     from bertcnn.training.savepoints import savepoint_folder
@@ -189,11 +188,11 @@ def _note_contradictions(data: LabelledTable, progress: Progress) -> None:
 def _out_of_scope(
     given: str | Path | None, usual: str, data: LabelledTable, out: Path, progress: Progress
 ) -> tuple[str, list[str]]:
-    """The label of rows out of scope, "auto" or "no", and the texts of a file of such.
+    """The out-of-scope label ("auto" or "no" too), and the texts of an out-of-scope file.
 
     Raises:
         TableError: the file cannot be read.
-        LabelError: it is no file, and no label of the rows either.
+        LabelError: `given` is neither a file nor a label of the rows.
     """
     if given is None:
         return usual, []
@@ -212,7 +211,7 @@ def _out_of_scope(
 def texts_of(
     path: str | Path, trained_on: Sequence[str], rejects: Path, progress: Progress
 ) -> list[str]:
-    """The texts of a file without labels, in the columns of the training file if it has them."""
+    """The texts of an unlabelled file, in the columns of the training file if it has them."""
 
     def choose(table: Table) -> ColumnChoice:
         there = all(find_name(name, table.columns) for name in trained_on)
@@ -228,17 +227,14 @@ def is_file(given: str | Path) -> bool:
     """Whether this names a file rather than a label."""
     try:
         return Path(given).is_file()
-    except (OSError, ValueError):  # a label may be longer than any name
+    except (OSError, ValueError):  # a label may be longer than a file name can be
         return False
 
 
 def _merge(
     data: LabelledTable, min_rows: int, levels: str, strange: str, progress: Progress
 ) -> MergedLabels:
-    """The labels that are too rare merged into others, and a word on those that look alike.
-
-    `strange` is the label of rows out of scope, which is not merged.
-    """
+    """Merge rare labels, except the out-of-scope label `strange`; report labels that look alike."""
     usable = [own for content, own in zip(data.texts, data.sets, strict=True) if content]
     outside = find_labels((name for own in usable for name in own), strange)
     used = [name for own in usable for name in own if name not in outside]
@@ -253,7 +249,7 @@ def _merge(
 def _read_like(
     columns: ColumnChoice, data: str | Path, rejects: Path, progress: Progress
 ) -> LabelledTable:
-    """Another file with the columns of the training file."""
+    """Read another file with the columns of the training file."""
 
     def same_columns(table: Table) -> ColumnChoice:
         for name in (*columns.text, *([columns.label] if columns.label else [])):
@@ -264,7 +260,7 @@ def _read_like(
                     + list_columns(table.columns),
                     fix="give its columns the same names",
                 )
-        return replace(columns, reasons={})  # which are about the training file
+        return replace(columns, reasons={})  # the reasons are about the training file
 
     read = read_columns(data, same_columns, rejects=rejects, progress=progress)
     note_left_out(read.table, rejects, progress)

@@ -42,8 +42,8 @@ def read_tuned(path: str | Path, recipe: str | None = None) -> TunedSettings:
     """The settings in a file that `bertcnn tune` wrote, for this recipe if one is given.
 
     Raises:
-        SettingsError: there is no such file, or it is something else, of a later version, or
-            changed so that it makes no sense.
+        SettingsError: the file does not exist, is invalid, or is of a later version or another
+            recipe.
     """
     name, expected = f"the settings file {one_line(path, 200)}", "tuned settings, version 1"
     try:
