@@ -1,6 +1,6 @@
-"""The backend of Keras, its device, and the processes in which it can compute.
+"""The Keras backend, its device, and safety checks for forked processes.
 
-JAX is chosen where it has an NVIDIA GPU, TensorFlow elsewhere, before Keras is imported.
+Before Keras is imported, JAX is chosen if it has an NVIDIA GPU, else TensorFlow.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from bertcnn.errors import SettingsError
 from bertcnn.storage.cache import cache_folder
 
-_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Linux within Windows
-_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # by which JAX computes on these
-_computed_in: set[int] = set()  # processes: this one, and those it was forked from
+_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # on Linux, and on Linux within Windows
+_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # JAX's CUDA plugins
+_computed_in: set[int] = set()  # process ids: this one and its forking ancestors
 
 
 def has_nvidia_gpu() -> bool:
@@ -25,9 +25,9 @@ def has_nvidia_gpu() -> bool:
 
 
 def jax_has_gpu() -> bool:
-    """Whether Keras, once it is imported, computes on an NVIDIA GPU by JAX: after the extra `gpu`.
+    """Whether Keras will compute on an NVIDIA GPU with JAX (the extra `gpu`).
 
-    Unless KERAS_BACKEND names another backend.
+    It does not if KERAS_BACKEND names another backend.
     """
     return (
         os.environ.get("KERAS_BACKEND", "jax") == "jax"
@@ -38,7 +38,7 @@ def jax_has_gpu() -> bool:
 
 
 def keras_has_gpu() -> bool:
-    """Whether Keras computes on a GPU; it is imported only if JAX should see one."""
+    """Whether Keras computes on a GPU; imports Keras only if JAX should see one."""
     if not has_nvidia_gpu() or not ("keras" in sys.modules or jax_has_gpu()):
         return False
     choose_backend()
@@ -46,9 +46,9 @@ def keras_has_gpu() -> bool:
 
 
 def on_gpu() -> bool:
-    """Whether Keras, which this imports, computes on a GPU.
+    """Whether Keras computes on a GPU; imports Keras.
 
-    It names those of TensorFlow "gpu", and those of JAX by their platform, "gpu" or "cuda".
+    Keras names TensorFlow's GPUs "gpu", and JAX's by platform, "gpu" or "cuda".
     """
     import keras
 
@@ -56,10 +56,10 @@ def on_gpu() -> bool:
 
 
 def choose_backend() -> None:
-    """Choose JAX for Keras where it can compute on an NVIDIA GPU.
+    """Choose JAX for Keras if it can compute on an NVIDIA GPU.
 
-    KERAS_BACKEND, if it is set, decides; so does a Keras that is imported already. What JAX
-    compiles for a GPU is kept in the cache, so that a second training starts at once.
+    A KERAS_BACKEND that is set, or a Keras that is already imported, takes precedence. JAX's
+    compiled GPU programs are cached, so that a second training starts at once.
     """
     if "KERAS_BACKEND" in os.environ or "keras" in sys.modules:
         return
@@ -71,7 +71,7 @@ def choose_backend() -> None:
 def check_process() -> None:
     """Refuse to compute with Keras after a fork.
 
-    Its backend's threads stay behind in the parent, and would be waited for without end.
+    The backend's threads do not survive a fork, and computing would wait for them forever.
 
     Raises:
         SettingsError: the process was forked from one in which Keras has computed.

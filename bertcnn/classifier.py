@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: fit on lists of strings, then everything a predictor does."""
+"""The scikit-learn estimator for lists of strings."""
 
 from __future__ import annotations
 
@@ -90,37 +90,37 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     """BERT with a CNN head, as a scikit-learn classifier on lists of strings.
 
     Args:
-        encoder: name of a published encoder, or a folder that holds one.
+        encoder: name of a published encoder, or its folder.
         recipe: "full" trains everything, "frozen" only the head on features computed once,
-            "few-shot" is for few rows a label: it trains the encoder by a contrastive loss and in
-            the end learns from the rows held out too; "auto" chooses.
+            "few-shot" is for few rows per label (contrastive training of the encoder; the final
+            head is also trained on the held-out rows), "auto" chooses.
         seed: makes a run repeat exactly on the same machine.
         training: changes to the recipe's `TrainingSettings`, such as `{"epochs": 3, "class_weight":
             "balanced"}`.
-        auto_precision: how often automatic answers have to be right: a share such as 0.95, or
+        auto_precision: target precision of automatic predictions: a share such as 0.95, or
             "0.95,billing=0.99" for single labels.
-        levels: what stands between the levels of a label, as in "network > wifi": texts that no
-            label is certain enough for may be answered with a parent. "no" takes labels as they
-            are; "auto" finds " > " by itself, where the labels form a tree.
-        out_of_scope: the label of rows that belong to none of the others: they teach which texts
-            are out of scope, and it is never answered. "auto" finds one by its name, such as "out
-            of scope", "oos", "spam" or "none of these"; "no" takes labels as they are.
-        head: shape of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters each,
-            or with 64 and more dropout where only the head is trained.
-        teacher: a saved model's folder or URL, whose answers a smaller model is to learn, by the
-            recipe "full": it has some of the teacher's layers and its head, and the labels have to
-            be the teacher's. `encoder` and `head` are then not used.
-        layers: of a model that has a teacher.
-        callbacks: of Keras, that hear of the training of the model, and of the second one on all
-            rows where there is one: `on_epoch_end` is given loss, val_macro_f1 and val_accuracy.
+        levels: separator between the levels of a label, as in "network > wifi"; if no label is
+            certain enough for a text, a parent may be predicted. "no" takes labels as they are;
+            "auto" finds " > " if the labels form a tree.
+        out_of_scope: the label of rows that belong to no other label. They train the out-of-scope
+            detector, and the label is never predicted. "auto" finds it by name, such as "out of
+            scope", "oos", "spam" or "none of these"; "no" takes labels as they are.
+        head: settings of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters
+            each, or with 64 and more dropout if only the head is trained.
+        teacher: folder or URL of a saved model to distil into a smaller one by the recipe "full".
+            The student has some of the teacher's layers, its head and its labels; `encoder` and
+            `head` are ignored.
+        layers: number of layers of a student.
+        callbacks: Keras callbacks for the training, and for a second training on all rows;
+            `on_epoch_end` receives loss, val_macro_f1 and val_accuracy.
         progress: progress callback; none by default.
 
     Attributes:
-        classes_: the labels, sorted, with the type they were given in.
-        metrics_: figures on the validation rows, a JSON object; `save` gives it the decisions of
-            the engine that it saves.
-        history_: what each epoch gave; not saved, and so not there in a loaded classifier.
-        recipe_: the recipe used, with its reason.
+        classes_: the sorted labels in their original type.
+        metrics_: figures on the validation rows, a JSON object; `save` adds the decisions of the
+            saved engine.
+        history_: figures of each epoch; not saved, so missing in a loaded classifier.
+        recipe_: the recipe used, and the reason for it.
 
     Example:
         >>> classifier = BertCNNClassifier(recipe="frozen", training={"epochs": 3})
@@ -169,34 +169,34 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         origin: Provenance | None = None,
         savepoints: str | Path | None = None,
     ) -> Self:
-        """Learn from labelled texts.
+        """Train on labelled texts.
 
         Args:
             texts: strings; blank ones are left out.
-            labels: one for each text, strings, integers or booleans; or for each text a list of
-                strings, all its labels. A blank string stands for none: such a text is treated as
-                those in `unlabelled`. Strings that differ only in what nobody sees, or are one
-                number, boolean or date in two spellings, are one label. Lists of one are single
-                labels.
+            labels: one for each text, strings, integers or booleans; or a list of strings for each
+                text, its labels. A text with a blank label counts as unlabelled. Strings that
+                differ only invisibly, or in the spelling of one number, boolean or date, are one
+                label. Lists of one are single labels.
             valid: texts and labels that choose epoch and thresholds; by default a tenth of the
-                rows, 10,000 at most, stratified, duplicates kept together, from which `few-shot`
-                learns too in the end, and other recipes with `training={"refit": True}`.
-            unlabelled: texts that have no label yet. `few-shot` learns from them too, as what rows
-                like them are called, where texts have one label each; other recipes leave them out.
-                Messages that repeat each other, such as automatic replies, do not belong
-                here: they are pseudo-labelled with too much confidence.
-            outside: texts that belong to no label, as rows with the label `out_of_scope` do.
-            columns: where the texts came from, to be saved with the model.
-            origin: the command and the file they came from, for the report and the card.
-            savepoints: a folder in which the training is saved every minute. A call with the same
-                rows and settings goes on from there after a kill, to the same weights. The folder
-                stays, to be removed when the model is saved.
+                rows, 10,000 at most, stratified, with duplicates kept together. `few-shot` finally
+                trains on the default split too, as do other recipes with `training={"refit":
+                True}`.
+            unlabelled: texts without a label. `few-shot` pseudo-labels them from similar rows if
+                texts have one label each; other recipes ignore them. Remove near-identical
+                messages, such as automatic replies: they are pseudo-labelled with too much
+                confidence.
+            outside: out-of-scope texts, treated as rows with the label `out_of_scope`.
+            columns: source columns of the texts, saved with the model.
+            origin: command and file, for the report and the card.
+            savepoints: a folder that the training is saved to every minute. After an interruption a
+                call with the same rows and settings resumes, and ends with the same weights. Remove
+                the folder when the model is saved.
 
         Raises:
-            LabelError: fewer than two labels, a label with a single row, a missing one, texts and
-                labels of different length, no row with the label `out_of_scope` that was named.
+            LabelError: fewer than two labels, a label with a single row, a missing label, texts and
+                labels of different length, or no row with the label `out_of_scope`.
             EncoderError: the encoder is unknown or cannot be fetched.
-            SettingsError: a setting or a text is not what it should be.
+            SettingsError: a setting or a text is invalid.
             OutputError: a savepoint cannot be written.
         """
         check_process()
@@ -320,7 +320,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         outside: Sequence[str],
         asked: str,
     ) -> tuple[LabelledTexts, LabelledTexts, StrangeTexts]:
-        """The rows with a label, and the texts that belong to none."""
+        """The training and validation rows with a label, and the out-of-scope texts."""
         names = {label for label in learning.each_label if isinstance(label, str)}
         labels = find_labels(names, asked)
         learning, learned = learning.without(labels)
@@ -343,10 +343,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return learning, held_out, found
 
     def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
-        """Refuse labels that no model can have.
-
-        Returns the columns with the separator of several labels.
-        """
+        """Refuse labels that no model can have; set the label separator in `columns`."""
         check_room_for_labels(names)
         check_targets(PrecisionTargets.of(self.auto_precision), names)
         if several:
@@ -358,7 +355,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _choose(
         self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
     ) -> tuple[Recipe, str, dict[str, Any]]:
-        """The recipe, why, and the changes to its settings."""
+        """The recipe, the reason for it, and the changes to its settings."""
         if self.teacher is not None:
             return "full", f"{self.layers} layers learn what the teacher answers", changes
         if self.recipe != "auto":
@@ -376,7 +373,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             sentence_encoder=start.sentence_encoder,
         )
         recipe, reason, chosen = agreed([choice.recipe, choice.reason, choice.changes])
-        # epochs were asked for `full`, for which there is no time
+        # the epochs were meant for `full`, which there is no time for
         if recipe == "frozen" and "fewest_steps" not in changes:
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return recipe, reason, {**changes, **chosen}
@@ -384,7 +381,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _student(
         self, classes: Sequence[Any], progress: Progress, *, multi_label: bool
     ) -> Student | None:
-        """What is to learn from the teacher, if there is one."""
+        """The student to train, if there is a teacher."""
         if self.teacher is None:
             return None
         folder = local_folder(self.teacher, progress=progress)
@@ -400,7 +397,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         recipe: Recipe,
         settings: TrainingSettings,
     ) -> list[str]:
-        """Of texts without a label those that get a pseudo-label."""
+        """The unlabelled texts that get a pseudo-label."""
         found: list[str] = []
         takes = self.teacher is not None or (recipe == "few-shot" and not learning.multi_label)
         if takes:
@@ -432,7 +429,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         encoder: Bert,
         data: TrainingData,
     ) -> Savepoints | None:
-        """Where the training is saved, if it is, with everything that it depends on."""
+        """The savepoints of this training, identified by everything that it depends on."""
         if folder is None:
             return None
         recipe, settings, head = how
@@ -449,7 +446,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return Savepoints(Path(folder), story, self.progress or Silent())
 
     def _check_settings(self) -> dict[str, Any]:
-        """Refuse, before any work, what was given to the constructor and cannot be.
+        """Refuse invalid constructor arguments before any work.
 
         Returns the changes to the recipe.
         """
@@ -532,22 +529,20 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `classes_`.
 
-        Each for itself if a text may have several labels.
+        They are independent if a text may have several labels.
 
         Raises:
             NotFittedError: before `fit`.
-            SettingsError: `texts` is one string, or holds something that is not a string.
+            SettingsError: `texts` is not a list of strings.
         """
         return self._fitted().predict_proba(texts)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, with the type of `classes_`.
-
-        Or a tuple of its labels, where there may be several.
+        """The most probable label of each text, or a tuple of its labels for a multi-label model.
 
         Raises:
             NotFittedError: before `fit`.
-            SettingsError: as `predict_proba`.
+            SettingsError: `texts` is not a list of strings.
         """
         if self._fitted().multi_label:
             return self._fitted().predict(texts)
@@ -560,14 +555,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         y: Sequence[Any],
         sample_weight: Sequence[float] | None = None,
     ) -> float:
-        """Accuracy, as scikit-learn has it.
+        """Accuracy, as in scikit-learn; for a multi-label model the share of exact matches.
 
-        Where a text may have several labels, the share of texts with all of them and no other.
-        Rows without a label do not count; those with a label that the model does not know count as
-        wrong.
+        Rows without a label do not count; rows with an unknown label count as wrong.
 
         Raises:
-            LabelError: there are no rows with a label, or not as many labels as texts.
+            LabelError: no row has a label, or texts and labels differ in number.
         """
         return accuracy(
             self._fitted(),
@@ -586,19 +579,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         method: Literal["windows", "integrated_gradients"] = "windows",
         steps: int = 64,
     ) -> list[Explanation] | list[Attribution]:
-        """Why each text got its label.
+        """Explain the label of each text.
 
         Args:
             texts: strings.
             label: the label to explain; by default each text's most probable one.
-            method: "windows" is the CNN head's exact account, as `Predictor.explain` gives it;
-                "integrated_gradients" looks through the encoder at single tokens, with an error
-                that shrinks with more steps, at the cost of as many passes.
+            method: "windows" is the exact decomposition of the CNN head, as in `Predictor.explain`;
+                "integrated_gradients" attributes to single tokens through the encoder. Its error
+                shrinks with more steps, each of which is a pass.
             steps: of integrated gradients.
 
         Returns:
-            For each text its windows and their shares, or with integrated gradients those of its
-            tokens.
+            The contributions of windows, or with integrated gradients of tokens, for each text.
 
         Raises:
             NotFittedError: before `fit`.
@@ -649,7 +641,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         ]
 
     def _network(self) -> BertCnn:
-        """The Keras model, built when it is first looked into."""
+        """The Keras model, built on first use."""
         check_process()
         if getattr(self, "_built", (None, None))[0] is not self._bundle.tensors:
             self._built = (self._bundle.tensors, classifier_of(self._bundle))
@@ -661,19 +653,19 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def save(
         self, folder: str | Path, *, overwrite: bool = False, engine: EngineName = "auto"
     ) -> str:
-        """Write the model to `folder`, atomically; returns the bundle's id.
+        """Save the model to `folder` atomically, and return the bundle's id.
 
         Args:
-            folder: where to.
-            overwrite: replace a model that is there.
-            engine: "auto" and "openvino" compile the model for fast scoring, some seconds of work,
-                at the first save after `fit`; "keras" leaves that out. The first save also learns
-                which texts are out of scope, and takes the thresholds of automatic answers from
-                what the saved engine answers on the validation rows.
+            folder: a new folder.
+            overwrite: overwrite an existing model.
+            engine: "auto" and "openvino" compile the model for fast inference at the first save
+                after `fit`, which takes some seconds; "keras" does not. The first save also fits
+                the out-of-scope detector and the thresholds to the saved engine's predictions on
+                the validation rows.
 
         Raises:
-            OutputError: the folder exists and `overwrite` is False, is something else than a model,
-                or cannot be written.
+            OutputError: the folder exists and `overwrite` is False, is not a model, or cannot be
+                written.
             SettingsError: an unknown engine.
         """
         self._fitted()
@@ -692,7 +684,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A fitted classifier from a saved model, named by its folder or a URL."""
+        """Load a fitted classifier from a saved model's folder or URL."""
         folder = local_folder(folder)
         predictor, bundle = load(folder), read_bundle(folder)
         config = bundle.config
@@ -725,7 +717,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return self._predictor
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickle takes, of one that is not fitted."""
+        """The state for pickle; only an unfitted classifier can be pickled."""
         if hasattr(self, "_predictor"):
             raise not_pickled(
                 "classifier",
@@ -734,17 +726,17 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return dict(super().__getstate__())
 
     def __copy__(self) -> Self:
-        """A shallow copy, which `copy.copy` would make of what pickle takes."""
+        """A shallow copy; `copy.copy` would need the pickle state, which a fitted one lacks."""
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
         return copy
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` or `load` made this."""
+        """Whether it was fitted or loaded."""
         return hasattr(self, "_predictor")
 
     def __sklearn_tags__(self) -> Tags:
-        """Strings in, one dimension."""
+        """Input is a one-dimensional list of strings."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         return tags
@@ -779,7 +771,7 @@ def _train(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> Outcome:
-    """Train by a recipe, and once more on the validation rows too if `full` is to refit."""
+    """Train by a recipe, with a refit on all rows if asked, and cross-fitting."""
 
     def once(encoder: Bert, data: TrainingData, run: RunOptions) -> tuple[BertCnn, FitResult]:
         return train(encoder, data, head, recipe, settings, run)

@@ -1,7 +1,6 @@
 """Public names of a package, loaded when they are first used.
 
-The `__init__` of a package imports its public names where type checkers read them, and nowhere
-else:
+The `__init__` of a package imports its public names only for type checkers:
 
     if TYPE_CHECKING:
         from bertcnn.doctor.check import check_csv as check_csv
@@ -20,11 +19,7 @@ from typing import Any
 
 
 def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package that is being imported.
-
-    Args:
-        package: its name; the source of its `__init__` is read.
-    """
+    """`__getattr__`, `__dir__` and `__all__` of a package, read from its `__init__`."""
     module = sys.modules[package]
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     guarded = [node for node in tree.body if isinstance(node, ast.If)]

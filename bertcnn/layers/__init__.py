@@ -1,4 +1,4 @@
-"""The parts of the network, in `keras.ops` only."""
+"""Layers, written in `keras.ops`."""
 
 from __future__ import annotations
 

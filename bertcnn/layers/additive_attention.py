@@ -1,4 +1,4 @@
-"""Additive attention (Bahdanau et al. 2014): a small network says where to look."""
+"""Additive attention (Bahdanau et al. 2014)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Any
 import keras
 from keras import ops
 
-_MASKED = -1e9  # in place of the scores of padding; exp() of it is exactly 0
+_MASKED = -1e9  # replaces the scores of padding; exp() of it is exactly 0
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class AdditiveAttention(keras.layers.Layer):
-    """Weighs the source's states by how well each goes with the decoder's state.
+    """Additive attention of decoder states over source states.
 
     e_tj = v . tanh(W s_t + U h_j + b), alpha_tj = softmax of e_tj over j, context phi_t = sum over
-    j of alpha_tj h_j. Two states need not have a direction in common for it, nor a width, as they
-    must for a scalar product.
+    j of alpha_tj h_j. Unlike in a scalar product, the two states may differ in width.
 
     Args:
-        units: width of the network's hidden layer.
-        seed: of the initial weights.
+        units: width of the hidden layer.
+        seed: for the initial weights.
 
     Call arguments:
-        queries: float [B, T, D], states of the decoder, s_{t-1} for step t.
-        memory: float [B, S, E], states of the source, h_j.
+        queries: float [B, T, D], decoder states, s_{t-1} for step t.
+        memory: float [B, S, E], source states, h_j.
         memory_mask: int [B, S], 1 at tokens and 0 at padding.
 
     Returns:
-        The contexts, float [B, T, E], and the weights, float32 [B, T, S]: each row sums to 1, and
-        padding has exactly 0.
+        The contexts, float [B, T, E], and the attention weights, float32 [B, T, S]: each row sums
+        to 1, and padding has exactly 0.
 
     Source: Bahdanau et al. 2014, section 3.1 and appendix A.1.2.
     """
@@ -39,7 +38,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.units, self.seed = units, seed
 
     def build(self, queries_shape: tuple[Any, ...], memory_shape: tuple[Any, ...], *_: Any) -> None:
-        """Create the network for states of these widths."""
+        """Create the weights for states of these widths."""
         shapes = {
             "query": (queries_shape[-1], self.units),
             "memory": (memory_shape[-1], self.units),
@@ -57,7 +56,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, queries: Any, memory: Any, memory_mask: Any) -> tuple[Any, Any]:
-        """Look; see the class."""
+        """Compute contexts and weights; see the class."""
         return self.look(queries, memory, self.prepared(memory), memory_mask)
 
     def prepared(self, memory: Any) -> Any:
@@ -65,7 +64,7 @@ class AdditiveAttention(keras.layers.Layer):
         return ops.matmul(memory, self.memory) + self.bias
 
     def look(self, queries: Any, memory: Any, prepared: Any, memory_mask: Any) -> tuple[Any, Any]:
-        """What `call` returns, from what `prepared` returned."""
+        """As `call`, with `prepared` from `prepared(memory)`."""
         asked = ops.matmul(queries, self.query)  # [B, T, units]
         hidden = ops.tanh(asked[:, :, None, :] + prepared[:, None, :, :])  # [B, T, S, units]
         scores = ops.cast(ops.matmul(hidden, self.score)[..., 0], "float32")  # [B, T, S]
@@ -83,5 +82,5 @@ class AdditiveAttention(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {**super().get_config(), "units": self.units, "seed": self.seed}

@@ -1,9 +1,9 @@
-"""Multi-head attention (Vaswani et al. 2017, section 3.2), in BERT's parameters.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2), with BERT's parameters.
 
-The alphabet of shapes, used in every file of this package:
+Letters for shapes, used in every file of this package:
 
     B  batch           T  tokens            D  model width         H  attention heads
-    S  tokens of the source, which a decoder reads
+    S  source tokens that a decoder reads
     K  head width      F  feed-forward width V  vocabulary          C  classes
     W  window of a convolution               N  filters of one window size
 """
@@ -21,7 +21,7 @@ from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
 _MASKED = -1e9  # added to the scores of padding; exp() of it is exactly 0
-_WIDEST_FUSED = 128  # head width, of cuDNN's attention before the Hopper generation
+_WIDEST_FUSED = 128  # limit of the head width in cuDNN's attention before the Hopper generation
 
 
 def bert_initializer(seed: int) -> keras.initializers.Initializer:
@@ -38,14 +38,14 @@ def attend(
 ) -> tuple[Any, Any]:
     """softmax(Q K^T / sqrt(K)) V in every head.
 
-    The softmax is in float32, whatever the inputs are in.
+    The softmax is always computed in float32.
 
     Args:
         queries: float [B, T, H, K].
         keys: float [B, S, H, K]; in self-attention S is T.
-        values: likewise.
-        attention_mask: int [B, S] or [B, T, S], see `MultiHeadAttention`.
-        drop: applied to the probabilities.
+        values: float [B, S, H, K].
+        attention_mask: int [B, S] or [B, T, S]; see `MultiHeadAttention`.
+        drop: dropout for the probabilities.
 
     Returns:
         The context, float [B, T, H, K], and the probabilities before `drop`, float [B, H, T, S].
@@ -62,10 +62,10 @@ def attend(
 
 
 def attend_fused(queries: Any, keys: Any, values: Any, attention_mask: Any) -> Any:
-    """The context that `attend` returns, from the backend's own attention.
+    """The context of `attend`, computed by the backend's own attention.
 
-    The softmax is in float32 there too. The mask goes there as [B, 1, T, S]: cuDNN takes no
-    [B, 1, 1, S], and the lengths that it takes instead would allow padding at a row's end only.
+    The softmax is in float32 there too. The mask is expanded to [B, 1, T, S], since cuDNN does not
+    take [B, 1, 1, S]. Its alternative, a length per row, would allow padding only at a row's end.
     """
     mask = _for_all_heads(ops.cast(attention_mask, "bool"))  # [B, 1, T or 1, S]
     shape = (ops.shape(mask)[0], 1, ops.shape(queries)[1], ops.shape(keys)[1])
@@ -73,15 +73,15 @@ def attend_fused(queries: Any, keys: Any, values: Any, attention_mask: Any) -> A
 
 
 def _fused_pays(queries: Any, keys: Any) -> bool:
-    """Whether the backend's own attention is a fused kernel for these, [B, T, H, K], [B, S, H, K].
+    """Whether the backend has a fused attention kernel for these, [B, T, H, K], [B, S, H, K].
 
-    It is cuDNN's, which Keras 3.15 calls on JAX on a GPU. cuDNN's conditions are checked here, as
-    Keras logs a traceback for what cuDNN refuses: half precision, a head width of a multiple of 8
-    up to 128, and even lengths, which its gradient needs where there is a mask.
+    Keras 3.15 calls cuDNN's kernel on JAX on a GPU. cuDNN's conditions are checked here, since
+    Keras logs a traceback if cuDNN refuses: half precision, a head width that is a multiple of 8 up
+    to 128, and even lengths, which its gradient needs with a mask.
 
-    Elsewhere the backend writes out the products that `attend` does. Forward and backward, XLA, 2
-    CPU cores, `attend` / `attend_fused` in ms: B 32, T 128, H 4, K 64 in float32 68 / 73 on
-    TensorFlow and 73 / 100 on JAX; B 8, T 512 129 / 126 and 244 / 304.
+    Elsewhere the backend computes the same products as `attend`. Forward and backward, XLA, 2 CPU
+    cores, `attend` / `attend_fused` in ms: B 32, T 128, H 4, K 64 in float32 68 / 73 on TensorFlow
+    and 73 / 100 on JAX; B 8, T 512 129 / 126 and 244 / 304.
     """
     width, dtype = queries.shape[-1], keras.backend.standardize_dtype(queries.dtype)
     return (
@@ -95,26 +95,24 @@ def _fused_pays(queries: Any, keys: Any) -> bool:
 
 
 def _for_all_heads(mask: Any) -> Any:
-    """[B, 1, 1, S] of [B, S], [B, 1, T, S] of [B, T, S]."""
+    """Broadcast a mask over heads: [B, S] to [B, 1, 1, S], [B, T, S] to [B, 1, T, S]."""
     return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MultiHeadAttention(keras.layers.Layer):
-    """Every token looks at every token that is not padding, in several heads at once.
-
-    Its own row's tokens (self-attention), or those of `memory`, as a decoder looks at its source.
+    """Multi-head self-attention, or attention to `memory` as in a decoder.
 
     Args:
         heads: H; must divide the width of the input.
-        dropout: share of attention probabilities dropped in training.
-        seed: of the initial weights and of dropout.
+        dropout: dropout rate of attention probabilities.
+        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, S], 1 at tokens and 0 at padding; or int [B, T, S], 1 where a token
-            (the second axis) may look at another (the third). In self-attention S is T.
-        memory: float [B, S, D], what is looked at; by default `hidden` itself.
+        attention_mask: int [B, S], 1 at tokens and 0 at padding; or int [B, T, S], 1 if a token
+            (second axis) may attend to another (third axis). In self-attention S is T.
+        memory: float [B, S, D], by default `hidden` itself.
         return_attention: also return the probabilities, float [B, H, T, S].
 
     Returns:
@@ -161,7 +159,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return (output, attention) if return_attention else output
 
     def keys_and_values(self, memory: Any) -> tuple[Any, Any]:
-        """What is looked at, float [B, S, H, K] twice; a decoder computes it once and keeps it."""
+        """Keys and values of `memory`, float [B, S, H, K] each; a decoder caches them."""
         return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
 
     def attend_to(
@@ -174,9 +172,9 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool = False,
         explained: bool = False,
     ) -> tuple[Any, Any]:
-        """The output of `hidden` over keys and values, float [B, T, D], and the probabilities.
+        """Attend to keys and values: the output, float [B, T, D], and the probabilities.
 
-        The latter only if `explained`; otherwise they may be None.
+        The probabilities may be None unless `explained`.
         """
         queries = self._split_heads(self.query(hidden))  # [B, T, H, K]
         dropping = training and self.dropout_rate > 0
@@ -203,7 +201,7 @@ class MultiHeadAttention(keras.layers.Layer):
         )  # [B, T, D]
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "heads": self.heads,
@@ -216,12 +214,11 @@ class MultiHeadAttention(keras.layers.Layer):
 class DocumentMask(keras.layers.Layer):
     """Block-diagonal attention mask for packed rows.
 
-    Tokens of one document at each other, in a block-diagonal matrix.
     Call arguments:
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
 
     Returns:
-        int32 [B, T, T], for `MultiHeadAttention`. Padding looks at padding, which keeps its own
+        int32 [B, T, T], for `MultiHeadAttention`. Padding attends to padding, which keeps its
         values finite.
 
     Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", section
@@ -229,7 +226,7 @@ class DocumentMask(keras.layers.Layer):
     """
 
     def call(self, document_ids: Any) -> Any:
-        """Compare; see the class."""
+        """Compute the mask; see the class."""
         return ops.cast(
             ops.equal(document_ids[:, :, None], document_ids[:, None, :]), "int32"
         )  # [B, T, T]

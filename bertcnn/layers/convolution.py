@@ -1,4 +1,4 @@
-"""The CNN head's parts: filters over windows of tokens, and their maxima by row."""
+"""The layers of the CNN head: convolutions over tokens, and pooling by row."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from bertcnn.layers.linear import matmul_tokens
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WindowConvolution(keras.layers.Layer):
-    """N filters over every window of W tokens, through ReLU (Kim 2014, section 2).
+    """N filters over every window of W tokens, with ReLU (Kim 2014, section 2).
 
-    The window at token t covers t to t + W - 1; past the end of a text it sees zeros, whatever the
-    padding holds, so that the same text gives the same answer in every batch. A convolution of
-    width W is the sum of W shifted matrix products, which is how it is computed: one large product
-    that every backend does well.
+    The window at token t covers t to t + W - 1. Past the end of a text it sees zeros, so that
+    padding does not change the result. The convolution is computed as the sum of W shifted slices
+    of one large matrix product, which is fast on every backend.
 
     Args:
-        window: W, tokens under a filter.
+        window: W.
         filters: N.
-        packed: whether a row holds several documents, one behind the other; each ends like a text
-            of its own.
-        seed: of the initial weights.
+        packed: whether a row holds several documents; windows do not cross their ends.
+        seed: for the initial weights.
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding; of packed rows k at the tokens of
+        padding_mask: int [B, T], 1 at tokens and 0 at padding; in packed rows k at the tokens of
             the k-th document.
 
     Returns:
-        float [B, T, N], not negative, 0 at padding.
+        float [B, T, N], non-negative, 0 at padding.
     """
 
     def __init__(
@@ -75,10 +73,7 @@ class WindowConvolution(keras.layers.Layer):
         return ops.relu(sum(shifted) + self.bias) * real
 
     def _same_document(self, document_ids: Any, offset: int) -> Any:
-        """1 where the token `offset` further on is of the same document, else 0.
-
-        Float [B, T, 1].
-        """
+        """1 if the token `offset` places later is in the same document, else 0; [B, T, 1]."""
         ahead = ops.pad(document_ids, ((0, 0), (0, offset)))[:, offset:]
         return ops.cast(ops.equal(document_ids, ahead), self.compute_dtype)[:, :, None]
 
@@ -89,7 +84,7 @@ class WindowConvolution(keras.layers.Layer):
         return (*hidden_shape[:-1], self.filters)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "window": self.window,
@@ -101,7 +96,7 @@ class WindowConvolution(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedMean(keras.layers.Layer):
-    """The mean over a row's real tokens, added up in float32.
+    """The mean over a row's tokens without padding, summed in float32.
 
     Call arguments:
         hidden: float [B, T, D].
@@ -126,13 +121,11 @@ class MaskedMean(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedMax(keras.layers.Layer):
-    """The largest activation of each filter in a row.
-
-    The activations come from `WindowConvolution`, are never negative and are 0 at padding, so the
-    plain maximum is the masked one.
+    """The maximum activation of each filter in a row.
 
     Call arguments:
-        activations: float [B, T, N], not negative, 0 at padding.
+        activations: float [B, T, N], from `WindowConvolution`: non-negative and 0 at padding, so
+            that no mask is needed.
 
     Returns:
         float [B, N].
@@ -150,7 +143,7 @@ class MaskedMax(keras.layers.Layer):
 
 
 class _PerDocument(keras.layers.Layer):
-    """One vector for each of a row's K documents."""
+    """Base of layers that return one vector for each of a row's K documents."""
 
     def __init__(self, documents: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -159,27 +152,27 @@ class _PerDocument(keras.layers.Layer):
     def compute_output_shape(
         self, values_shape: tuple[int | None, ...], *_: Any
     ) -> tuple[int | None, ...]:
-        """[B, K, D] of [B, T, D]."""
+        """[B, K, D] for an input of [B, T, D]."""
         return (values_shape[0], self.documents, values_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {**super().get_config(), "documents": self.documents}
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMean(_PerDocument):
-    """`MaskedMean` of each document in rows of several.
+    """`MaskedMean` of each document in packed rows.
 
     Args:
-        documents: K, documents of a row at most.
+        documents: K, the maximum number of documents in a row.
 
     Call arguments:
         hidden: float [B, T, D].
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
 
     Returns:
-        float [B, K, D], 0 for documents that the row does not have.
+        float [B, K, D], 0 for missing documents.
     """
 
     def call(self, hidden: Any, document_ids: Any) -> Any:
@@ -192,21 +185,21 @@ class DocumentMean(_PerDocument):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMax(_PerDocument):
-    """`MaskedMax` of each document in rows of several.
+    """`MaskedMax` of each document in packed rows.
 
-    The derivative goes to the tokens that have their document's maximum, in equal shares, as with
-    `max` itself. It is written out here: of a maximum over tokens masked for every document it
-    would be computed for every document and token, which took longer than the convolution.
+    The gradient goes in equal shares to the tokens with their document's maximum, as with `max`. It
+    is written out here, since the gradient of a masked maximum would be computed for every pair of
+    document and token, which took longer than the convolution.
 
     Args:
-        documents: K, documents of a row at most.
+        documents: K, the maximum number of documents in a row.
 
     Call arguments:
-        activations: float [B, T, N], not negative.
+        activations: float [B, T, N], non-negative.
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
 
     Returns:
-        float [B, K, N], 0 for documents that the row does not have.
+        float [B, K, N], 0 for missing documents.
     """
 
     def call(self, activations: Any, document_ids: Any) -> Any:
@@ -225,7 +218,7 @@ class DocumentMax(_PerDocument):
 
 
 def _members(document_ids: Any, documents: int, dtype: str) -> Any:
-    """1 where a token belongs to a document, else 0; float [B, K, T]."""
+    """1 if a token belongs to a document, else 0; float [B, K, T]."""
     return ops.cast(
         ops.equal(
             document_ids[:, None],

@@ -1,4 +1,4 @@
-"""One block of the Transformer's decoder, post-norm as it was published."""
+"""A block of the Transformer decoder, post-norm as published."""
 
 from __future__ import annotations
 
@@ -16,27 +16,24 @@ KeysAndValues = tuple[Any, Any]
 
 
 def causal_mask(length: int) -> Any:
-    """Causal attention mask for a text that is written from left to right, int32 [1, T, T].
-
-    Each token at itself and at those before it.
-    """
+    """Causal attention mask, int32 [1, T, T]: each token attends to itself and earlier tokens."""
     return ops.cast(ops.tril(ops.ones((1, length, length))), "int32")
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DecoderBlock(keras.layers.Layer):
-    """Self-attention to what is written so far, attention to the source, a feed-forward layer.
+    """Causal self-attention, attention to the source, and a feed-forward layer.
 
-    After each, dropout, the residual and normalisation.
+    Each is followed by dropout, residual connection and normalisation.
 
     Args:
         heads: H.
         feed_forward_width: F.
         activation: "relu", "gelu" (exact) or "gelu_tanh".
         epsilon: added to the variance in the normalisations.
-        dropout: share of hidden values dropped in training.
-        attention_dropout: share of attention probabilities dropped in training.
-        seed: of the initial weights and of dropout.
+        dropout: dropout rate of hidden values.
+        attention_dropout: dropout rate of attention probabilities.
+        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].
@@ -44,7 +41,7 @@ class DecoderBlock(keras.layers.Layer):
         memory_mask: int [B, S], 1 at tokens and 0 at padding.
 
     Returns:
-        float [B, T, D]; that of a token does not depend on later ones.
+        float [B, T, D]; a token's output does not depend on later tokens.
 
     Source: Vaswani et al. 2017, section 3.1 and figure 1.
     """
@@ -115,19 +112,19 @@ class DecoderBlock(keras.layers.Layer):
     def step(
         self, hidden: Any, position: Any, written: KeysAndValues, source: KeysAndValues, mask: Any
     ) -> tuple[Any, KeysAndValues, Any]:
-        """Decode one more token, with keys and values of those before it kept.
+        """Decode one more token, using cached keys and values.
 
         Args:
-            hidden: float [B, 1, D], the token's.
-            position: int [], its place, from 0.
-            written: keys and values of the tokens before it, float [B, L, H, K] each, L being the
-                longest text that can be written.
+            hidden: float [B, 1, D], of the new token.
+            position: int [], its position, from 0.
+            written: cached keys and values of earlier tokens, float [B, L, H, K] each, with L the
+                maximum length.
             source: `source_attention.keys_and_values` of the encoder's output.
             mask: int [B, S], of the source.
 
         Returns:
-            Its output, float [B, 1, D]; `written` with its own keys and values; and how much it
-            looked at each token of the source, float [B, S], the mean over the heads.
+            The output, float [B, 1, D]; the updated cache; and the attention to the source, float
+            [B, S], averaged over heads.
         """
         own = self.self_attention.keys_and_values(hidden)
         written = tuple(
@@ -149,7 +146,7 @@ class DecoderBlock(keras.layers.Layer):
         training: bool = False,
         explained: bool = False,
     ) -> tuple[Any, Any]:
-        """The output of `hidden`, and the attention to the source if `explained`."""
+        """The output, and the attention to the source if `explained`."""
         attended, _ = self.self_attention.attend_to(
             hidden, *written, written_mask, training=training
         )
@@ -164,11 +161,11 @@ class DecoderBlock(keras.layers.Layer):
         return hidden, looked
 
     def compute_output_shape(self, hidden_shape: tuple[Any, ...], *_: Any) -> tuple[Any, ...]:
-        """As the input's."""
+        """The input's shape."""
         return hidden_shape
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "heads": self.heads,

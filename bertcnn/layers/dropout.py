@@ -1,4 +1,4 @@
-"""Dropout from a hash of the place: a few integer operations a value.
+"""Dropout by a hash of the position, in a few integer operations per value.
 
 A general random generator costs more than the layers around it.
 """
@@ -14,19 +14,16 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class HashDropout(keras.layers.Layer):
-    """Sets a share of the values to 0 in training, and scales the others up.
-
-    Srivastava et al. 2014, section 4.
+    """Dropout (Srivastava et al. 2014, section 4).
 
     Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit
-    finaliser (Appleby 2011), in which every bit of the input changes every bit of the output with a
-    probability close to one half; that is random enough to drop values by, the same on every
-    backend, and XLA fuses it into the multiplication.
+    finaliser (Appleby 2011): every input bit changes every output bit with a probability close to
+    one half. It gives the same masks on every backend, and XLA fuses it into the multiplication.
 
     Args:
         rate: share of values dropped.
-        seed: makes this layer's choices differ from another's.
-        name: of the layer; without a number, so that equal models give equal programs to compile.
+        seed: makes masks differ between layers.
+        name: without a number, so that equal models compile to equal programs.
 
     Call arguments:
         values: float, any shape.
@@ -53,18 +50,18 @@ class HashDropout(keras.layers.Layer):
         return values * keep * (1.0 / (1.0 - self.rate))
 
     def compute_output_shape(self, values_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """As the input's."""
+        """The input's shape."""
         return values_shape
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
 
 
 def _hash(values: Any, seed: Any) -> Any:
-    """int32 of the shape of `values`, evenly spread over 0 to 2**31 - 1."""
+    """int32 in the shape of `values`, uniform over 0 to 2**31 - 1."""
     seed = ops.cast(seed, "uint32")
-    # seeds of neighbouring layers differ by 1; their masks must not be each other's, reordered
+    # neighbouring layers have seeds that differ by 1; their masks must not be permutations
     start = _mix(_mix(seed[0]) + seed[1])
     places = ops.reshape(
         ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values)

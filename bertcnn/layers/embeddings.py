@@ -1,4 +1,4 @@
-"""What a token starts from: its piece, its place and its segment, added and normalised."""
+"""Input embeddings of BERT."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from bertcnn.layers.positions import SINUSOIDS
 class BertEmbeddings(keras.layers.Layer):
     """Token, position and segment embeddings (Devlin et al. 2019, figure 2).
 
-    They are summed in float32, normalised, and dropped out.
+    They are summed in float32 and normalised, then dropout is applied.
 
-    Tokens and positions are read in float32 under mixed precision too, and their gradients added up
-    in it: many tokens of a batch share a row, and a sum of so many terms is wrong in bfloat16, and
-    slow on a GPU. All tokens share the few rows of segments, which are therefore read by a product
-    with one-hot vectors, whose gradient is a product as well (google-research/bert `modeling.py`,
+    Token and position tables stay in float32 under mixed precision: many tokens of a batch share a
+    row, and the sum of their gradients would be wrong in bfloat16, and slow on a GPU. The few
+    segment rows are shared by all tokens, so they are looked up by a product with one-hot vectors,
+    whose gradient is a product as well (google-research/bert `modeling.py`,
     `embedding_postprocessor`).
 
     Args:
         vocabulary_size: V.
         width: D.
-        max_positions: longest input, in tokens.
-        positions: "learned", or the name of one of `sinusoids`; that is a weight like the other
-            tables, but is not trained.
+        max_positions: maximum number of input tokens.
+        positions: "learned", or the name of a table in `sinusoids`, which is a weight but not
+            trained.
         segment_types: number of segments.
         epsilon: added to the variance in the normalisation.
-        dropout: share of values dropped in training.
-        seed: of the initial weights and of dropout.
+        dropout: dropout rate.
+        seed: for the initial weights and dropout.
 
     Call arguments:
         token_ids: int [B, T].
         segment_ids: int [B, T].
-        position_ids: int [B, T]; without them, tokens count from 0 in every row.
+        position_ids: int [B, T]; by default 0 to T - 1 in every row.
 
     Returns:
         float [B, T, D].
 
     Attributes:
-        sinusoids: functions of positions and width to tables float32 [positions, D], by name.
+        sinusoids: by name, functions of positions and width to tables float32 [positions, D].
     """
 
     sinusoids = SINUSOIDS
@@ -126,7 +126,7 @@ class BertEmbeddings(keras.layers.Layer):
         return (*token_ids_shape, self.width)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,4 +1,4 @@
-"""One Transformer block, post-norm as BERT was published."""
+"""A block of the Transformer encoder, post-norm as in BERT."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from bertcnn.layers.linear import Linear
 
 
 def gelu(values: Any) -> Any:
-    """Exact GELU (Hendrycks and Gimpel 2016).
+    """Exact GELU (Hendrycks and Gimpel 2016): x times the standard normal CDF of x.
 
-    x times the normal distribution's cumulative probability of x.
-
-    Written with erf because exporters know it and do not know the complementary form that backends
-    choose.
+    It is written with erf, since exporters do not know erfc, which backends choose.
     """
     return 0.5 * values * (1.0 + ops.erf(values * 2.0**-0.5))
 
@@ -34,21 +31,20 @@ ACTIVATIONS = {
 class TransformerBlock(keras.layers.Layer):
     """Self-attention, then a feed-forward layer.
 
-    After each, dropout, the residual and normalisation.
+    Each is followed by dropout, residual connection and normalisation.
 
     Args:
         heads: H.
         feed_forward_width: F.
         activation: "gelu" (exact), "gelu_tanh" or "relu".
         epsilon: added to the variance in the normalisations.
-        dropout: share of hidden values dropped in training.
-        attention_dropout: share of attention probabilities dropped in training.
-        seed: of the initial weights and of dropout.
+        dropout: dropout rate of hidden values.
+        attention_dropout: dropout rate of attention probabilities.
+        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, T], 1 at tokens and 0 at padding, or int [B, T, T] as for
-            `MultiHeadAttention`.
+        attention_mask: int [B, T] or [B, T, T]; see `MultiHeadAttention`.
 
     Returns:
         float [B, T, D].
@@ -115,11 +111,11 @@ class TransformerBlock(keras.layers.Layer):
     def compute_output_shape(
         self, hidden_shape: tuple[int | None, ...], *_: Any
     ) -> tuple[int | None, ...]:
-        """As the input's."""
+        """The input's shape."""
         return hidden_shape
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "heads": self.heads,

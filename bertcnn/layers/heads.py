@@ -1,4 +1,4 @@
-"""What pretraining puts on the encoder: the hidden words guessed at their places."""
+"""The pretraining head for masked language modelling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bertcnn.layers.encoder import ACTIVATIONS
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class GatherTokens(keras.layers.Layer):
-    """The vectors at some places of each row.
+    """Gathers the vectors at some positions of each row.
 
     Call arguments:
         hidden: float [B, T, D].
@@ -31,9 +31,9 @@ class GatherTokens(keras.layers.Layer):
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         first = ops.cast(ops.arange(batch) * length, "int32")[
             :, None
-        ]  # [B, 1], where each row starts among all tokens
+        ]  # [B, 1], offset of each row in the flat tokens
         tokens = ops.reshape(hidden, (batch * length, width))
-        # the gradient is added up in float32: places repeat where a row has few
+        # gradients are summed in float32, since filler positions repeat
         gathered = ops.take(ops.cast(tokens, "float32"), first + places, axis=0)  # [B, P, D]
         return ops.cast(gathered, hidden.dtype)
 
@@ -46,19 +46,18 @@ class GatherTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedLanguageHead(keras.layers.Layer):
-    """Which piece stood at a masked place.
+    """Predicts the original token at each masked position.
 
-    Transform, activation, normalisation, and the token embeddings once more as the decoder.
+    A dense layer, activation, normalisation, and the token embeddings as output layer.
 
     Args:
-        embeddings: whose token table decodes; it stays the encoder's, only the bias of each piece
-            is the head's own.
+        embeddings: the encoder's embeddings; their token table is shared, the output bias is not.
         activation: as in the encoder's blocks.
         epsilon: added to the variance in the normalisation.
-        seed: of the initial weights.
+        seed: for the initial weights.
 
     Call arguments:
-        hidden: float [B, P, D], the vectors at the masked places.
+        hidden: float [B, P, D], the vectors at the masked positions.
 
     Returns:
         Logits, float32 [B, P, V].
@@ -99,7 +98,7 @@ class MaskedLanguageHead(keras.layers.Layer):
         self.built = True
 
     def call(self, hidden: Any) -> Any:
-        """Guess; see the class."""
+        """Predict; see the class."""
         hidden = self.normalize(ACTIVATIONS[self.activation](self.transform(hidden)))  # [B, P, D]
         batch, places, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         # [V, D]

@@ -1,25 +1,16 @@
-"""Sinusoidal positions, in the two layouts in use."""
+"""Sinusoidal position embeddings in two layouts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_LONGEST_WAVE = 10_000.0  # over 2 pi, in tokens
+_LONGEST_WAVE = 10_000.0  # divided by 2 pi, in tokens
 
 
 def interleaved_sinusoids(positions: int, width: int) -> np.ndarray:
-    """Alternating sine and cosine (Vaswani et al. 2017, section 3.5).
+    """Alternating sine and cosine (Vaswani et al. 2017, section 3.5), float32 [positions, D].
 
-    Entry 2i is sin(p / 10000^(2i/D)), entry 2i+1 is the cosine of the same.
-
-    Args:
-        positions: rows of the table.
-        width: D, even.
-
-    Returns:
-        float32 [positions, D].
-
-    Source: Vaswani et al. 2017, section 3.5.
+    Entry 2i is sin(p / 10000^(2i/D)), and entry 2i+1 is its cosine. `width` is D, even.
     """
     frequencies = _LONGEST_WAVE ** (-np.arange(0, width, 2) / width)  # [D/2]
     angles = np.arange(positions)[:, None] * frequencies  # [positions, D/2]
@@ -31,14 +22,9 @@ def interleaved_sinusoids(positions: int, width: int) -> np.ndarray:
 
 
 def concatenated_sinusoids(positions: int, width: int) -> np.ndarray:
-    """All sines, then all cosines; the wave lengths go from 2 pi to 10000 x 2 pi, both included.
+    """All sines, then all cosines, float32 [positions, D]; `width` is D, even.
 
-    Args:
-        positions: rows of the table.
-        width: D, even.
-
-    Returns:
-        float32 [positions, D].
+    The wave lengths go from 2 pi to 10000 x 2 pi, both included.
 
     Source: tensorflow/tensor2tensor `layers/common_attention.py`, `get_timing_signal_1d`, the
     layout of the paper's own code.
@@ -52,4 +38,4 @@ def concatenated_sinusoids(positions: int, width: int) -> np.ndarray:
 SINUSOIDS = {
     "interleaved": interleaved_sinusoids,
     "concatenated": concatenated_sinusoids,
-}  # by their names in `EncoderSettings.positions`
+}  # by name in `EncoderSettings.positions`

@@ -1,1 +1,1 @@
-"""Whole networks, built from the layers."""
+"""Keras models, built from the layers."""

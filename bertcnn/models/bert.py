@@ -1,4 +1,4 @@
-"""BERT: token ids in, one vector a token and one a text out."""
+"""The BERT encoder."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class Bert(keras.Model):
     """BERT: embeddings, a stack of Transformer blocks, a pooler on [CLS] (Devlin et al. 2019).
 
     Args:
-        settings: its shape.
-        packed: whether a row holds several documents, one behind the other, that do not see each
-            other.
-        seed: of the initial weights and of dropout.
+        settings: shape of the encoder.
+        packed: whether a row holds several documents, which do not attend to each other.
+        seed: for the initial weights and dropout.
 
     Call arguments, a dict:
         token_ids: int32 [B, T].
         segment_ids: int32 [B, T].
-        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not of a packed encoder.
-        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document; of
-            a packed encoder only.
-        position_ids: int32 [B, T], counting from 0 in every document; of a packed encoder only.
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; only if not packed.
+        document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document;
+            only if packed.
+        position_ids: int32 [B, T], counting from 0 in every document; only if packed.
 
-    Called, it gives a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B,
-    D]. The latter is of the row's first token; for a row's other documents, call `pooler` on their
-    first vectors.
+    Returns:
+        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The
+        latter is computed from the row's first token; for further documents of a row call `pooler`
+        on their first vectors.
 
     Example:
         >>> settings = EncoderSettings(
@@ -105,11 +105,11 @@ class Bert(keras.Model):
 
         # === Config ===
         self.settings, self.packed, self.seed, self.compute_policy = settings, packed, seed, dtype
-        self.sequence_output = hidden  # symbolic, for models that build on it
+        self.sequence_output = hidden  # symbolic, for models built on it
         self.pooler = pooler
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             "settings": self.settings.model_dump(),
             "packed": self.packed,
@@ -122,5 +122,5 @@ class Bert(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Bert:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(EncoderSettings(**config.pop("settings")), **config)

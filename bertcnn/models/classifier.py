@@ -1,4 +1,4 @@
-"""The classifier: BERT's token embeddings through a CNN head to one logit a label."""
+"""The classifier: BERT with a CNN head."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.weights import assign, extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-_HEAD_SEED = 100_000  # apart from the encoder's seeds
+_HEAD_SEED = 100_000  # distinct from the encoder's seeds
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class CnnHead(keras.Model):
-    """Filters over token windows, masked max and mean, one linear layer (after Kim 2014).
+    """CNN head: convolutions over tokens, masked max and mean, one linear layer (after Kim 2014).
 
-    Nothing stands between pooling and logits but a linear layer, so a logit is an exact sum: bias,
-    plus each filter's largest activation times its weight, plus the mean's share. That is what
-    makes evidence free.
+    Only a linear layer follows the pooling, so a logit is an exact sum: bias, plus each filter's
+    maximum activation times its weight, plus the contribution of the mean. Explanations therefore
+    need no extra computation.
 
     Args:
         width: D, of the token embeddings.
         classes: C.
         settings: window sizes, filters, dropout.
-        documents: K, how many documents a row holds at most, if several stand in one; by default a
-            row is one text.
-        seed: of the initial weights and of dropout.
+        documents: K, the maximum number of documents in a packed row; by default a row is one text.
+        seed: for the initial weights and dropout.
 
     Call arguments, a dict:
         sequence_output: float [B, T, D].
-        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; not with `documents`.
+        padding_mask: int32 [B, T], 1 at tokens and 0 at padding; only without `documents`.
         document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document;
             only with `documents`.
 
@@ -114,11 +113,11 @@ class CnnHead(keras.Model):
         self.seed, self.compute_policy = seed, dtype
 
     def rebuilt(self, documents: int | None, dtype: Any = None) -> CnnHead:
-        """The same head, with the same weights, for other rows or in another precision.
+        """A copy with the same weights, for other rows or in another precision.
 
         Args:
-            documents: most of a row that holds several; None for one text a row.
-            dtype: policy; by default its own.
+            documents: maximum number in a packed row; None for one text per row.
+            dtype: dtype policy; by default its own.
         """
         other = CnnHead(
             self.width,
@@ -133,7 +132,7 @@ class CnnHead(keras.Model):
         return other
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             "width": self.width,
             "classes": self.classes,
@@ -148,7 +147,7 @@ class CnnHead(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> CnnHead:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(settings=HeadSettings(**config.pop("settings")), **config)
 
 
@@ -158,13 +157,13 @@ class BertCnn(keras.Model):
 
     Args:
         encoder: a `Bert`; its pooler is not part of the classifier.
-        head: a `CnnHead` for the encoder's width; with `documents` if, and only if, the encoder is
+        head: a `CnnHead` of the encoder's width; with `documents` if and only if the encoder is
             packed.
 
-    Call arguments, a dict: what the encoder is called with, each int32 [B, T].
+    Call arguments, a dict: the encoder's inputs, each int32 [B, T].
 
     Returns:
-        Logits, float32 [B, C]; of a packed encoder float32 [B, K, C].
+        Logits, float32 [B, C]; for a packed encoder float32 [B, K, C].
 
     Example:
         >>> settings = EncoderSettings(
@@ -186,7 +185,7 @@ class BertCnn(keras.Model):
         self.encoder_config, self.encoder_output = encoder.get_config(), encoder.sequence_output
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The configurations of encoder and head."""
         return {
             "encoder": dict(self.encoder_config),
             "head": self.head.get_config(),
@@ -197,7 +196,7 @@ class BertCnn(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> BertCnn:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(
             Bert.from_config(config.pop("encoder")),
             CnnHead.from_config(config.pop("head")),
@@ -213,7 +212,7 @@ def build_classifier(
     seed: int = 0,
     dtype: str | None = None,
 ) -> BertCnn:
-    """A classifier of this shape, newly initialised; `dtype` is its policy."""
+    """A classifier with new initial weights; `dtype` is its policy."""
     return BertCnn(
         Bert(encoder, seed=seed, dtype=dtype),
         CnnHead(encoder.width, classes, head, seed=seed, name="head", dtype=dtype),

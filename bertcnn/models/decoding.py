@@ -1,6 +1,6 @@
-"""Writing a text token by token: greedily, or with beam search.
+"""Greedy and beam search.
 
-In `keras.ops` throughout, so that a whole search can be compiled as one program.
+It is written in `keras.ops`, so that a whole search can be compiled as one program.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from keras import ops
 
 Arrays = tuple[Any, ...]
 Source = tuple[Any, ...]
-_NEVER = -1e9  # log-probability of what must not be written
+_NEVER = -1e9  # log-probability of forbidden tokens
 
 
 class Writer(Protocol):
-    """A model that writes a text for a source; N is the number of texts being written."""
+    """A model that generates texts; N is the number of texts in progress."""
 
     def read(self, source_ids: Any) -> Source:
-        """What it needs of sources int32 [B, S] at every step; each with B rows."""
+        """Encode sources int32 [B, S], once for all steps; arrays with B rows."""
         ...
 
     def begin(self, source: Source) -> Arrays:
-        """Its state before the first step; each with N rows."""
+        """The initial state; arrays with N rows."""
         ...
 
     def step(
         self, token_ids: Any, position: Any, source: Source, written: Arrays
     ) -> tuple[Any, Arrays, Any]:
-        """Read one token of each text.
+        """Process one token of each text.
 
         Args:
-            token_ids: int32 [N], the last ones written, or the start token.
-            position: int32 [], how many were written before.
-            source: of `read`, N rows each.
-            written: its state.
+            token_ids: int32 [N], the previous tokens, or the start token.
+            position: int32 [], number of tokens written before.
+            source: from `read`, N rows each.
+            written: the state.
 
         Returns:
             Logits of the next token, float32 [N, V]; the new state; and the attention to the
@@ -47,17 +47,17 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How a text is searched.
+    """Settings of greedy and beam search.
 
     Attributes:
-        length: most tokens to write, with the end token.
-        start_id: token to begin behind.
-        end_id: token that ends a text.
-        pad_id: what follows it in the result.
-        width: texts kept at each step; 1 is greedy.
+        length: maximum number of tokens, including the end token.
+        start_id: id of the start token.
+        end_id: id of the end token.
+        pad_id: id of the padding after the end token.
+        width: beam width; 1 is greedy.
         length_penalty: alpha of Wu et al. 2016, section 7: scores are log-probabilities divided by
             ((5 + length) / 6) ** alpha.
-        never: ids that are not written.
+        never: ids that are never generated.
     """
 
     length: int
@@ -71,13 +71,13 @@ class SearchSettings:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What was written for each source, the best first.
+    """The generated texts of each source, best first.
 
     Attributes:
-        token_ids: int32 [B, W, L], up to and with the end token, then padding.
-        scores: float32 [B, W], the log-probability divided by the length penalty; at most -1e7
-            where there were not W different texts to write.
-        attention: float32 [B, W, L, S], how much each written token looked at each of the source.
+        token_ids: int32 [B, W, L], up to and including the end token, then padding.
+        scores: float32 [B, W], the log-probability divided by the length penalty; at most -1e7 for
+            unused beams.
+        attention: float32 [B, W, L, S], attention of each generated token to the source tokens.
     """
 
     token_ids: np.ndarray
@@ -86,17 +86,16 @@ class Written:
 
 
 def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[Any, Any, Any]:
-    """Write a text for each source; greedily, or with beam search.
+    """Generate texts by beam search; a width of 1 is greedy search.
 
-    At each step, every kept text is continued by every token, and of all continuations the W with
-    the highest scores are kept. A text that has ended keeps its score and its place as long as
-    fewer than W others score higher; the search ends when all have ended or the length is reached.
-    With a width of 1 this is greedy search, and with one that keeps all continuations it is
-    exhaustive.
+    At each step every text in the beam is continued by every token, and the W continuations with
+    the highest scores are kept. A finished text keeps its score, and its place while fewer than W
+    others score higher. The search ends when all texts are finished or the length is reached. It is
+    exhaustive if the beam holds all continuations.
 
     Args:
-        model: writes.
-        settings: how.
+        model: the model.
+        settings: of the search.
         source_ids: int32 [B, S], a static shape.
 
     Returns:
@@ -153,7 +152,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
             *(ops.reshape(part, (kept, *part.shape[2:])) for part in moved),
         )
 
-    first = ops.where(ops.equal(ops.arange(width), 0), 0.0, _NEVER)  # all texts are empty, and one
+    first = ops.where(ops.equal(ops.arange(width), 0), 0.0, _NEVER)  # one of the empty texts
     start = (
         ops.convert_to_tensor(0, "int32"),
         ops.full((rows, width, length), settings.pad_id, "int32"),
@@ -164,7 +163,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
         *model.begin(source),
     )
     _, tokens, logs, _, lengths, looked, *_ = ops.while_loop(
-        lambda *state: ops.logical_not(ops.all(state[3])),  # of `ended`
+        lambda *state: ops.logical_not(ops.all(state[3])),  # until all texts have ended
         advance,
         start,
         maximum_iterations=length,
@@ -177,7 +176,7 @@ def _continued(
 ) -> tuple[Any, Any]:
     """Log-probabilities and lengths of each text with each next token, float32 [B, W, V].
 
-    An ended text goes on as it is: with padding, at no cost.
+    A finished text continues with padding at no cost.
     """
     vocabulary = logits.shape[-1]
     banned = np.zeros(vocabulary, np.float32)

@@ -1,4 +1,4 @@
-"""A model's forward pass as a plain function of NumPy arrays, on every backend."""
+"""Runs a model on NumPy arrays, on every backend."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bertcnn.data.packing import PackedPlan
 
 Inputs = Mapping[str, np.ndarray]
 Plans = Sequence[BatchPlan | PackedPlan]
-Collate = Callable[[Any], Inputs]  # makes the inputs of a plan of its kind
+Collate = Callable[[Any], Inputs]  # makes the inputs of a plan
 
-_CPU_TOKENS = 2048  # of a batch
-_GPU_TOKENS = 32_768  # which keep it busy
+_CPU_TOKENS = 2048  # per batch
+_GPU_TOKENS = 32_768  # per batch; keeps a GPU busy
 
 
 def padded_up_to(longest: int) -> tuple[int, ...]:
-    """Few lengths that hold every row of up to `longest` tokens and go no further.
+    """Padded lengths for rows of up to `longest` tokens, which is also the largest one.
 
-    An encoder has no more positions.
+    An encoder has no positions beyond it.
 
     Example:
         >>> padded_up_to(100)
@@ -35,16 +35,14 @@ def padded_up_to(longest: int) -> tuple[int, ...]:
 class Forward:
     """Runs a model on rows of any length, with little padding.
 
-    The rows are sorted by length into batches, which are larger on a GPU.
-
-    TensorFlow runs one graph for all shapes. Other backends compile each shape, so there rows are
-    padded to `padded_lengths`.
+    Rows are sorted by length into batches, which are larger on a GPU. TensorFlow runs one graph for
+    all shapes. Other backends compile each shape, so rows are padded to `padded_lengths`.
 
     Args:
-        model: inputs by name to one output, or to several by name, which `rows` does not take; its
-            weights stay shared, so a model in training can be watched.
-        padded_lengths: ascending; the lengths to use where each shape is compiled.
-        token_budget: tokens of a batch at most; by default as many as the device does well.
+        model: inputs by name to one output, or to several by name (not for `rows`). Its weights are
+            shared, so a model in training can be evaluated.
+        padded_lengths: ascending lengths for backends that compile each shape.
+        token_budget: maximum tokens per batch; by default suited to the device.
     """
 
     def __init__(
@@ -68,17 +66,17 @@ class Forward:
         return plan(lengths, self._token_budget, (*self._padded_lengths, longest))
 
     def __call__(self, inputs: Inputs) -> Any:
-        """The model's output for one batch, or its outputs by name, as NumPy."""
+        """The model's output or named outputs for one batch, as NumPy."""
         check_process()
         return self._model.predict_on_batch(dict(inputs))
 
     def rows(self, collate: Collate, lengths: np.ndarray, plans: Plans | None = None) -> np.ndarray:
-        """Every row's output, float32 [rows, width], in order.
+        """The output of every row, float32 [rows, width], in order.
 
         Args:
             collate: makes a plan's inputs.
-            lengths: int [rows], tokens of each.
-            plans: batches that hold all rows; by default those of `plan`.
+            lengths: int [rows], number of tokens.
+            plans: batches of all rows; by default from `plan`.
         """
         outputs = np.empty((len(lengths), self._model.output.shape[-1]), np.float32)
         for plan in self.plan(lengths) if plans is None else plans:

@@ -1,4 +1,4 @@
-"""BERT as it is pretrained: with heads for masked words and the next sentence."""
+"""BERT with its two pretraining heads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras import ops
 from bertcnn.layers import GatherTokens, MaskedLanguageHead, bert_initializer
 from bertcnn.models.bert import Bert
 
-_HEAD_SEED = 200_000  # apart from the encoder's seeds and the classifier's
+_HEAD_SEED = 200_000  # distinct from the seeds of encoder and classifier
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -20,13 +20,12 @@ class BertPretraining(keras.Model):
     Devlin et al. 2019, section 3.1.
 
     Args:
-        encoder: a `Bert`. Where it is packed, a row holds several documents (pairs), each with an
-            answer of its own to NSP.
-        seed: of the heads' initial weights.
+        encoder: a `Bert`. If it is packed, each document (pair) of a row has its own NSP output.
+        seed: for the heads' initial weights.
 
     Call arguments, a dict: the encoder's own, and
-        masked_positions: int32 [B, P], where the masked words are.
-        document_starts: int32 [B, K], where each document's [CLS] is; of a packed encoder only.
+        masked_positions: int32 [B, P], positions of the masked tokens.
+        document_starts: int32 [B, K], position of each document's [CLS]; only if packed.
 
     Returns:
         A dict with `mlm_logits`, float32 [B, P, V], and `nsp_logits`, float32 [B, 2] (packed: [B,
@@ -83,27 +82,26 @@ class BertPretraining(keras.Model):
         self.encoder, self.seed = encoder, seed
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {"encoder": self.encoder.get_config(), "seed": self.seed, "name": self.name}
 
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> BertPretraining:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(Bert.from_config(config.pop("encoder")), **config)
 
 
 def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:
-    """Both losses and how often the guesses are right, as sums over a batch in float32.
+    """Loss and accuracy of both tasks, as weighted sums over a batch in float32.
 
-    The weights in `targets` decide what is summed: divided by their sum over everything that makes
-    one step, the sums are means.
+    They become means if the weights are divided by their sum over the step.
 
     Args:
         outputs: of `BertPretraining`.
-        targets: `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` and
-            `next_weights`, the same of [B] or [B, K].
+        targets: `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` int32
+            and `next_weights` float32, [B] or [B, K].
 
     Returns:
         `loss`, the sum of `mlm_loss` and `nsp_loss`; and `mlm_accuracy` and `nsp_accuracy`; each
@@ -125,7 +123,7 @@ def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:
 
 
 def _sums(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """The weighted sums of the cross-entropy and of right answers.
+    """The weighted sums of cross-entropy and of right predictions.
 
     Logits [..., C], labels and weights [...].
     """

@@ -1,4 +1,4 @@
-"""BERT under question answering: where an answer starts and ends."""
+"""BERT for extractive question answering."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import keras
 from bertcnn.layers import bert_initializer
 from bertcnn.models.bert import Bert
 
-_SPAN_SEED = 300_000  # apart from the seeds of the encoder and of other heads
+_SPAN_SEED = 300_000  # distinct from the seeds of encoder and other heads
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class BertQuestionAnswering(keras.Model):
-    """The encoder and one linear layer: two scores a token, as start and as end of the answer.
+    """The encoder and a linear layer with two scores per token: start and end of the answer.
 
     Args:
         encoder: a `Bert`, not packed.
-        seed: of the linear layer's initial weights.
+        seed: for the linear layer's initial weights.
 
     Call arguments, a dict: the encoder's own; segment 0 is the question, segment 1 the context.
 
     Returns:
-        Scores float32 [B, T, 2], of the answer's first token and of its last.
+        Scores float32 [B, T, 2], for the answer's first and last token.
 
     Source: Devlin et al. 2019, section 4.2.
     """
@@ -36,12 +36,12 @@ class BertQuestionAnswering(keras.Model):
         self.encoder, self.seed = encoder, seed
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {"encoder": self.encoder.get_config(), "seed": self.seed, "name": self.name}
 
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> BertQuestionAnswering:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(Bert.from_config(config.pop("encoder")), **config)

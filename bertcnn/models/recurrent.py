@@ -1,4 +1,4 @@
-"""Recurrent translation with additive attention, as attention was first published."""
+"""Recurrent translation with additive attention (Bahdanau et al. 2014)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from bertcnn.settings import TranslatorSettings
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class RecurrentTranslator(keras.Model):
-    """An LSTM in both directions reads, another one writes and looks back at each step.
+    """A bidirectional LSTM encoder and an LSTM decoder with additive attention.
 
     h_j = [forward; backward]; at step t the weights alpha_tj come from s_{t-1} and h_j, the context
     phi_t is their weighted sum, s_t = f(s_{t-1}, y_{t-1}, phi_t), and the next token's probability
-    is g(y_{t-1}, s_t, phi_t). s_0 is a layer on the backward state of the first token. The paper's
-    gated units and maxout output are an LSTM and a tanh layer here; source, target and output share
-    one table of embeddings.
+    is g(y_{t-1}, s_t, phi_t). s_0 is a layer on the backward state of the first token. LSTM and
+    tanh layers replace the paper's gated units and maxout output; source, target and output share
+    one embedding table.
 
     Args:
-        settings: its shape.
-        pad_id: id of padding.
-        seed: of the initial weights and of dropout.
-        dtype: policy; embeddings are looked up in float32 under each.
+        settings: shape of the model.
+        pad_id: id of [PAD].
+        seed: for the initial weights and dropout.
+        dtype: policy; embeddings are always looked up in float32.
 
     Call arguments, a dict:
         source_ids: int32 [B, S].
-        target_ids: int32 [B, T], what is written, shifted right behind a start token; T is static.
+        target_ids: int32 [B, T], the target shifted right, after a start token; T is static.
 
     Returns:
-        Logits of the next token at each place, float32 [B, T, V].
+        Logits of the next token at each position, float32 [B, T, V].
 
     Source: Bahdanau et al. 2014, section 3 and appendix A.
     """
@@ -97,7 +97,7 @@ class RecurrentTranslator(keras.Model):
         self.built = True
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Predict every next token, with the true ones before it given; see the class."""
+        """Predict every next token by teacher forcing; see the class."""
         source = self.read(inputs["source_ids"], training=training)
         given = self.target_drop(self.tokens(inputs["target_ids"]), training=training)
         state, outputs = self.begin(source), []
@@ -108,7 +108,7 @@ class RecurrentTranslator(keras.Model):
         return self._logits(hidden)
 
     def read(self, source_ids: Any, *, training: bool = False) -> Source:
-        """The states h_j [B, S, 2D], what attention prepares of them, s_0 [B, D], the mask."""
+        """The mask, the states h_j [B, S, 2D], their prepared attention keys, and s_0 [B, D]."""
         mask = ops.not_equal(source_ids, self.pad_id)
         hidden = self.source_drop(self.tokens(source_ids), training=training)
         forward = self.forward(hidden, mask=mask)
@@ -132,7 +132,7 @@ class RecurrentTranslator(keras.Model):
         source: Source,
         written: Arrays,
     ) -> tuple[Any, Arrays, Any]:
-        """Logits of the token behind `token_ids`; see `bertcnn.models.decoding.Writer`."""
+        """Logits of the token after `token_ids`; see `bertcnn.models.decoding.Writer`."""
         hidden, written, weights = self._write(self.tokens(token_ids), source, written)
         return self._logits(hidden), written, weights
 
@@ -146,12 +146,12 @@ class RecurrentTranslator(keras.Model):
         return output, (own, cell), weights[:, 0]
 
     def _logits(self, hidden: Any) -> Any:
-        """Of the next token, float32 [..., V]."""
+        """Logits of the next token, float32 [..., V]."""
         tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
         return ops.cast(ops.matmul(hidden, tokens), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             "settings": self.settings.model_dump(),
             "pad_id": self.pad_id,
@@ -163,5 +163,5 @@ class RecurrentTranslator(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> RecurrentTranslator:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(TranslatorSettings(**config.pop("settings")), **config)

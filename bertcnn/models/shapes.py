@@ -1,7 +1,4 @@
-"""The shapes of all weights, by name, without building a model.
-
-Neither Keras nor NumPy.
-"""
+"""The shapes of all weights by name, without importing Keras or NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def encoder_shapes(settings: EncoderSettings) -> Shapes:
-    """Of an encoder without its pooler."""
+    """Shapes of an encoder without its pooler."""
     width, inner = settings.width, settings.feed_forward_width
     dense = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
     dense |= {"expand": (width, inner), "contract": (inner, width)}
@@ -42,7 +39,7 @@ def encoder_shapes(settings: EncoderSettings) -> Shapes:
 
 
 def pretraining_shapes(settings: EncoderSettings) -> Shapes:
-    """Of an encoder with its pooler and the heads of pretraining."""
+    """Shapes of an encoder with its pooler and pretraining heads."""
     width = settings.width
     heads = {"pooler": (width, width), "mlm/transform": (width, width), "nsp": (width, 2)}
     return {
@@ -54,7 +51,7 @@ def pretraining_shapes(settings: EncoderSettings) -> Shapes:
 
 
 def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int) -> Shapes:
-    """Of an encoder with a CNN head: what a saved model of these settings holds."""
+    """Shapes of an encoder with a CNN head, as in a saved classifier."""
     shapes = encoder_shapes(encoder)
     for window in head.window_sizes:
         shapes |= {
@@ -68,12 +65,12 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
 
 
 def question_answering_shapes(settings: EncoderSettings) -> Shapes:
-    """Of an encoder that answers questions."""
+    """Shapes of a question answering model."""
     return {**encoder_shapes(settings), **_dense({"spans": (settings.width, 2)})}
 
 
 def translator_shapes(settings: TranslatorSettings) -> Shapes:
-    """Of a translator."""
+    """Shapes of a translator."""
     width, inner = settings.width, settings.feed_forward_width
     table = {"tokens/embeddings": (settings.vocabulary_size, width)}
     if settings.architecture == "recurrent":
@@ -116,7 +113,7 @@ def translator_shapes(settings: TranslatorSettings) -> Shapes:
 
 
 def parameters_of(shapes: Shapes) -> int:
-    """Numbers in weights of these shapes.
+    """Number of parameters.
 
     Example:
         >>> parameters_of({"kernel": (2, 3), "bias": (3,)})
@@ -126,7 +123,7 @@ def parameters_of(shapes: Shapes) -> int:
 
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:
-    """Dense layers, by the shapes of their kernels."""
+    """Kernels and biases of dense layers, from kernel shapes."""
     return {f"{name}/kernel": shape for name, shape in kernels.items()} | {
         f"{name}/bias": shape[1:] for name, shape in kernels.items()
     }

@@ -1,4 +1,4 @@
-"""The Transformer: an encoder reads the source, a decoder writes the target."""
+"""The Transformer for translation."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _EPSILON = 1e-6  # of the normalisations
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class Transformer(keras.Model):
-    """Encoder and decoder of Vaswani et al. 2017, post-norm, with one table of embeddings.
+    """Encoder and decoder of Vaswani et al. 2017, post-norm, with one embedding table.
 
     The table serves source, target and, transposed, the output (section 3.4).
 
     Args:
-        settings: its shape.
-        pad_id: id of padding.
-        seed: of the initial weights and of dropout.
-        dtype: policy; embeddings are looked up in float32 under each.
+        settings: shape of the model.
+        pad_id: id of [PAD].
+        seed: for the initial weights and dropout.
+        dtype: policy; embeddings are always looked up in float32.
 
     Call arguments, a dict:
         source_ids: int32 [B, S].
-        target_ids: int32 [B, T], what is written, shifted right behind a start token.
+        target_ids: int32 [B, T], the target shifted right, after a start token.
 
     Returns:
-        Logits of the next token at each place, float32 [B, T, V].
+        Logits of the next token at each position, float32 [B, T, V].
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Transformer(keras.Model):
         return self._logits(hidden)
 
     def read(self, source_ids: Any) -> Source:
-        """What the decoder needs of the source, computed once."""
+        """Encode the source; returns the mask, and keys and values for each decoder block."""
         memory, mask = self._encode(source_ids)
         found = [block.source_attention.keys_and_values(memory) for block in self.decoder]
         return (mask, *(part for both in found for part in both))
 
     def begin(self, source: Source) -> Arrays:
-        """Room for the keys and values of what will be written, float [N, L, H, K] each."""
+        """An empty cache of keys and values, float [N, L, H, K] each."""
         rows, settings = ops.shape(source[0])[0], self.settings
         room = (rows, settings.target_tokens, settings.heads, settings.width // settings.heads)
         return tuple(ops.zeros(room, self.compute_dtype) for _ in range(2 * settings.layers))
@@ -105,7 +105,7 @@ class Transformer(keras.Model):
     def step(
         self, token_ids: Any, position: Any, source: Source, written: Arrays
     ) -> tuple[Any, Arrays, Any]:
-        """Logits of the token behind `token_ids`; see `bertcnn.models.decoding.Writer`."""
+        """Logits of the token after `token_ids`; see `bertcnn.models.decoding.Writer`."""
         mask, sources = source[0], source[1:]
         hidden = self._embedded(token_ids[:, None], position)  # [N, 1, D]
         kept: Arrays = ()
@@ -116,7 +116,7 @@ class Transformer(keras.Model):
         return self._logits(hidden)[:, 0], kept, looked
 
     def _encode(self, source_ids: Any, *, training: bool = False) -> tuple[Any, Any]:
-        """The encoder's output, float [B, S, D], and which tokens are not padding, int [B, S]."""
+        """The encoder's output, float [B, S, D], and the padding mask, int [B, S]."""
         mask = ops.cast(ops.not_equal(source_ids, self.pad_id), "int32")
         hidden = self.source_drop(self._embedded(source_ids), training=training)
         for block in self.encoder:
@@ -124,19 +124,19 @@ class Transformer(keras.Model):
         return hidden, mask
 
     def _embedded(self, token_ids: Any, first: Any = 0) -> Any:
-        """Embeddings of tokens at places from `first` on, float [B, T, D]."""
+        """Embeddings of tokens at positions from `first`, float [B, T, D]."""
         places = ops.arange(ops.shape(token_ids)[1]) + first
         positions = ops.take(ops.convert_to_tensor(self.sinusoids), places, axis=0)
         embedded = self.tokens(token_ids) * self.settings.width**0.5
         return ops.cast(embedded + ops.cast(positions, embedded.dtype), self.compute_dtype)
 
     def _logits(self, hidden: Any) -> Any:
-        """Of the next token, float32 [B, T, V]."""
+        """Logits of the next token, float32 [B, T, V]."""
         tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
         return ops.cast(ops.matmul(hidden, tokens), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs."""
+        """The constructor's arguments."""
         return {
             "settings": self.settings.model_dump(),
             "pad_id": self.pad_id,
@@ -148,5 +148,5 @@ class Transformer(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Transformer:
-        """The same architecture, newly initialised."""
+        """The same architecture with new initial weights."""
         return cls(TranslatorSettings(**config.pop("settings")), **config)

@@ -1,4 +1,4 @@
-"""Weights by name: out as arrays, and in with nothing missing, unknown or misshapen."""
+"""Reads and assigns weights by name."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from bertcnn.errors import BertCNNError
 
 
 def extract(weights: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Each weight's value by its name, such as `layer_0/attention/query/kernel`."""
+    """The values of the weights by name, such as `layer_0/attention/query/kernel`."""
     return {weight.path: np.asarray(weight.numpy(), np.float32) for weight in weights}
 
 
 def assign(
     weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]
 ) -> None:
-    """Give each weight its value; nothing is changed unless names and shapes match exactly.
+    """Assign values to weights; raises `error` unless all names and shapes match.
 
-    Args:
-        weights: variables of a Keras model.
-        values: arrays by weight name.
-        error: what to raise when they do not match.
+    Nothing is changed in that case. `values` are arrays by weight name.
     """
     wanted = {weight.path: tuple(weight.shape) for weight in weights}
     shapes = {name: tuple(value.shape) for name, value in values.items()}

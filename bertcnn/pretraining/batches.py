@@ -18,11 +18,11 @@ from bertcnn.settings import PretrainingDataSettings
 
 Part = Literal["training", "held_out"]
 
-# number of documents shuffled, paired and packed together, each of at most 4,096 tokens
+# documents shuffled, paired and packed together, each of at most 4,096 tokens
 _WINDOW = 8192
 _KEPT_WINDOWS, _KEPT_EPOCHS = 3, 2
-_MASKED_TOGETHER = 8  # rows; so the masks of a row do not depend on which others are made
-_ORDER, _PAIRS, _MASKS = 1, 2, 3  # purposes of the random generators
+_MASKED_TOGETHER = 8  # rows per random generator, so that masks do not depend on `own`
+_ORDER, _PAIRS, _MASKS = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,13 @@ class EpochReport:
 
     Attributes:
         documents: documents of this split; one of more than 4,096 tokens counts once per part.
-        rows: rows of T tokens.
         row_length: T.
-        tokens: tokens in these rows, with [CLS] and [SEP], without padding.
+        tokens: with [CLS] and [SEP], without padding.
         entries: pairs and single segments.
-        pairs: pairs that count for next sentence prediction.
+        pairs: pairs with a next-sentence label.
         random: pairs whose segment B comes from another document.
         alone: single segments, used for masked language modelling only.
-        unpaired: pairs that do not count for next sentence prediction, since there was no other
-            document to draw from.
+        unpaired: pairs without a next-sentence label, since there was no other document.
     """
 
     documents: int
@@ -58,7 +56,7 @@ class EpochReport:
         return self.tokens / max(1, self.rows * self.row_length)
 
     def lines(self) -> list[str]:
-        """The counts in sentences, for a log."""
+        """The counts as log messages."""
         lines = [
             f"{self.documents:,} documents in {self.rows:,} rows of {self.row_length} tokens,"
             f" {1 - self.efficiency:.1%} padding"
@@ -89,7 +87,7 @@ class _Window:
 
     Attributes:
         pairs: `PAIR` [n], in the order of their rows.
-        row_starts: int64 [rows + 1], index in `pairs` at which each row starts.
+        row_starts: int64 [rows + 1], start of each row in `pairs`.
         documents: number of documents.
     """
 
@@ -101,11 +99,10 @@ class _Window:
 class PretrainingBatches:
     """The batches of a corpus.
 
-    Every epoch uses all documents once, in a new order, with new pairs, rows and masks. Any batch
-    can be requested at any time and is always the same, so an interrupted run resumes within an
-    epoch. Documents are processed in windows of 8,192, so memory does not grow with the corpus.
-    The first batch of an epoch takes longer, since the whole epoch is planned for it.
-
+    Every epoch uses all documents once, with new order, pairs, rows and masks. Any batch can be
+    requested at any time and is always the same, so an interrupted run resumes within an epoch.
+    Documents are processed in windows of 8,192, so memory does not grow with the corpus. The first
+    batch of an epoch takes longer, since it plans the epoch.
     A batch holds int32 `token_ids`, `segment_ids`, `padding_mask` [B, T]; `masked_positions`,
     `masked_labels` and float32 `masked_weights` [B, P]; `next_labels` (0: B follows A, 1: it does
     not; as in google-research/bert) and float32 `next_weights` [B]. With packing the last two are
@@ -117,9 +114,9 @@ class PretrainingBatches:
         corpus: the documents.
         settings: lengths, shares, and the shape of a batch.
         seed: seed of every random choice.
-        part: the training documents or the held-out ones. Training batches are always full; rows
-            left over are dropped for this epoch. The last held-out batch is filled up with rows
-            of one padding token, whose weights are 0.
+        part: the training or the held-out documents. Training batches are always full; leftover
+            rows are dropped. The last held-out batch is filled up with rows of one padding token
+            and weight 0.
 
     Raises:
         SettingsError: the training documents do not fill a batch.
@@ -154,7 +151,7 @@ class PretrainingBatches:
             )
 
     def steps_per_epoch(self, epoch: int) -> int:
-        """Number of batches in an epoch; it varies a little, since pairs and rows differ."""
+        """Number of batches in an epoch; it varies a little from epoch to epoch."""
         batches, left_over = divmod(self.report(epoch).rows, self.settings.batch_size)
         return max(1, batches) if self.part == "training" else batches + bool(left_over)
 
@@ -169,13 +166,12 @@ class PretrainingBatches:
         return int(pair_lengths(pairs).sum())
 
     def batch(self, epoch: int, step: int, own: range | None = None) -> dict[str, np.ndarray]:
-        """The batch of a step, counted from 0 in each epoch.
+        """The batch of a step.
 
         Args:
             epoch: counted from 0.
-            step: counted from 0.
-            own: which of its rows; by default all. The tokens of others are not read, but for some
-                rows beside.
+            step: counted from 0 in each epoch.
+            own: the rows to return; by default all. Only these and a few neighbours are read.
 
         Raises:
             SettingsError: `step` is outside the epoch.
@@ -213,7 +209,7 @@ class PretrainingBatches:
         return np.random.default_rng([self._seed, epoch, purpose, place])
 
     def _planned(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
-        """Cumulative number of rows at the end of each of an epoch's windows, and its counts."""
+        """The cumulative number of rows at the end of each window, and the counts of an epoch."""
         windows = range(-(-len(self.corpus) // _WINDOW))
         counts = [_count(self._window(epoch, place)) for place in windows]
         totals = {name: sum(count[name] for count in counts) for name in counts[0]}
@@ -244,13 +240,13 @@ class PretrainingBatches:
         return _Window(pairs[by_row], row_starts, len(documents))
 
     def _rows(self, epoch: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs in an epoch's rows `first` to `last` - 1, each with its row minus `first`."""
+        """The pairs in rows `first` to `last` - 1 of an epoch, each with its row minus `first`."""
         ends = self._plan(epoch)[0]
         begin, end = np.searchsorted(ends, [first, last - 1], side="right").tolist()
         pairs, rows = [], []
         for place in range(begin, end + 1):
             window = self._window(epoch, place)
-            before = int(ends[place]) - (len(window.row_starts) - 1)  # rows of earlier windows
+            before = int(ends[place]) - (len(window.row_starts) - 1)
             start, stop = max(first, before) - before, min(last, int(ends[place])) - before
             pairs.append(window.pairs[window.row_starts[start] : window.row_starts[stop]])
             in_rows = np.diff(window.row_starts[start : stop + 1])
@@ -275,7 +271,7 @@ def _count(window: _Window) -> dict[str, int]:
 
 
 def sentences_of(corpus: Corpus, documents: np.ndarray) -> Sentences:
-    """The sentences of some documents, int64 [n], of a corpus."""
+    """The sentences of some documents, int64 [n]."""
     last = corpus.part_ends[documents]
     first = np.where(documents > 0, corpus.part_ends[documents - 1], 0)
     which, numbers = ranges(first, last - first)
@@ -293,7 +289,7 @@ def _lay_out(
 ) -> dict[str, np.ndarray]:
     """Pairs in padded rows `[CLS] A [SEP] B [SEP] [CLS] A [SEP] ...`, before masking.
 
-    `rows` int64 [n], ascending, are the rows of the pairs, of `size` in all.
+    `rows` int64 [n], ascending, are the rows of the pairs; there are `size` rows.
     """
     shape = size, length = size, settings.sequence_length
     lengths = pair_lengths(pairs)

@@ -1,4 +1,4 @@
-"""Functions of a model's weights and of arrays, compiled by XLA."""
+"""Compiles functions that use a model's weights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def compiled(
     model: keras.Model,
     function: Callable[[Any], Any],
 ) -> Callable[[np.ndarray], Any]:
-    """`function` of an int array, in `keras.ops`, as a program, compiled once for each shape.
+    """Compile `function` of an int array, in `keras.ops`, once for each input shape.
 
-    It uses the weights of `model`, whose values may change later.
+    It reads the current weights of `model` in every call.
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -49,6 +49,6 @@ def compiled_search(
     model: Any,  # noqa: ANN401 - a Keras model that is a `Writer`
     settings: SearchSettings,
 ) -> Callable[[np.ndarray], Written]:
-    """A function of sources int32 [B, S] to the texts that the model writes for them."""
+    """A function of sources int32 [B, S] to the texts that the model writes, compiled by XLA."""
     program = compiled(model, lambda source_ids: search(model, settings, source_ids))
     return lambda source_ids: Written(*map(np.asarray, program(source_ids)))

@@ -1,4 +1,4 @@
-"""What the models of all tasks have in common: how they are saved, loaded and started."""
+"""The base class of all task models: how they are saved and loaded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Running = TypeVar("Running")
 
 
 class TaskModel(ABC, Generic[Config, Running]):
-    """A model that `fit` trains, or `load` reads.
+    """A model that is trained by `fit` or loaded by `load`.
 
     Args:
-        seed: of every random choice.
-        callbacks: of Keras, that hear of the training.
+        seed: seed of every random choice.
+        callbacks: Keras callbacks for the training.
         progress: progress callback; none by default.
 
     Attributes:
@@ -41,10 +41,10 @@ class TaskModel(ABC, Generic[Config, Running]):
         self.metrics_: dict[str, Any] = {}
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-        """Save to a folder, all or nothing, and return the model's id.
+        """Save to a folder atomically, and return the model's id.
 
         Raises:
-            OutputError: the place is taken or cannot be written.
+            OutputError: the folder exists or cannot be written.
             TrainingError: called before `fit`.
         """
         identity = self._folder.write(self._model, folder, overwrite=overwrite)
@@ -53,7 +53,7 @@ class TaskModel(ABC, Generic[Config, Running]):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Self:
-        """A saved model.
+        """Load a saved model.
 
         Args:
             folder: as given to `save`, or a URL.
@@ -69,7 +69,7 @@ class TaskModel(ABC, Generic[Config, Running]):
 
     @property
     def identity(self) -> str:
-        """Names this exact model, also before it is saved."""
+        """An id of this exact model, also before it is saved."""
         if self._model.identity:
             return self._model.identity
         from bertcnn.training.savepoints import digest
@@ -79,14 +79,14 @@ class TaskModel(ABC, Generic[Config, Running]):
     @classmethod
     @abstractmethod
     def _of(cls, config: Config, progress: Progress | None) -> Self:
-        """One with these settings, that is not trained."""
+        """An untrained model with these settings."""
 
     @abstractmethod
     def _start(self, saved: SavedModel[Config]) -> Running:
-        """What computes the answers."""
+        """Build the runtime that makes predictions."""
 
     def _take(self, saved: SavedModel[Config]) -> None:
-        """Be this model from now on."""
+        """Replace the current model."""
         self._saved, self._started = saved, None
         self.metrics_ = dict(saved.metrics)
 
@@ -102,7 +102,7 @@ class TaskModel(ABC, Generic[Config, Running]):
 
     @property
     def _running(self) -> Running:
-        """What computes the answers, made when it is first needed."""
+        """The runtime that makes predictions, built on first use."""
         if self._started is None:
             self._started = self._start(self._model)
         return self._started

@@ -1,4 +1,4 @@
-"""A task's model as a folder in which any change is noticed: JSON, vocabulary, safetensors."""
+"""Saved folders of task models: JSON, vocabulary and safetensors, with a manifest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MEMBERS: Final = (
 
 
 class TaskConfig(Settings):
-    """`config.json`: what is needed to build the model again, and how it was trained."""
+    """`config.json`: everything needed to rebuild the model, and how it was trained."""
 
     schema_version: Literal[1] = Field(1, description="of this file")
     seed: int
@@ -55,7 +55,7 @@ class TaskConfig(Settings):
     @property
     @abstractmethod
     def vocabulary_size(self) -> int:
-        """Pieces."""
+        """Number of tokens."""
 
     @property
     @abstractmethod
@@ -68,15 +68,15 @@ Config = TypeVar("Config", bound=TaskConfig)
 
 @dataclass(frozen=True, eq=False)
 class SavedModel(Generic[Config]):
-    """A task's model in memory.
+    """A task model in memory.
 
     Attributes:
         config: how to build it.
-        vocabulary: pieces in the order of their ids.
+        vocabulary: tokens in the order of their ids.
         tensors: weights by name, float32.
         metrics: figures of its training, a JSON object.
-        more: further members by name.
-        identity: names this exact model; empty before it is saved.
+        more: additional members by name.
+        identity: id of this exact model; empty before it is saved.
     """
 
     config: Config
@@ -88,12 +88,12 @@ class SavedModel(Generic[Config]):
 
 
 class ModelFolder(Generic[Config]):
-    """The folders of one kind of models.
+    """Reads and writes the saved folders of one kind of model.
 
     Args:
-        kind: what such a model is called, as "translator".
+        kind: name of the kind, such as "translator".
         schema: of its configuration.
-        more: members beside configuration, vocabulary, metrics and weights.
+        more: members in addition to configuration, vocabulary, metrics and weights.
 
     Attributes:
         form: the folder's format.
@@ -105,22 +105,22 @@ class ModelFolder(Generic[Config]):
         self._check_place = partial(check_saved_target, self.form, kind)
 
     def check_target(self, folder: str | os.PathLike[str], overwrite: bool) -> None:
-        """Refuse a place where no model can be saved, before it is trained.
+        """Refuse an unusable target folder before training.
 
         Raises:
             OutputError: something else is there, a model is there and `overwrite` is off, or the
-                place is not writable.
+                folder is not writable.
         """
         check_target(folder, lambda target: self._check_place(target, overwrite))
 
     def write(
         self, saved: SavedModel[Config], folder: str | os.PathLike[str], *, overwrite: bool = False
     ) -> str:
-        """Save a model, all of it or nothing, and return its id.
+        """Save a model atomically, and return its id.
 
         Raises:
-            OutputError: the place cannot be written, or is taken.
-            BundleError: the weights are not fit to be saved, such as NaN.
+            OutputError: the folder exists or cannot be written.
+            BundleError: the weights cannot be saved, such as NaN.
         """
         self.check_target(folder, overwrite)
         members = {
@@ -138,10 +138,10 @@ class ModelFolder(Generic[Config]):
         return identity
 
     def read(self, folder: str | os.PathLike[str]) -> SavedModel[Config]:
-        """Load a saved model, or say what is wrong with it; no code of it ever runs.
+        """Load and validate a saved model; no code from it is ever run.
 
         Raises:
-            BundleError: no such folder, of another schema version, or not what was saved.
+            BundleError: the folder is missing, has another schema version, or was changed.
         """
         identity, members = read_members(Path(folder), self.form)
         version = self.form.schema_version

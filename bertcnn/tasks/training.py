@@ -13,18 +13,18 @@ from bertcnn.settings import QuestionTrainingSettings, TranslationTrainingSettin
 from bertcnn.training.step import Arrays, batch_parts
 from bertcnn.training.trainer import Batches, by_epochs, shuffled
 
-TOKEN_BUDGET = 4096  # of a validation batch
+TOKEN_BUDGET = 4096  # per validation batch
 
 
 class Examples(Protocol):
-    """What a task's model learns from."""
+    """Training examples of a task."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each, int [rows]."""
+        """Number of tokens, int [rows]."""
 
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
-        """Inputs and targets; filler rows have the weight 0."""
+        """Inputs and targets; filler rows have weight 0."""
 
 
 def epochs_of(
@@ -33,7 +33,7 @@ def epochs_of(
     padded_lengths: Sequence[int],
     seed: int,
 ) -> tuple[Batches, range]:
-    """Shuffled batches, and the steps after which an epoch ends."""
+    """Shuffled batches, and the last step of each epoch."""
     rows = len(train.lengths)
     batch_size = min(settings.batch_size, rows)
     steps = math.ceil(rows / batch_size)

@@ -1,4 +1,4 @@
-"""Question answering: finds the answer to a question in a text, or that the text has none."""
+"""Extractive question answering: finds the answer in a text, or that there is no answer."""
 
 from __future__ import annotations
 

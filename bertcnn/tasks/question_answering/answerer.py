@@ -33,11 +33,11 @@ class Answer:
     """An answer to a question about a text.
 
     Attributes:
-        text: the answer, as it stands in the context; empty if there is none.
-        confidence: probability that this is right, of an answer or of there being none.
-        start: its first character in the context; -1 if there is none.
-        end: the one behind its last; -1 likewise.
-        alternatives: further answers with their probabilities, the best first.
+        text: a part of the context; empty for no answer.
+        confidence: probability that this is right, also for no answer.
+        start: index of its first character in the context; -1 for no answer.
+        end: index after its last character; -1 for no answer.
+        alternatives: further answers with their probabilities, best first.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """What reads texts and scores their tokens."""
+    """The reader of texts and the engine that scores tokens."""
 
     reader: QuestionReader
     engine: SpansEngine
@@ -60,14 +60,14 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
 
     Args:
         encoder: name of a published encoder, or a folder.
-        questions: changes to the defaults of `QuestionSettings`, by name.
-        training: changes to the defaults of `QuestionTrainingSettings`, by name.
-        seed: of every random choice.
-        callbacks: of Keras, that hear of the training.
+        questions: changes to `QuestionSettings`, by name.
+        training: changes to `QuestionTrainingSettings`, by name.
+        seed: seed of every random choice.
+        callbacks: Keras callbacks for the training.
         progress: progress callback; none by default.
 
     Attributes:
-        metrics_: figures of the training, on the validation questions.
+        metrics_: figures on the validation questions.
 
     Example:
         answerer = QuestionAnswerer().fit(read_questions("questions.jsonl"))
@@ -92,16 +92,16 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         self._training = QuestionTrainingSettings(**(training or {}))
 
     def fit(self, questions: Sequence[Question], *, savepoints: Path | None = None) -> Self:
-        """Fine-tune the encoder; questions about a share of the contexts choose the epoch.
+        """Fine-tune the encoder; questions about held-out contexts choose the epoch.
 
         Args:
             questions: with their answers.
-            savepoints: folder in which the training is saved from time to time; the same call goes
-                on from it after an interruption. None by default.
+            savepoints: folder that the training is saved to periodically; after an interruption the
+                same call resumes from it. None by default.
 
         Raises:
             TableError: fewer than 20 questions, or a context that is too long.
-            EncoderError: the encoder cannot be had.
+            EncoderError: the encoder cannot be loaded.
             TrainingError: the loss became infinite or NaN.
         """
         from bertcnn.tasks.question_answering.fitting import fitted
@@ -134,16 +134,16 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         most: int = 5,
         cut: bool = False,
     ) -> list[Answer]:
-        """Answer a question about each text, or a question of its own about each.
+        """Answer one question about all texts, or one question per text.
 
         Args:
-            question: one for all texts, or one for each.
+            question: one for all texts, or a list with one for each.
             texts: strings.
-            most: answers to each, with the alternatives; at most 20.
-            cut: read only the beginning of a text that is too long, instead of refusing it.
+            most: number of answers to each, including alternatives; at most 20.
+            cut: truncate a text that is too long, instead of refusing it.
 
         Raises:
-            SettingsError: a question is blank or too long, or there are not as many as texts.
+            SettingsError: a question is blank or too long, or questions and texts differ in number.
             TableError: a text needs more windows than the settings allow.
             TrainingError: called before `fit`.
             BundleError: the model's numbers are not finite.
@@ -186,7 +186,7 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
 
     @property
     def engine_name(self) -> str:
-        """What computes, and in which precision."""
+        """The engine and its precision."""
         return self._running.engine.name
 
     @classmethod
@@ -216,7 +216,7 @@ def _answer(
     scores: SpanScores, context: str, threshold: float, temperature: float, most: int
 ) -> Answer:
     shares = scores.probabilities(threshold, temperature)
-    found: dict[str, float] = {}  # the same words at two places are one answer here
+    found: dict[str, float] = {}  # equal text at two places counts as one answer
     for span, share in zip(scores.spans, shares.tolist(), strict=False):
         found.setdefault(context[span.start : span.end], share)
     if not answer_of(scores, context, threshold):

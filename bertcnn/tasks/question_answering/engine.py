@@ -1,4 +1,4 @@
-"""Compiles a model that answers questions: int8 or bfloat16 if it answers as float32 does."""
+"""Compiles a question answering model, in int8 or bfloat16 if answers stay the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AGREEMENT, _F1_LOSS = 0.99, 0.003
 
 
 class CompiledSpans(NamedTuple):
-    """A compiled model, as it is saved: its precision, why this one, and files by name."""
+    """A compiled model as it is saved: precision, the reason for it, and files by name."""
 
     precision: Precision
     reason: str
@@ -41,11 +41,11 @@ def compile_spans(
     compare: Callable[[SpansModel], tuple[float, float]],
     progress: Progress,
 ) -> CompiledSpans:
-    """The model in int8, else bfloat16 where this CPU computes in it, else float32.
+    """Compile the model in int8, else bfloat16 if this CPU supports it, else float32.
 
-    The first that answers as float32 does is taken: `compare` gives the share of validation
-    questions that get the same answer, and how much F1 is lower. The windows are of training
-    questions, whose activations set the ranges of int8.
+    The first precision that agrees with float32 is chosen: `compare` returns the share of
+    validation questions with the same answer, and the loss of F1. `windows` come from training
+    questions and set the int8 ranges.
     """
     progress.stage("compiling", 2, "steps")
     chosen = spread(windows, CALIBRATION_ROWS)
@@ -79,7 +79,7 @@ def compile_spans(
     limits = f"; at least {_AGREEMENT:.0%} and at most {_F1_LOSS} lower are wanted"
     why = "; ".join(reasons) + (limits if precision != "int8" else "")
     progress.note(f"engine: {precision}, since {why}")
-    # names that do not depend on what else the process has built: the same model, the same id
+    # names that do not depend on other graphs in the process: the same model gets the same id
     for place, node in enumerate(graph.get_ordered_ops()):
         if node.get_type_name() not in ("Parameter", "Result"):
             node.set_friendly_name(f"{node.get_type_name()}_{place}")
@@ -93,7 +93,7 @@ def _running(
     pad_id: int,
     identity: str | None = None,
 ) -> SpansEngine:
-    """The graph that `read` gives, compiled for this machine."""
+    """An engine that compiles the graph from `read` for this machine."""
     return SpansEngine(
         lambda: compiled_model(read, identity, precision=precision),
         pad_id,
@@ -102,7 +102,7 @@ def _running(
 
 
 def _is_fast(precision: Precision) -> bool:
-    """Whether this machine's CPU is at least as fast at it as in float32."""
+    """Whether this CPU is at least as fast in this precision as in float32."""
     if precision == "int8":
         return has_fast_int8() and has_vnni()
     return precision == "float32" or has_bfloat16()
@@ -116,12 +116,12 @@ def load_spans(
     *,
     identity: str | None,
 ) -> SpansEngine:
-    """A compiled model, running; in float32 on CPUs that are not faster at its precision.
+    """Load a compiled model, in float32 if this CPU is not faster in its precision.
 
-    The machine's own form of it is kept in the cache by its identity, if it has one.
+    OpenVINO's compiled form is cached by `identity`, if given.
 
     Raises:
-        BundleError: the graph is not the one of this model's settings, or OpenVINO cannot run it.
+        BundleError: the graph does not match the settings, or OpenVINO cannot run it.
     """
     precision = saved.precision if _is_fast(saved.precision) else "float32"
 

@@ -1,6 +1,6 @@
-"""`extract_csv`: a file of texts in, the same file with the answers to questions out.
+"""`extract_csv`: adds the answers to questions as columns of a file of texts.
 
-Streamed, in order, complete or not there at all, as `score_csv` does it.
+The output is streamed, in order, and written atomically, as in `score_csv`.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from bertcnn.text.cleaning import is_blank
 _CHUNK_ROWS = 1024
 _FRAME = struct.Struct(f"<III{DIGEST_BYTES}s")  # rows, different texts, fields, digest
 _ANSWER = np.dtype([("start", "<i4"), ("end", "<i4"), ("confidence", "<f4")])
-_PARTS = ("", "_confidence", "_place")  # of a field's columns
+_PARTS = ("", "_confidence", "_place")  # suffixes of a field's columns
 
 
 @dataclass(frozen=True)
 class ExtractionReport:
-    """What `extract_csv` did.
+    """The result of `extract_csv`.
 
     Attributes:
         rows: rows written, one for each row read.
         rejected: rows that could not be read.
-        rejects: the file they are in, if there are any.
-        answered: of the rows, how many each field has an answer for.
-        text_columns: where the texts came from, and why.
-        repeated_headers: of those that could not be read, rows that are the header once more.
-        padded: of the rows, those whose last cells are missing in the input, and blank here.
+        rejects: the file with rejected rows, if there are any.
+        answered: number of answers for each field.
+        text_columns: the text columns, and the reason for them.
+        repeated_headers: rejected rows that repeat the header.
+        padded: rows whose last cells are missing in the input, and blank in the output.
         seconds: from the first row read to the finished output.
     """
 
@@ -62,20 +62,20 @@ class ExtractionReport:
 
 @dataclass(frozen=True)
 class _Header(RunHeader):
-    """What the answers depend on: also the fields, each with its question."""
+    """Everything the answers depend on, including the fields with their questions."""
 
     fields: str
 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """One chunk of rows with its answers, as the journal keeps it, without any text.
+    """A chunk of rows with its answers as stored in the journal, without texts.
 
     Attributes:
         rows: rows of the chunk.
-        digest: of their texts, in their order.
-        answers: [different texts, fields], where each answer stands in its text, -1 where there is
-            none, and its confidence.
+        digest: hash of their texts, in order.
+        answers: [different texts, fields], start and end in the text (-1 for no answer), and
+            confidence.
     """
 
     rows: int
@@ -83,12 +83,12 @@ class _Frame:
     answers: np.ndarray
 
     def to_bytes(self) -> bytes:
-        """As the journal keeps it."""
+        """The bytes for the journal."""
         return _FRAME.pack(self.rows, *self.answers.shape, self.digest) + self.answers.tobytes()
 
     @classmethod
     def from_bytes(cls, payload: bytes, header: Mapping[str, Any]) -> Self | None:
-        """What `to_bytes` gave; None for anything else."""
+        """The inverse of `to_bytes`; None for other bytes."""
         if len(payload) < _FRAME.size or "fields" not in header:
             return None
         rows, texts, fields, digest = _FRAME.unpack_from(payload)
@@ -113,35 +113,33 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
     allow_rejects: bool = False,
     progress: Progress | None = None,
 ) -> ExtractionReport:
-    """Fill fields from texts: ask each question about every row of a file, in constant memory.
+    """Ask each question about every row of a file, in constant memory.
 
-    The output has the input's columns and rows in their order, then for each field three columns:
-    the answer under the field's name, empty where there is none; `<field>_confidence`, the
-    probability that this is right; and `<field>_place`, first character and the one behind the
-    last, such as "17:29", counted in the text as it was read (of several columns, as they are
-    joined). Of a text that needs more windows than the model allows, the beginning is read. Rows
-    that cannot be read go to `<target>.rejects.csv`. A run that was broken off picks up where it
-    stopped, as `score_csv` does.
+    The output has the input's columns and rows, then three columns for each field: the answer under
+    the field's name, empty for no answer; `<field>_confidence`, the probability that this is right;
+    and `<field>_place`, the character range such as "17:29" in the text as it was read (several
+    columns are joined). A text with too many windows is truncated. Rows that cannot be read go to
+    `<target>.rejects.csv`. An interrupted run resumes, as in `score_csv`.
 
     Args:
-        model: a saved question answerer's folder or URL, or a loaded one.
+        model: a saved question answerer's folder or URL, or a loaded model.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
-        target: the file to write, its format by its extension.
+        target: the file to write; its extension sets the format.
         fields: a question for each new column.
         text: the text column or columns; guessed by default.
         raw: do not quote cells that a spreadsheet would run as a formula.
-        overwrite: replace an existing `target`.
-        restart: forget the answers of an interrupted run.
+        overwrite: overwrite an existing `target`.
+        restart: discard the answers of an interrupted run.
         allow_rejects: write the output even if most rows could not be read.
         progress: progress callback.
 
     Raises:
         SettingsError: there are no fields, or a name or a question is blank.
-        ColumnError: a field is named like a column of the file, or the text column is missing.
-        TableError: the input cannot be read, or most of its rows, or a text is too long.
+        ColumnError: a field has the name of an existing column, or the text column is missing.
+        TableError: the input or most of its rows cannot be read, or a text is too long.
         OutputError: the output exists or cannot be written, or another run is writing it.
         BundleError: the model folder is not a question answerer.
-        ScoringInterrupted: Ctrl-C, once there are answers to keep.
+        ScoringInterrupted: Ctrl-C, after the first answers.
 
     Example:
         extract_csv("models/fields", "inbox.csv", "out.csv", {"month": "Which month is it about?"})
@@ -163,7 +161,7 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
 
 
 def _check_fields(fields: Mapping[str, str]) -> None:
-    """Refuse fields unless there are some and each has a name and a question."""
+    """Refuse an empty mapping, and blank names or questions."""
     fix = 'give for example --field month="Which month is the bill from?"'
     if not fields:
         raise SettingsError("no field", expected="at least one", fix=fix)
@@ -224,7 +222,7 @@ def _run(
 
 
 def _check_names(columns: Sequence[str], source: Path, reader: TableReader) -> None:
-    """Refuse new columns that the input has already, or that two fields share."""
+    """Refuse new columns that exist in the input or in another field."""
     uses = Counter([*{*reader.columns, *reader.header}, *columns])
     clash = next((name for name in columns if uses[name] > 1), None)
     if clash is not None:
@@ -238,7 +236,7 @@ def _check_names(columns: Sequence[str], source: Path, reader: TableReader) -> N
 def _chunks(
     reader: TableReader, text_columns: Sequence[str]
 ) -> Generator[tuple[list[tuple[str, ...]], list[str], int], None, None]:
-    """Rows, the text of each, and the bytes of the input that were read by then."""
+    """Rows, their texts, and the number of input bytes read."""
     columns = [column_position(name, reader.columns) for name in text_columns]
     for chunk in reader.chunks(_CHUNK_ROWS):
         texts = [join_texts(row[column] for column in columns) for row in chunk.rows]
@@ -252,7 +250,7 @@ def _answered(
     texts: Sequence[str],
     different: Sequence[str],
 ) -> np.ndarray:
-    """The answers to a chunk's different texts, from the journal or the model, then on record."""
+    """The answers to a chunk's different texts, from the journal or the model."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     for text in texts:
         digest.update(blake2b(text.encode("utf-8", "surrogatepass")).digest())

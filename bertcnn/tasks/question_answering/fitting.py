@@ -1,4 +1,4 @@
-"""From questions to a question answerer: fine-tuned, with its threshold, and compiled."""
+"""Trains a question answerer: fine-tuning, threshold, calibration and compilation."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumb
 
 @dataclass(frozen=True)
 class _Read:
-    """Questions with their answers, and their windows."""
+    """Questions with their answers and windows."""
 
     questions: Sequence[Question]
     windows: Sequence[Window]
-    longest: int  # tokens of an answer
+    longest: int  # maximum tokens of an answer
 
     @property
     def token_ids(self) -> list[np.ndarray]:
         return [window.token_ids for window in self.windows]
 
     def renumbered(self, used: np.ndarray) -> _Read:
-        """The same for the smaller encoder of `on_used_pieces`."""
+        """These questions with token ids of the smaller encoder of `on_used_pieces`."""
         ids = renumbered(self.token_ids, used)
         windows = [replace(one, token_ids=own) for one, own in zip(self.windows, ids, strict=True)]
         return replace(self, windows=windows)
@@ -70,7 +70,7 @@ def fitted(
     options: RunOptions,
     savepoints: Path | None,
 ) -> SavedAnswerer:
-    """A question answerer; see `QuestionAnswerer.fit`."""
+    """Train a question answerer; see `QuestionAnswerer.fit`."""
     seed, progress = options.seed, options.progress
     parts = split_by_context(given, training.validation_fraction, seed)
     start = load_start(

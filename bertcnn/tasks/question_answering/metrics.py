@@ -2,7 +2,7 @@
 
 Rajpurkar, Zhang, Lopyrev and Liang, "SQuAD: 100,000+ Questions for Machine Comprehension of Text",
 EMNLP 2016; Rajpurkar, Jia and Liang, "Know What You Don't Know: Unanswerable Questions for SQuAD",
-ACL 2018. The definitions are those of the official evaluation script, version 2.0.
+ACL 2018. The definitions follow the official evaluation script, version 2.0.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """An answer in the form in which answers are compared.
+    """Normalize an answer for comparison.
 
-    Lower case, without ASCII punctuation and English articles, words separated by single spaces.
+    Lower case, no ASCII punctuation, no English articles, single spaces between words.
 
     Example:
         >>> normalized("The  router's LED, a red one.")
@@ -36,9 +36,9 @@ def normalized(answer: str) -> str:
 
 
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
-    """Whether a prediction equals one of the answers once both are normalized: 1.0 or 0.0.
+    """1.0 if a prediction equals one of the answers after normalization, else 0.0.
 
-    An empty prediction is that there is no answer.
+    An empty prediction means "no answer".
 
     Example:
         >>> exact_match("the router", ["modem", "Router."]), exact_match("", [])
@@ -48,10 +48,9 @@ def exact_match(predicted: str, answers: Sequence[str]) -> float:
 
 
 def f1(predicted: str, answers: Sequence[str]) -> float:
-    """The best F1, 0 to 1, of the words of a prediction and of one of the answers.
+    """The best word F1, 0 to 1, of a prediction with any of the answers.
 
-    A word counts as often as both have it. Where there is no answer, only an empty prediction is
-    right.
+    If there is no answer, only an empty prediction is right.
 
     Example:
         >>> f1("red lamp", ["a red light", "lamp"]) == 2 / 3  # precision 1/2, recall 1
@@ -62,7 +61,7 @@ def f1(predicted: str, answers: Sequence[str]) -> float:
 
 
 def _accepted(answers: Sequence[str]) -> list[str]:
-    """The normalized answers that are not empty, or one empty answer."""
+    """The normalized non-empty answers, or one empty answer."""
     return [text for answer in answers if (text := normalized(answer))] or [""]
 
 
@@ -75,18 +74,18 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
 
 @dataclass(frozen=True)
 class AnswerFigures:
-    """How good predicted answers are.
+    """The quality of predicted answers.
 
     Attributes:
         questions: number of questions.
         exact: mean exact match, 0 to 1.
         f1: mean F1, 0 to 1.
-        answerable: number of questions whose context has an answer.
-        answerable_exact: mean exact match of these; None if there are none.
-        answerable_f1: mean F1 of these; None if there are none.
-        unanswerable: number of questions whose context has no answer.
-        unanswerable_right: share of these, 0 to 1, with an empty prediction; None if there are
-            none.
+        answerable: number of questions with an answer.
+        answerable_exact: mean exact match of answerable questions; None without any.
+        answerable_f1: mean F1 of answerable questions; None without any.
+        unanswerable: number of questions without an answer.
+        unanswerable_right: share of unanswerable questions with an empty prediction; None without
+            any.
     """
 
     questions: int
@@ -103,7 +102,7 @@ class AnswerFigures:
         """Compare the predicted answer to each question with the accepted ones.
 
         Raises:
-            TableError: there are no questions, or not a prediction for each.
+            TableError: there are no questions, or not one prediction for each.
         """
         if isinstance(predicted, str) or not questions or len(predicted) != len(questions):
             raise TableError(

@@ -1,4 +1,4 @@
-"""Questions about texts, whose answers are spans of these texts."""
+"""Questions about texts whose answers are spans of the texts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class Question:
     """A question about a text.
 
     Attributes:
-        question: the question.
-        context: the text that it is about.
-        answers: accepted answers, as they stand in the context; none if the context has no answer.
-        starts: position of each answer's first character in the context, counted from 0.
-        identity: id of the question or of its context; empty if the file has none.
+        context: the text that the question is about.
+        answers: accepted answers, as in the context; empty if it has no answer.
+        starts: index of each answer's first character in the context.
+        identity: id of the question or of its context; may be empty.
     """
 
     question: str
@@ -47,19 +46,19 @@ class Question:
 
 
 def read_questions(path: str | PathLike[str]) -> list[Question]:
-    """The questions of a file.
+    """Read the questions of a file.
 
     Args:
-        path: .json in the form of SQuAD 1.1 or 2.0; or .jsonl, .csv, .tsv or another table with the
-            columns question, context, answer and, optionally, start and id (or ticket_id). Without
-            a start, the answer must occur exactly once in its context. An empty answer means that
-            the context has none. Other columns are ignored.
+        path: .json in the format of SQuAD 1.1 or 2.0; or .jsonl, .csv, .tsv or another table with
+            the columns question, context, answer and, optionally, start and id (or ticket_id).
+            Without a start, the answer must occur exactly once in its context. An empty answer
+            means that there is no answer. Other columns are ignored.
 
     Raises:
         ColumnError: a column is missing.
         TableError: the file cannot be read or has no questions; or a row, counted from 1 below the
-            header, has no question, no context, a start that is no whole number, or an answer that
-            is not at its start.
+            header, has no question, no context, an invalid start, or an answer that is not at its
+            start.
     """
     place = Path(path)
     questions = _from_squad(place) if place.suffix.lower() == ".json" else _from_table(place)
@@ -73,7 +72,7 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
 def split_by_context(
     questions: Sequence[Question], fraction: float, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Questions to keep and, about a share of the contexts, questions to hold out.
+    """Split into training questions and questions about a share of the contexts to hold out.
 
     At least 1 context is held out, and 1 is kept.
 
@@ -97,7 +96,7 @@ def split_by_context(
 
 
 def _from_squad(place: Path) -> list[Question]:
-    """SQuAD 1.1 has no is_impossible; 2.0 has empty answers beside it."""
+    """Read SQuAD; 1.1 has no is_impossible, and 2.0 has empty answers with it."""
     questions: list[Question] = []
     where = str(place)
     try:
@@ -161,7 +160,7 @@ def _from_table(place: Path) -> list[Question]:
 def _checked(
     where: str, texts: tuple[Any, Any], spans: Sequence[tuple[str, Any]], identity: str
 ) -> Question:
-    """A question whose texts are not empty and whose answers stand at their starts.
+    """A question, checked for blank texts and for answers that are not at their starts.
 
     Blank answers are dropped. A start of None is looked up.
     """

@@ -1,4 +1,4 @@
-"""The Keras model that answers questions, as the reference of the compiled one."""
+"""The Keras reference for compiled question answering models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bertcnn.tasks.training import TOKEN_BUDGET
 
 
 class KerasSpans:
-    """The Keras model itself as a `SpansModel`: the reference."""
+    """The Keras model as a `SpansModel`."""
 
     name = "keras"
 

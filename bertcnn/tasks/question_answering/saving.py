@@ -1,4 +1,4 @@
-"""A question answerer as a folder, with its compiled graph."""
+"""The saved folder of a question answerer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AnswererConfig(TaskConfig):
 
     @property
     def vocabulary_size(self) -> int:
-        """Pieces."""
+        """Number of tokens."""
         return self.encoder.vocabulary_size
 
     @property

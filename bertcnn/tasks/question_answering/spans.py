@@ -1,4 +1,4 @@
-"""The best answers of all windows of a context."""
+"""The best answer spans over all windows of a context."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bertcnn.tasks.question_answering.windows import Window
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the context.
+    """A span of the context.
 
     Attributes:
-        start: its first character.
-        end: the one behind its last.
-        score: of its first token as start plus of its last one as end.
+        start: index of its first character.
+        end: index after its last character.
+        score: start score of its first token plus end score of its last token.
     """
 
     start: int
@@ -30,11 +30,11 @@ class Span:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """What a model makes of a question and its context.
+    """The scores of a question's best spans and of "no answer".
 
     Attributes:
-        spans: the best answers, the best first; none for a blank context.
-        none: the score of "no answer": that of [CLS] as start and as end, the lowest of all windows
+        spans: the best spans, best first; empty for a blank context.
+        none: score of "no answer": the start plus end score of [CLS], minimum over all windows
             (Devlin et al. 2019, section 4.3).
     """
 
@@ -43,11 +43,11 @@ class SpanScores:
 
     @property
     def margin(self) -> float:
-        """How far the best answer is above "no answer"."""
+        """Score of the best span minus score of "no answer"."""
         return self.spans[0].score - self.none if self.spans else -np.inf
 
     def probabilities(self, threshold: float, temperature: float) -> np.ndarray:
-        """Of each span and, last, of "no answer", which the threshold is added to."""
+        """The probabilities of the spans, then of "no answer" with `threshold` added."""
         scores = np.array([*(span.score for span in self.spans), self.none + threshold])
         shares = np.exp((scores - scores.max()) / temperature)
         probabilities: np.ndarray = shares / shares.sum()
@@ -62,11 +62,10 @@ def best_spans(
     longest: int,
     most: int = 20,
 ) -> list[SpanScores]:
-    """The best answers to each question.
+    """The best spans for each question.
 
-    An answer starts and ends in the context, is not longer than `longest` tokens, and does not end
-    before it starts. The same characters in two windows are one answer, with the higher score.
-    The scores are float32 [T, 2] of each window.
+    A span starts and ends in the context and has at most `longest` tokens. If two windows contain
+    the same characters, the higher score counts. `scores` are float32 [T, 2] for each window.
     """
     found: list[dict[tuple[int, int], float]] = [{} for _ in range(rows)]
     none = np.full(rows, np.inf)
@@ -95,7 +94,7 @@ def best_spans(
 def scored_windows(
     model: SpansModel, windows: Sequence[Window], rows: int, longest: int
 ) -> list[SpanScores]:
-    """The best spans of windows of so many questions."""
+    """The best spans for `rows` questions; raises BundleError for scores that are not finite."""
     scores = model.run(
         [window.token_ids for window in windows], [window.segment_ids for window in windows]
     )

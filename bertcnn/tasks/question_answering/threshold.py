@@ -1,4 +1,4 @@
-"""When an answer is better than none, and how certain it is: both from held-out questions."""
+"""Threshold and temperature of answers, from held-out questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bertcnn.tasks.question_answering.metrics import exact_match, f1
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.spans import SpanScores
 
-_LOWEST, _HIGHEST = 0.5, 20.0  # temperature: few questions may all be answered right
+_LOWEST, _HIGHEST = 0.5, 20.0  # temperature limits, as all of a few answers may be right
 
 
 def answer_of(scores: SpanScores, context: str, threshold: float) -> str:
@@ -22,20 +22,20 @@ def answer_of(scores: SpanScores, context: str, threshold: float) -> str:
 
 
 def best_threshold(scores: Sequence[SpanScores], questions: Sequence[Question]) -> float:
-    """The margin above "no answer" that gives the best F1 on these questions.
+    """The margin above "no answer" with the best F1 on these questions.
 
-    Halfway between the margins of two of them (the official evaluation script of SQuAD 2.0,
-    `find_best_thresh`); of several the one nearest to 0.
+    It lies halfway between the margins of two questions (official evaluation script of SQuAD 2.0,
+    `find_best_thresh`); if several are equally good, the one nearest to 0 is chosen.
     """
     both = [(one, question) for one, question in zip(scores, questions, strict=True) if one.spans]
     if not both:
         return 0.0
-    gains = [  # of giving no answer
+    gains = [  # from giving no answer
         f1("", question.answers) - f1(answer_of(one, question.context, -np.inf), question.answers)
         for one, question in both
     ]
     margins, place = np.unique([one.margin for one, _ in both], return_inverse=True)
-    # with no answer up to the k-th of the margins
+    # total gain with no answer up to the k-th margin
     total = np.concatenate([[0.0], np.cumsum(np.bincount(place, gains))])
     edges = np.concatenate([[margins[0] - 1], (margins[1:] + margins[:-1]) / 2, [margins[-1] + 1]])
     best = np.flatnonzero(total >= total.max() - 1e-9)
@@ -45,9 +45,9 @@ def best_threshold(scores: Sequence[SpanScores], questions: Sequence[Question]) 
 def best_temperature(
     scores: Sequence[SpanScores], questions: Sequence[Question], threshold: float
 ) -> float:
-    """The temperature with which the right answers are most probable (Guo et al. 2017, 4.2).
+    """The temperature that maximises the likelihood of the right answers (Guo et al. 2017, 4.2).
 
-    Questions whose right answer is not among the best ones do not count.
+    Questions whose right answer is not among the best spans do not count.
     """
     from scipy.optimize import minimize_scalar
 

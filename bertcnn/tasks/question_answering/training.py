@@ -1,4 +1,4 @@
-"""Fine-tunes an encoder to answer questions, and keeps the epoch that answers best."""
+"""Fine-tunes an encoder for question answering."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ from bertcnn.training.step import Arrays
 from bertcnn.training.trainer import Trainer
 from bertcnn.training.training_data import RunOptions
 
-_NOT_HERE = -1e9  # added to the scores of tokens that no answer has
-_CLASSIFY = 0  # the place of [CLS], which stands for "no answer"
+_NOT_HERE = -1e9  # added to the scores of tokens outside the context
+_CLASSIFY = 0  # position of [CLS], which means "no answer"
 
 
 @dataclass(frozen=True)
 class LabelledWindows:
-    """Windows, and where the answer is in each.
+    """Windows with the position of the answer in each.
 
     Attributes:
         token_ids: per window int32 [T].
-        context: int32 [windows, 2], the place of the context's first token, and the one behind its
-            last.
-        places: int32 [windows, 2], the answer's first and last token; 0 and 0, [CLS], where it is
-            not in the window.
-        pad_id: padding.
+        context: int32 [windows, 2], first token of the context and the index after its last token.
+        places: int32 [windows, 2], first and last token of the answer; 0 and 0 ([CLS]) if it is not
+            in the window.
+        pad_id: id of [PAD].
     """
 
     token_ids: Sequence[np.ndarray]
@@ -50,7 +49,7 @@ class LabelledWindows:
     def of(
         cls, windows: Sequence[Window], questions: Sequence[Question], pad_id: int
     ) -> LabelledWindows:
-        """The windows of these questions; of several answers, the first one that is in a window."""
+        """Label windows with the first of the question's answers that each contains."""
         context, places = np.full((2, len(windows), 2), _CLASSIFY, np.int32)
         for row, window in enumerate(windows):
             context[row] = window.first, window.first + len(window.spans)
@@ -64,11 +63,11 @@ class LabelledWindows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each, int [windows]."""
+        """Number of tokens, int [windows]."""
         return np.array([len(ids) for ids in self.token_ids])
 
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
-        """Inputs and targets; filler rows have the weight 0."""
+        """Inputs and targets; filler rows have weight 0."""
         inputs = pad(self.token_ids, plan, self.pad_id).inputs()
         context = np.full((plan.size, 2), plan.length, np.int32)
         places, weights = np.zeros((plan.size, 2), np.int32), np.zeros(plan.size, np.float32)
@@ -87,9 +86,9 @@ class LabelledWindows:
 
 
 def span_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """The mean of both cross-entropies, of start and end among [CLS] and the context's tokens.
+    """The mean cross-entropy of start and end among [CLS] and the context's tokens.
 
-    Scores are float32 [B, T, 2]; the loss is the weighted sum over the rows.
+    `scores` are float32 [B, T, 2]; the loss is the weighted sum over the rows.
     """
     ops = keras.ops
     blocked = (1.0 - targets["allowed"])[:, :, None] * _NOT_HERE
@@ -105,9 +104,9 @@ def train_answers(
     options: RunOptions,
     evaluate: Callable[[], dict[str, float]],
 ) -> int:
-    """Train a `BertQuestionAnswering` in place; it ends with the weights of the epoch with best F1.
+    """Train a `BertQuestionAnswering` in place, and keep the epoch with the best F1.
 
-    `evaluate` gives `val_exact` and `val_f1` of the model as it is, on questions held out.
+    `evaluate` returns `val_exact` and `val_f1` on held-out questions.
 
     Returns:
         The epoch that was kept, from 1.

@@ -1,4 +1,4 @@
-"""A question and its context as rows of the network, and answers as places in the context."""
+"""Windows: a question and a part of its context as model input."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ class Window:
     """A question and a part of its context: [CLS] question [SEP] part [SEP].
 
     Attributes:
-        row: which question it is of.
+        row: index of the question.
         token_ids: int32 [T].
-        first: place of the first token of the context; those before it are the question's.
-        spans: int32 [n, 2], first character of each of the context's tokens, and the one behind its
-            last, in the context as it was given.
-        outside: the end of the last token before these, and the start of the first one after them;
-            0 and a number above all where there is none.
+        first: index of the first context token.
+        spans: int32 [n, 2], character range of each context token in the original context.
+        outside: end of the last token before this part, and start of the first token after it; 0
+            and a very large number if there is no such token.
     """
 
     row: int
@@ -39,11 +38,11 @@ class Window:
 
     @property
     def segment_ids(self) -> np.ndarray:
-        """0 at the question and 1 at the context, int32 [T]."""
+        """0 for the question and 1 for the context, int32 [T]."""
         return (np.arange(len(self.token_ids)) >= self.first).astype(np.int32)
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token of these characters; None if they are not all in here."""
+        """First and last token of a character range; None if the range is not fully inside."""
         if start < self.outside[0] or end > self.outside[1]:
             return None
         touched = np.flatnonzero((self.spans[:, 1] > start) & (self.spans[:, 0] < end))
@@ -53,7 +52,7 @@ class Window:
 
 
 class QuestionReader:
-    """Makes windows as the settings say, with the encoder's vocabulary."""
+    """Makes windows from questions and contexts."""
 
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool, settings: QuestionSettings
@@ -69,7 +68,7 @@ class QuestionReader:
     ) -> list[Window]:
         """All windows of all pairs, in order; a blank context has none.
 
-        With `cut` the first windows are read of a context that needs more than the settings allow.
+        With `cut`, a context that needs too many windows is truncated.
 
         Raises:
             SettingsError: a question is blank or too long.
@@ -88,7 +87,7 @@ class QuestionReader:
         return found
 
     def _question(self, question: str) -> np.ndarray:
-        """[CLS] question [SEP]."""
+        """The token ids of [CLS] question [SEP]."""
         if not isinstance(question, str) or is_blank(question):
             raise SettingsError(
                 f"the question {one_line(question)}", expected="some words", fix="ask a question"
@@ -127,7 +126,7 @@ class QuestionReader:
 
 
 def _with_marks(context: str, spans: np.ndarray) -> np.ndarray:
-    """Spans with the marks, such as combining accents, that follow a token's last character."""
+    """Spans extended by combining marks, such as accents, that follow a token."""
     if context.isascii() or not len(spans):
         return spans
     ends = spans[:, 1].copy()

@@ -1,4 +1,4 @@
-"""Translation: from pairs of texts to a model that writes one for the other."""
+"""Translation, learned from pairs of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alignments as heat maps, in one HTML file without anything from outside."""
+"""Alignments as heat maps, in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from bertcnn.tasks.translation.translator import Translation
 
 
 def alignment_page(translations: Sequence[Translation]) -> str:
-    """A page with a heat map for each translation: written pieces by pieces of the source.
-
-    Source: Bahdanau et al. 2014, figure 3.
-    """
+    """A page with a heat map for each translation (Bahdanau et al. 2014, figure 3)."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -1,4 +1,4 @@
-"""Pairs of texts from a file."""
+"""Pairs of texts and translations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ FEWEST_PAIRS = 20
 
 @dataclass(frozen=True)
 class Pairs:
-    """Texts and their translations.
-
-    Attributes:
-        sources: texts.
-        targets: theirs.
-    """
+    """Texts and their translations."""
 
     sources: list[str]
     targets: list[str]
@@ -33,10 +28,11 @@ class Pairs:
 
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str], *, least: int = 1) -> Pairs:
-        """Pairs of two lists.
+        """Check and pair two lists.
 
         Raises:
-            TableError: they are of different lengths, or too few, or a text is blank or none.
+            TableError: the lists differ in length or are too short, or a text is blank or not a
+                string.
         """
         if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):
             raise TableError(
@@ -63,7 +59,7 @@ class Pairs:
         return Pairs([self.sources[row] for row in chosen], [self.targets[row] for row in chosen])
 
     def split(self, fraction: float, most: int, seed: int) -> tuple[Pairs, Pairs]:
-        """Pairs to learn from and, of other sources and other targets, pairs to validate with."""
+        """Training pairs and validation pairs, which share no source and no target."""
         held_out = max(1, min(round(fraction * len(self)), most))
         order = np.random.default_rng(seed).permutation(len(self))
         chosen = order[:held_out]
@@ -79,7 +75,7 @@ class Pairs:
 
 
 def read_pairs(path: str | PathLike[str]) -> Pairs:
-    """The pairs of a file: in each line a text, a tab and its translation; no header.
+    """Read a file with a text, a tab and its translation in each line; no header.
 
     Raises:
         TableError: the file cannot be read, a line does not have two texts, or there are fewer than

@@ -1,4 +1,4 @@
-"""A translator as a folder."""
+"""The saved folder of a translator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TranslatorConfig(TaskConfig):
 
     @property
     def vocabulary_size(self) -> int:
-        """Pieces."""
+        """Number of tokens."""
         return self.model.vocabulary_size
 
     @property

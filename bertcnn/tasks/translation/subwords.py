@@ -1,7 +1,7 @@
-"""Pieces of words from which a text can be put together again.
+"""Subword tokenization that can be reversed.
 
-BERT's tokenizer drops spaces beside punctuation; here only white space divides words, so that
-"2019-03-07" and "l'auto" come back as they were.
+BERT's tokenizer drops spaces next to punctuation. Here only white space separates words, so that
+"2019-03-07" and "l'auto" are restored exactly.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, PAD, SEPARATE, SPECIA
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in Unicode's composed form."""
+    """The words of a text, in Unicode NFC."""
     return unicodedata.normalize("NFC", clean_text(text)).split()
 
 
 class Subwords:
-    """Texts to ids and back.
+    """Converts texts to ids and back.
 
     Args:
-        vocabulary: the pieces, in the order of their ids; begins with `SPECIAL_TOKENS`.
+        vocabulary: tokens in the order of their ids, starting with `SPECIAL_TOKENS`.
 
     Attributes:
-        start_id: [CLS], which a text is written behind.
-        end_id: [SEP], which ends it.
+        start_id: [CLS], which starts a text.
+        end_id: [SEP], which ends a text.
         pad_id: [PAD].
-        never: ids that are not written: the special tokens but for the end.
+        never: ids that are never generated: the special tokens except the end.
 
     Raises:
-        BundleError: the vocabulary lacks the special tokens, or has a piece twice.
+            BundleError: the vocabulary lacks the special tokens, or has duplicates.
 
     Example:
         >>> subwords = Subwords([*SPECIAL_TOKENS, "ti", "am", "##o"])
@@ -67,7 +67,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Pieces that write these texts, at most `size` if their characters allow.
+        """Learn a vocabulary of at most `size` tokens, or more if there are more characters.
 
         Raises:
             TableError: there are too few texts; see `learn_vocabulary`.
@@ -85,11 +85,11 @@ class Subwords:
         ]
 
     def _plain(self, token_id: int) -> int:
-        """A word such as "[SEP]" of a text is an unknown one."""
+        """Replace special tokens, such as a literal "[SEP]" in a text, by the unknown token."""
         return self._unknown if token_id in self._special else token_id
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that ids up to the first end token or padding write."""
+        """The text of ids up to the first end token or padding."""
         ends = (self.end_id, self.pad_id)
         pieces = (self.vocabulary[one] for one in takewhile(lambda one: one not in ends, ids))
         return "".join(f" {piece}" for piece in pieces).replace(f" {CONTINUES}", "").lstrip()

@@ -1,4 +1,4 @@
-"""Trains a translator: teacher forcing, label smoothing, and the epoch that validates best."""
+"""Trains a translator with teacher forcing and label smoothing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Pairs as ids.
+    """Pairs as token ids.
 
     Attributes:
         sources: per pair int32 [S], with the end token.
         targets: per pair int32 [T], with the end token.
-        start_id: what a target is written behind.
-        pad_id: padding.
+        start_id: id of the start token of targets.
+        pad_id: id of [PAD].
     """
 
     sources: list[np.ndarray]
@@ -49,8 +49,8 @@ class EncodedPairs:
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
         """Inputs and targets of a batch.
 
-        Targets are shifted right behind the start token in the inputs; padding and filler rows have
-        the weight 0.
+        The input targets are shifted right, after a start token. Padding and filler rows have
+        weight 0.
         """
         source, target = (
             pad(ids, plan, self.pad_id).token_ids for ids in (self.sources, self.targets)
@@ -90,10 +90,10 @@ def train_translator(
     settings: TranslationTrainingSettings,
     options: RunOptions,
 ) -> tuple[tuple[Epoch, ...], Epoch]:
-    """Train `model` in place; it ends with the weights of the epoch that validates best.
+    """Train `model` in place, and keep the epoch with the lowest validation loss.
 
     Returns:
-        The epochs, and which of them was kept.
+        All epochs, and the one that was kept.
     """
     lengths = choose_lengths(
         np.concatenate([train.lengths, valid.lengths]), settings.compiled_shapes
@@ -124,7 +124,7 @@ def train_translator(
 
 
 def _measured(measure: Any, pairs: EncodedPairs, lengths: Sequence[int]) -> dict[str, float]:  # noqa: ANN401
-    """Mean loss a token, and share of right predictions, without dropout or smoothing."""
+    """Mean loss per token and token accuracy, without dropout or label smoothing."""
     sums = np.zeros(3)
     for plan in plan_scoring(pairs.lengths, TOKEN_BUDGET, lengths):
         inputs, targets = pairs.batch(plan)

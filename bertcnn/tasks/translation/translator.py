@@ -34,23 +34,23 @@ from bertcnn.training.training_data import RunOptions
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}
-_ROWS = (1, 32)  # of a batch: a program is compiled for each
-_WORST = -1e6  # scores of places in the beam that no text took
-_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # of sources, the same
+_ROWS = (1, 32)  # batch sizes; a program is compiled for each
+_WORST = -1e6  # below this, scores belong to unused beams
+_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # padded; compiled like `_ROWS`
 
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """What was written for a text.
+    """A translation of a text.
 
     Attributes:
         source: the text.
         text: the best translation; empty for a blank text.
         score: its log-probability divided by the length penalty; 0 for a blank text.
         alternatives: further translations and their scores, best first.
-        source_pieces: the source as the model reads it, S pieces, the end of the text last.
-        pieces: the translation as the model wrote it, T pieces, the end last if it was reached.
-        alignment: float32 [T, S], how much each written piece looked at each piece of the source.
+        source_pieces: S source tokens, including the end token.
+        pieces: T tokens of the translation, including the end token if it was reached.
+        alignment: float32 [T, S], attention of each written token to the source tokens.
     """
 
     source: str
@@ -64,28 +64,28 @@ class Translation:
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """What reads and writes texts."""
+    """The tokenizer, the model and its compiled searches."""
 
     subwords: Subwords
     model: keras.Model
     searches: dict[SearchSettings, Callable[[np.ndarray], Written]] = field(default_factory=dict)
 
     def search(self, settings: SearchSettings, source_ids: np.ndarray) -> Written:
-        """The texts that are written for sources int32 [B, S]."""
+        """Translate sources int32 [B, S]."""
         if settings not in self.searches:
             self.searches[settings] = compiled_search(self.model, settings)
         return self.searches[settings](source_ids)
 
 
 class Translator(TaskModel[TranslatorConfig, _Running]):
-    """Learns to write a text for a text, from pairs.
+    """Learns to translate texts from pairs.
 
     Args:
         architecture: "transformer" (Vaswani et al. 2017) or "recurrent" (Bahdanau et al. 2014).
-        model: changes to the defaults of `TranslatorSettings`, by name.
-        training: changes to the defaults of `TranslationTrainingSettings`, by name.
-        seed: of every random choice.
-        callbacks: of Keras, that hear of the training.
+        model: changes to `TranslatorSettings`, by name.
+        training: changes to `TranslationTrainingSettings`, by name.
+        seed: seed of every random choice.
+        callbacks: Keras callbacks for the training.
         progress: progress callback; none by default.
 
     Attributes:
@@ -116,7 +116,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
                 fix="choose one of them",
             )
         shape = {**(model or {}), "architecture": architecture, "vocabulary_size": 1}
-        self._settings = TranslatorSettings(**shape)  # but for the vocabulary
+        self._settings = TranslatorSettings(**shape)  # vocabulary size is set by `fit`
         self._training = TranslationTrainingSettings(**(training or {}))
 
     def fit(
@@ -126,16 +126,16 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         *,
         savepoints: Path | None = None,
     ) -> Self:
-        """Learn from pairs; a tenth of them chooses the epoch.
+        """Train on pairs; a tenth of them chooses the epoch.
 
         Args:
             sources: texts.
             targets: their translations.
-            savepoints: folder in which the training is saved from time to time; the same call goes
-                on from it after an interruption, and ends with the same weights. None by default.
+            savepoints: folder that the training is saved to periodically; after an interruption the
+                same call resumes from it and ends with the same weights. None by default.
 
         Raises:
-            TableError: pairs are blank or fewer than 20.
+            TableError: a text is blank, or there are fewer than 20 pairs.
             TrainingError: the loss became infinite or NaN.
         """
         check_seed(self._seed)
@@ -188,13 +188,12 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         """Translate texts.
 
         Args:
-            texts: strings; of a long one the first `source_tokens` pieces are read.
-            beam: translations searched at the same time, all of which are returned; 1 for greedy
-                search.
+            texts: strings; a long text is truncated to `source_tokens` tokens.
+            beam: beam width and number of returned translations; 1 for greedy search.
             length_penalty: 0 prefers short translations; see `SearchSettings`.
 
         Raises:
-            SettingsError: no list of strings, or a beam below 1.
+            SettingsError: `texts` is not a list of strings, or `beam` is below 1.
             TrainingError: called before `fit`.
         """
         checked = check_texts(texts)
@@ -250,7 +249,6 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
 def _built(
     settings: TranslatorSettings, subwords: Subwords, seed: int, dtype: str = "float32"
 ) -> keras.Model:
-    """A new model."""
     model = _MODELS[settings.architecture]
     return model(settings, pad_id=subwords.pad_id, seed=seed, dtype=dtype)
 
@@ -267,7 +265,7 @@ def _encoded(pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> 
 def _translation(
     subwords: Subwords, text: str, source: np.ndarray, written: Written, slot: int
 ) -> Translation:
-    """What was written for a text, from a row of its batch."""
+    """The translation of a text, from one row of a batch."""
     token_ids, scores = written.token_ids[slot], written.scores[slot]
     best = token_ids[0]
     ended = np.flatnonzero(best == subwords.end_id)
