@@ -108,12 +108,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         head: settings of the CNN head; by default windows of 2, 3 and 4 tokens with 128 filters
             each, or with 64 and more dropout if only the head is trained.
         teacher: folder or URL of a saved model to distil into a smaller one by the recipe "full".
-            The student has some of the teacher's layers, its head and its labels; `encoder` and
-            `head` are ignored.
-        layers: number of layers of a student.
+            The student has `layers` of its layers, its head and its labels; `encoder` and `head`
+            are ignored.
         callbacks: Keras callbacks for the training, and for a second training on all rows;
             `on_epoch_end` receives loss, val_macro_f1 and val_accuracy.
-        progress: progress callback; none by default.
 
     Attributes:
         classes_: the sorted labels in their original type.
@@ -381,7 +379,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _student(
         self, classes: Sequence[Any], progress: Progress, *, multi_label: bool
     ) -> Student | None:
-        """The student to train, if there is a teacher."""
         if self.teacher is None:
             return None
         folder = local_folder(self.teacher, progress=progress)
@@ -446,10 +443,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         return Savepoints(Path(folder), story, self.progress or Silent())
 
     def _check_settings(self) -> dict[str, Any]:
-        """Refuse invalid constructor arguments before any work.
-
-        Returns the changes to the recipe.
-        """
+        """Refuse invalid constructor arguments; returns the changes to the recipe."""
         if self.recipe not in get_args(Recipe):
             raise SettingsError(
                 f"recipe {self.recipe!r}",
@@ -750,7 +744,6 @@ def _training_data(
     strange: StrangeTexts,
     tokenizer: WordPieceTokenizer,
 ) -> TrainingData:
-    """All texts of a training as tokens."""
     rows = train_part.rows
     outside = (background_texts(), strange.learned, strange.measured)
     return TrainingData(

@@ -19,7 +19,6 @@ class AdditiveAttention(keras.layers.Layer):
 
     Args:
         units: width of the hidden layer.
-        seed: for the initial weights.
 
     Call arguments:
         queries: float [B, T, D], decoder states, s_{t-1} for step t.

@@ -36,9 +36,7 @@ def attend(
     attention_mask: Any,
     drop: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Any]:
-    """softmax(Q K^T / sqrt(K)) V in every head.
-
-    The softmax is always computed in float32.
+    """softmax(Q K^T / sqrt(K)) V in every head; the softmax is always computed in float32.
 
     Args:
         queries: float [B, T, H, K].
@@ -106,7 +104,6 @@ class MultiHeadAttention(keras.layers.Layer):
     Args:
         heads: H; must divide the width of the input.
         dropout: dropout rate of attention probabilities.
-        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].

@@ -19,10 +19,7 @@ class WindowConvolution(keras.layers.Layer):
     of one large matrix product, which is fast on every backend.
 
     Args:
-        window: W.
-        filters: N.
         packed: whether a row holds several documents; windows do not cross their ends.
-        seed: for the initial weights.
 
     Call arguments:
         hidden: float [B, T, D].

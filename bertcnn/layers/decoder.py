@@ -30,10 +30,6 @@ class DecoderBlock(keras.layers.Layer):
         heads: H.
         feed_forward_width: F.
         activation: "relu", "gelu" (exact) or "gelu_tanh".
-        epsilon: added to the variance in the normalisations.
-        dropout: dropout rate of hidden values.
-        attention_dropout: dropout rate of attention probabilities.
-        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].

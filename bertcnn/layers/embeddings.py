@@ -26,15 +26,9 @@ class BertEmbeddings(keras.layers.Layer):
     `embedding_postprocessor`).
 
     Args:
-        vocabulary_size: V.
-        width: D.
         max_positions: maximum number of input tokens.
         positions: "learned", or the name of a table in `sinusoids`, which is a weight but not
             trained.
-        segment_types: number of segments.
-        epsilon: added to the variance in the normalisation.
-        dropout: dropout rate.
-        seed: for the initial weights and dropout.
 
     Call arguments:
         token_ids: int [B, T].

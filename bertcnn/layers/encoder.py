@@ -37,10 +37,6 @@ class TransformerBlock(keras.layers.Layer):
         heads: H.
         feed_forward_width: F.
         activation: "gelu" (exact), "gelu_tanh" or "relu".
-        epsilon: added to the variance in the normalisations.
-        dropout: dropout rate of hidden values.
-        attention_dropout: dropout rate of attention probabilities.
-        seed: for the initial weights and dropout.
 
     Call arguments:
         hidden: float [B, T, D].

@@ -53,8 +53,6 @@ class MaskedLanguageHead(keras.layers.Layer):
     Args:
         embeddings: the encoder's embeddings; their token table is shared, the output bias is not.
         activation: as in the encoder's blocks.
-        epsilon: added to the variance in the normalisation.
-        seed: for the initial weights.
 
     Call arguments:
         hidden: float [B, P, D], the vectors at the masked positions.

@@ -18,9 +18,7 @@ class Bert(keras.Model):
     """BERT: embeddings, a stack of Transformer blocks, a pooler on [CLS] (Devlin et al. 2019).
 
     Args:
-        settings: shape of the encoder.
         packed: whether a row holds several documents, which do not attend to each other.
-        seed: for the initial weights and dropout.
 
     Call arguments, a dict:
         token_ids: int32 [B, T].

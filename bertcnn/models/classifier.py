@@ -33,9 +33,7 @@ class CnnHead(keras.Model):
     Args:
         width: D, of the token embeddings.
         classes: C.
-        settings: window sizes, filters, dropout.
         documents: K, the maximum number of documents in a packed row; by default a row is one text.
-        seed: for the initial weights and dropout.
 
     Call arguments, a dict:
         sequence_output: float [B, T, D].
@@ -113,12 +111,7 @@ class CnnHead(keras.Model):
         self.seed, self.compute_policy = seed, dtype
 
     def rebuilt(self, documents: int | None, dtype: Any = None) -> CnnHead:
-        """A copy with the same weights, for other rows or in another precision.
-
-        Args:
-            documents: maximum number in a packed row; None for one text per row.
-            dtype: dtype policy; by default its own.
-        """
+        """A copy with the same weights, for other rows or in another precision."""
         other = CnnHead(
             self.width,
             self.classes,

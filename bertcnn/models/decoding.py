@@ -51,13 +51,10 @@ class SearchSettings:
 
     Attributes:
         length: maximum number of tokens, including the end token.
-        start_id: id of the start token.
-        end_id: id of the end token.
         pad_id: id of the padding after the end token.
         width: beam width; 1 is greedy.
         length_penalty: alpha of Wu et al. 2016, section 7: scores are log-probabilities divided by
             ((5 + length) / 6) ** alpha.
-        never: ids that are never generated.
     """
 
     length: int
@@ -93,13 +90,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
     others score higher. The search ends when all texts are finished or the length is reached. It is
     exhaustive if the beam holds all continuations.
 
-    Args:
-        model: the model.
-        settings: of the search.
-        source_ids: int32 [B, S], a static shape.
-
-    Returns:
-        The arrays of `Written`.
+    `source_ids` is int32 [B, S], a static shape. Returns the arrays of `Written`.
     """
     rows, sources = source_ids.shape
     width, length = settings.width, settings.length

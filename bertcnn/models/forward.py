@@ -71,13 +71,7 @@ class Forward:
         return self._model.predict_on_batch(dict(inputs))
 
     def rows(self, collate: Collate, lengths: np.ndarray, plans: Plans | None = None) -> np.ndarray:
-        """The output of every row, float32 [rows, width], in order.
-
-        Args:
-            collate: makes a plan's inputs.
-            lengths: int [rows], number of tokens.
-            plans: batches of all rows; by default from `plan`.
-        """
+        """The output of every row, float32 [rows, width], in order."""
         outputs = np.empty((len(lengths), self._model.output.shape[-1]), np.float32)
         for plan in self.plan(lengths) if plans is None else plans:
             slots = plan.slots

@@ -21,7 +21,6 @@ class BertPretraining(keras.Model):
 
     Args:
         encoder: a `Bert`. If it is packed, each document (pair) of a row has its own NSP output.
-        seed: for the heads' initial weights.
 
     Call arguments, a dict: the encoder's own, and
         masked_positions: int32 [B, P], positions of the masked tokens.

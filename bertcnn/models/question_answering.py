@@ -18,7 +18,6 @@ class BertQuestionAnswering(keras.Model):
 
     Args:
         encoder: a `Bert`, not packed.
-        seed: for the linear layer's initial weights.
 
     Call arguments, a dict: the encoder's own; segment 0 is the question, segment 1 the context.
 

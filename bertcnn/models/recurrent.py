@@ -24,9 +24,6 @@ class RecurrentTranslator(keras.Model):
     one embedding table.
 
     Args:
-        settings: shape of the model.
-        pad_id: id of [PAD].
-        seed: for the initial weights and dropout.
         dtype: policy; embeddings are always looked up in float32.
 
     Call arguments, a dict:
@@ -146,7 +143,6 @@ class RecurrentTranslator(keras.Model):
         return output, (own, cell), weights[:, 0]
 
     def _logits(self, hidden: Any) -> Any:
-        """Logits of the next token, float32 [..., V]."""
         tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
         return ops.cast(ops.matmul(hidden, tokens), "float32")
 

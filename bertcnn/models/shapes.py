@@ -123,7 +123,6 @@ def parameters_of(shapes: Shapes) -> int:
 
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:
-    """Kernels and biases of dense layers, from kernel shapes."""
     return {f"{name}/kernel": shape for name, shape in kernels.items()} | {
         f"{name}/bias": shape[1:] for name, shape in kernels.items()
     }

@@ -23,9 +23,6 @@ class Transformer(keras.Model):
     The table serves source, target and, transposed, the output (section 3.4).
 
     Args:
-        settings: shape of the model.
-        pad_id: id of [PAD].
-        seed: for the initial weights and dropout.
         dtype: policy; embeddings are always looked up in float32.
 
     Call arguments, a dict:
@@ -131,7 +128,6 @@ class Transformer(keras.Model):
         return ops.cast(embedded + ops.cast(positions, embedded.dtype), self.compute_dtype)
 
     def _logits(self, hidden: Any) -> Any:
-        """Logits of the next token, float32 [B, T, V]."""
         tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
         return ops.cast(ops.matmul(hidden, tokens), "float32")
 

@@ -30,7 +30,6 @@ class EpochReport:
     """Counts of an epoch.
 
     Attributes:
-        documents: documents of this split; one of more than 4,096 tokens counts once per part.
         row_length: T.
         tokens: with [CLS] and [SEP], without padding.
         entries: pairs and single segments.
@@ -88,7 +87,6 @@ class _Window:
     Attributes:
         pairs: `PAIR` [n], in the order of their rows.
         row_starts: int64 [rows + 1], start of each row in `pairs`.
-        documents: number of documents.
     """
 
     pairs: np.ndarray
@@ -111,9 +109,7 @@ class PretrainingBatches:
     each [CLS]). Unused entries are 0.
 
     Args:
-        corpus: the documents.
         settings: lengths, shares, and the shape of a batch.
-        seed: seed of every random choice.
         part: the training or the held-out documents. Training batches are always full; leftover
             rows are dropped. The last held-out batch is filled up with rows of one padding token
             and weight 0.
@@ -166,12 +162,9 @@ class PretrainingBatches:
         return int(pair_lengths(pairs).sum())
 
     def batch(self, epoch: int, step: int, own: range | None = None) -> dict[str, np.ndarray]:
-        """The batch of a step.
+        """The batch of a step; epochs and steps count from 0.
 
-        Args:
-            epoch: counted from 0.
-            step: counted from 0 in each epoch.
-            own: the rows to return; by default all. Only these and a few neighbours are read.
+        With `own`, only these rows are returned, and only these and a few neighbours are read.
 
         Raises:
             SettingsError: `step` is outside the epoch.
@@ -209,7 +202,6 @@ class PretrainingBatches:
         return np.random.default_rng([self._seed, epoch, purpose, place])
 
     def _planned(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
-        """The cumulative number of rows at the end of each window, and the counts of an epoch."""
         windows = range(-(-len(self.corpus) // _WINDOW))
         counts = [_count(self._window(epoch, place)) for place in windows]
         totals = {name: sum(count[name] for count in counts) for name in counts[0]}

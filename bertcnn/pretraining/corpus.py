@@ -106,7 +106,6 @@ class Corpus:
         part_keys: uint64 [parts], hash of the document's text. Documents that differ only in case,
             digits and punctuation have equal keys.
         continues: bool [V], whether a piece continues a word ("##s").
-        vocabulary_size: V.
     """
 
     def __init__(self, folder: Path, manifest: _Manifest, tokenizer: WordPieceTokenizer) -> None:
@@ -144,12 +143,7 @@ def open_corpus(
 ) -> Corpus:
     """Tokenise files into a corpus, or open it from the cache; uses constant memory.
 
-    Args:
-        paths: see `DocumentFiles`.
-        tokenizer: gives vocabulary and casing; texts are not truncated.
-        columns: the text columns of the tables; guessed by default.
-        cache: see `cache_folder`.
-        progress: progress callback; none by default.
+    Texts are not truncated. Without `columns` the text columns of tables are guessed.
 
     Raises:
         TableError: a file cannot be read or changed while it was read, or the files have no word.
@@ -175,7 +169,6 @@ def open_corpus(
 
 
 def _state(files: DocumentFiles) -> list[tuple[int, int]]:
-    """Sizes and modification times, to notice changes."""
     return [(stat.st_size, stat.st_mtime_ns) for stat in (path.stat() for path in files.paths)]
 
 
@@ -265,7 +258,6 @@ def _build(
 
 
 def _batches(pieces: Iterator[list[str]]) -> Iterator[list[str | None]]:
-    """Batches of sentences for the tokenizer; None marks the end of a document."""
     batch: list[str | None] = []
     characters = 0
     for piece in pieces:

@@ -61,9 +61,6 @@ class Beginning:
     """An encoder before its pretraining.
 
     Attributes:
-        name: its name in messages.
-        settings: its shape.
-        tokenizer: vocabulary and casing.
         tensors: published weights by Hugging Face's names; empty for random weights.
         sha256: hash of the published weights' file, if any.
     """
@@ -120,7 +117,6 @@ def begin_new(
 
 
 def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
-    """Each document as one text."""
     for are_sentences, pieces in groupby(files.sentences(progress), bool):
         if are_sentences:
             yield "\n".join(chain.from_iterable(pieces))

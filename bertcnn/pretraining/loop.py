@@ -34,8 +34,7 @@ _OF_PAIRS = ("nsp_loss", "nsp_accuracy")
 class PretrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C during pretraining, after a checkpoint was saved; the same call resumes from it.
 
-    Attributes:
-        step: steps done.
+    `step` is the number of steps done.
     """
 
     def __init__(self, step: int) -> None:
@@ -99,12 +98,8 @@ def batches_of_steps(
 ) -> Batches:
     """An endless stream of each step's batches; a position is epoch and batch.
 
-    With several processes, each makes and reads only the rows of its own devices.
-
-    Args:
-        model: receives the batches.
-        training: training batches.
-        accumulate: number of batches per step.
+    A step has `accumulate` batches. With several processes, each makes and reads only the rows of
+    its own devices.
     """
 
     def steps(position: list[int] | None) -> Generator[Batch, None, None]:
@@ -136,7 +131,6 @@ def inputs_of(batch: Arrays, model: BertPretraining) -> Arrays:
 
 
 def _parts(batches: list[dict[str, np.ndarray]], model: BertPretraining) -> list[Part]:
-    """Inputs and targets of each batch of a step."""
     return [
         (inputs_of(batch, model), {name: batch[name] for name in (*_LABELS, *_WEIGHTS)})
         for batch in batches
@@ -147,10 +141,7 @@ class HeldOut(TrainerCallback):
     """Evaluates on held-out documents, always with the same masks, and reports the figures.
 
     Args:
-        pretraining: the model.
-        held_out: batches for evaluation.
         board: receives held-out and training figures.
-        progress: progress callback.
 
     Attributes:
         history: figures in order, starting before the first step; empty if no document is held out.
@@ -210,11 +201,7 @@ class HeldOut(TrainerCallback):
         )
 
     def _measured(self, step: int) -> HeldOutFigures | None:
-        """The figures; None if no document is held out.
-
-        Raises:
-            TrainingError: the loss is not finite.
-        """
+        """The figures, which must be finite (TrainingError); None if no document is held out."""
         names = ("mlm_loss", "mlm_accuracy", "nsp_accuracy", *_WEIGHTS)
         sums = np.zeros(len(names))
         for index in range(self._batches):

@@ -75,7 +75,6 @@ class PretrainingReport:
     """The result of a finished run.
 
     Attributes:
-        folder: the encoder's folder.
         tokens: tokens processed, without padding.
         held_out: figures on held-out documents, starting before the first step.
         seconds: duration of this call.

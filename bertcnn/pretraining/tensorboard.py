@@ -12,10 +12,8 @@ from bertcnn.storage.files import output_error
 class Board:
     """Writes figures by step for `tensorboard --logdir FOLDER`; without a folder it does nothing.
 
-    A resumed run writes a new file; repeated steps have the same figures in both.
-
-    Args:
-        folder: created if it is missing.
+    A resumed run writes a new file; repeated steps have the same figures in both. A missing folder
+    is created.
 
     Raises:
         OutputError: the folder cannot be created.

@@ -22,11 +22,6 @@ Running = TypeVar("Running")
 class TaskModel(ABC, Generic[Config, Running]):
     """A model that is trained by `fit` or loaded by `load`.
 
-    Args:
-        seed: seed of every random choice.
-        callbacks: Keras callbacks for the training.
-        progress: progress callback; none by default.
-
     Attributes:
         metrics_: figures of the training.
     """
@@ -53,11 +48,7 @@ class TaskModel(ABC, Generic[Config, Running]):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> Self:
-        """Load a saved model.
-
-        Args:
-            folder: as given to `save`, or a URL.
-            progress: progress callback.
+        """Load a saved model from a folder or URL.
 
         Raises:
             BundleError: the folder is not exactly what `save` wrote.
@@ -86,7 +77,6 @@ class TaskModel(ABC, Generic[Config, Running]):
         """Build the runtime that makes predictions."""
 
     def _take(self, saved: SavedModel[Config]) -> None:
-        """Replace the current model."""
         self._saved, self._started = saved, None
         self.metrics_ = dict(saved.metrics)
 
@@ -102,7 +92,6 @@ class TaskModel(ABC, Generic[Config, Running]):
 
     @property
     def _running(self) -> Running:
-        """The runtime that makes predictions, built on first use."""
         if self._started is None:
             self._started = self._start(self._model)
         return self._started

@@ -71,10 +71,8 @@ class SavedModel(Generic[Config]):
     """A task model in memory.
 
     Attributes:
-        config: how to build it.
         vocabulary: tokens in the order of their ids.
         tensors: weights by name, float32.
-        metrics: figures of its training, a JSON object.
         more: additional members by name.
         identity: id of this exact model; empty before it is saved.
     """
@@ -92,11 +90,7 @@ class ModelFolder(Generic[Config]):
 
     Args:
         kind: name of the kind, such as "translator".
-        schema: of its configuration.
         more: members in addition to configuration, vocabulary, metrics and weights.
-
-    Attributes:
-        form: the folder's format.
     """
 
     def __init__(self, kind: str, schema: type[Config], *more: Member) -> None:

@@ -28,14 +28,8 @@ def accuracy(
 ) -> float:
     """The share of texts that are right: the one label, or exactly the set of labels.
 
-    Args:
-        predictor: the model.
-        texts: strings.
-        labels: one label, or all labels, of each text. Rows without a label do not count; unknown
-            labels count as wrong and are reported.
-        weights: row weights; equal by default.
-        kind: NumPy's type letter of the model's labels: "b" for booleans, "i" or "u" for integers.
-        progress: reports the rows whose label the model does not know.
+    Rows without a label do not count. Unknown labels count as wrong and are reported. `kind` is
+    NumPy's type letter of the model's labels: "b" for booleans, "i" or "u" for integers.
 
     Raises:
         LabelError: no row has a label, or texts, labels and weights differ in number.

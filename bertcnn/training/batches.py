@@ -85,13 +85,9 @@ def class_weights(labels: np.ndarray, classes: int, rule: ClassWeight | None) ->
 def positive_weights(multi_hot: np.ndarray, rule: ClassWeight | None) -> np.ndarray:
     """The loss weight of the rows that have a label, float32 [C], at most 100.
 
-    "balanced" is the number of rows without the label per row with it; "sqrt" is the square root of
-    that; "none", the default, is 1. Weights make a label's probability too high, and a threshold
-    does the same for rare labels.
-
-    Args:
-        multi_hot: bool [rows, C], which row has which label.
-        rule: "none", "sqrt" or "balanced".
+    `multi_hot` is bool [rows, C]. "balanced" is the number of rows without the label per row with
+    it; "sqrt" is the square root of that; "none", the default, is 1. Weights make a label's
+    probability too high, and a threshold does the same for rare labels.
     """
     having = np.maximum(multi_hot.sum(axis=0), 1)
     power = {"none": 0.0, "sqrt": 0.5, "balanced": 1.0}[rule or "none"]

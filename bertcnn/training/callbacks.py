@@ -19,7 +19,7 @@ from bertcnn.training.trainer import Saved, TrainerCallback
 def standard_error(rows: int) -> Callable[[float], float]:
     """A function from a share of `rows` rows to its standard error.
 
-    If all rows are right, it uses Agresti and Coull's estimate (1998), since the plain error is 0.
+    If all rows are right, it uses Agresti and Coull's estimate (1998) instead of 0.
     """
 
     def error(share: float) -> float:
@@ -38,7 +38,6 @@ class BestEpoch(TrainerCallback):
 
     Args:
         figure: the validation figure that decides.
-        highest: whether higher is better.
         patience: epochs without improvement before training stops; None for no early stopping.
         tolerance: maps the best value to the allowed loss; by default only a better epoch is kept.
 
@@ -102,14 +101,11 @@ class BestEpoch(TrainerCallback):
 
 
 class LateMean(TrainerCallback):
-    """The mean of the weights after some of the last steps, kept on the device.
+    """The mean of the weights after each of `steps`, kept on the device.
 
     The weights of the last steps lie in one basin; their mean is better than each of them and costs
     nothing at inference (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better
     Generalization"). docs/benchmarks has the gain.
-
-    Args:
-        steps: the steps whose weights are averaged.
     """
 
     def __init__(self, steps: range) -> None:
@@ -147,7 +143,6 @@ class EndsInTime(TrainerCallback):
     """Ends a training if another epoch would miss the deadline.
 
     Args:
-        deadline: the deadline.
         shapes: number of compiled shapes; that many batches may include a compilation.
         whole: whether an incomplete training is useless.
     """
@@ -159,11 +154,7 @@ class EndsInTime(TrainerCallback):
         self._batches: list[float] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Stop if there is no time left for this epoch.
-
-        Raises:
-            OutOfTime: there is no time, and an incomplete training is useless.
-        """
+        """Stop if there is no time left; raises `OutOfTime` if a part of a training is useless."""
         epochs = len(self.trainer.epoch_ends)
         remaining = epochs - epoch if self._whole else 1
         if self._seconds and self.deadline.is_missed_after(remaining * self._seconds):

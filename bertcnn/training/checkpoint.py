@@ -45,7 +45,6 @@ class Checkpoint:
     """The state of a training between two steps.
 
     Attributes:
-        step: steps done.
         settings: everything the result depends on; only a run with the same settings can resume.
         progress: the training's record up to this step, as JSON.
         tensors: from `training_state`.
@@ -99,9 +98,7 @@ def forget_checkpoints(folder: Path) -> None:
 def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
     """The newest intact checkpoint in `folder`; None if there are no checkpoints.
 
-    Args:
-        folder: of the checkpoints.
-        note: receives a message for each damaged checkpoint, which is skipped.
+    `note` receives a message for each damaged checkpoint, which is skipped.
 
     Raises:
         BundleError: all checkpoints are damaged.
@@ -123,7 +120,6 @@ def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint |
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
-    """Step and path of each checkpoint in `folder`, including damaged ones, in order."""
     if not folder.is_dir():
         return []
     names = ((_NAME.fullmatch(place.name), place) for place in folder.iterdir())
@@ -145,10 +141,7 @@ def _read(place: Path) -> Checkpoint:
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume from a checkpoint that was made with other settings.
 
-    Args:
-        found: the checkpoint's settings.
-        wanted: this run's settings; only their keys are compared.
-        folder: of the checkpoint.
+    Only the keys of `wanted`, this run's settings, are compared with `found`, the checkpoint's.
 
     Raises:
         SettingsError: they differ; the message names the first setting that does.

@@ -1,6 +1,6 @@
-"""Supervised contrastive loss: the encoder pulls texts with the same label together.
+"""Supervised contrastive training of the encoder, before a head is trained.
 
-It pushes texts with other labels apart. This happens before a head is trained.
+It pulls texts with the same label together, and pushes texts with other labels apart.
 """
 
 from __future__ import annotations
@@ -38,15 +38,8 @@ _NEVER = -1e9
 def contrastive_loss(vectors: Any, labels: Any, temperature: float = _TEMPERATURE) -> Any:  # noqa: ANN401
     """Supervised contrastive loss, averaged over rows that share their label with another row.
 
-    Khosla et al. 2020, equation 2.
-
-    Args:
-        vectors: float32 [N, D], of any length; only directions count.
-        labels: int32 [N], -1 for padding.
-        temperature: divides the cosines.
-
-    Returns:
-        float32 []; 0 if no label has two rows.
+    Khosla et al. 2020, equation 2. `vectors` are float32 [N, D], of any length, and `labels` int32
+    [N], -1 for padding. The result is float32 [], and 0 if no label has two rows.
     """
     vectors = vectors / ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True) + 1e-12)
     cosines = ops.matmul(vectors, ops.transpose(vectors)) / temperature  # [N, N]
@@ -70,13 +63,6 @@ def tune_by_contrast(
     therefore does not grow with the number of rows. Texts are cut to 128 tokens. The method follows
     Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning",
     but runs before the head is trained, not jointly.
-
-    Args:
-        encoder: with pretrained weights.
-        rows: training rows with at least two labels.
-        settings: steps and learning rate.
-        seed: for drawing the rows.
-        progress: called for every step.
     """
     shortened = [
         np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids

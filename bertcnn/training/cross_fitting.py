@@ -34,10 +34,8 @@ class FoldAnswers:
     Attributes:
         held_out: int [H], the training rows of this fold.
         logits: float32 [H, C], of the held-out rows.
-        means: float32 [H, D], their mean token embeddings.
         known: int [K], rows it was trained on that the out-of-scope detector compares with.
         known_logits: float32 [K, C], of the known rows.
-        known_means: float32 [K, D], their mean token embeddings.
     """
 
     held_out: np.ndarray
@@ -71,14 +69,10 @@ def cross_fit(
 ) -> tuple[FoldAnswers, ...]:
     """Train once without each fold, and predict the fold's rows.
 
-    Args:
-        train: trains an encoder and a new head.
-        encoder: of the final model; its weights are restored at the end.
-        untrained: the encoder's weights before any training.
-        data: its training rows are divided into folds.
-        run: with the fold of each row and the final model's result, which sets the number of
-            epochs. A row is never held out if no other fold has its label.
-        seconds: training time of the final model.
+    `train` trains an encoder and a new head. `untrained` are the encoder's weights before any
+    training; its current weights are restored at the end. `run` has the fold of each row, and in
+    `like` the final model's result, which sets the number of epochs. A row is never held out if no
+    other fold has its label. `seconds` is the training time of the final model.
 
     Returns:
         The predictions of each fold, in order; none if the deadline leaves no time.
@@ -133,7 +127,6 @@ def _divided(rows: TokenizedRows, fold_of: np.ndarray) -> Iterator[np.ndarray]:
 def _answers(
     train: Train, encoder: Bert, data: TrainingData, run: RunOptions, held_out: np.ndarray
 ) -> FoldAnswers:
-    """Predictions for `held_out` by a model trained on the other rows."""
     others = np.setdiff1d(np.arange(len(data.train.labels)), held_out)
     known = np.intersect1d(others, np.arange(0) if data.known is None else data.known)
     part = replace(

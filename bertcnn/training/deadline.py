@@ -32,7 +32,6 @@ class Deadline:
         return bool(agreed(missed))
 
     def __str__(self) -> str:
-        """The deadline as messages phrase it."""
         return f"the {self.minutes:g} min that are allowed"
 
 

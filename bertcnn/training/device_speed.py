@@ -53,7 +53,6 @@ class DeviceSpeed:
     """The training speed of a device.
 
     Attributes:
-        name: of the device.
         flops: FLOP/s in training.
         step: fixed overhead of a step, in seconds.
         compiling: compilation time in seconds.

@@ -134,7 +134,6 @@ def is_first() -> bool:
 
 
 def _processes() -> tuple[int, int]:
-    """The number of processes, and the index of this one."""
     import jax
 
     return jax.process_count(), jax.process_index()

@@ -29,11 +29,7 @@ from bertcnn.training.start import Start
 class Student:
     """A model that is distilled from a teacher.
 
-    Attributes:
-        teacher: predicts the soft targets.
-        start: the student's encoder and tokenizer.
-        head: the head settings of the teacher.
-        head_weights: the teacher's head weights, by name.
+    It starts with the teacher's head: settings in `head`, and weights by name in `head_weights`.
     """
 
     teacher: Predictor
@@ -43,12 +39,7 @@ class Student:
 
     @classmethod
     def of(cls, folder: Path, layers: int, *, seed: int) -> Student:
-        """A student with some of the teacher's layers.
-
-        Args:
-            folder: the teacher, a saved model.
-            layers: number of student layers, fewer than the teacher's.
-            seed: for dropout.
+        """A student with `layers` of the layers of the teacher saved in `folder`.
 
         Raises:
             BundleError: the folder is not a model.
@@ -75,11 +66,7 @@ class Student:
         )
 
     def check_labels(self, labels: Sequence[str], *, multi_label: bool) -> None:
-        """Refuse rows whose labels differ from the teacher's.
-
-        Raises:
-            LabelError: the labels differ, or only one of the two is multi-label.
-        """
+        """Raise a LabelError for labels that differ from the teacher's."""
         if multi_label != self.teacher.multi_label:
             one, several = "one label", "several labels or none"
             raise LabelError(
@@ -99,13 +86,7 @@ class Student:
     def lesson(
         self, rows: TokenizedRows, texts: Sequence[str], unlabelled: Sequence[str]
     ) -> TokenizedRows:
-        """The training rows with soft targets.
-
-        Args:
-            rows: labelled rows.
-            texts: their texts.
-            unlabelled: texts without a label, added after the labelled rows.
-        """
+        """The labelled rows with soft targets, followed by the unlabelled texts."""
         tokens = self.start.tokenizer.encode(unlabelled).token_ids if unlabelled else []
         taught, others = self.teacher.predict_proba(texts), self._answers(unlabelled)
         truth = rows.multi_hot
@@ -121,18 +102,13 @@ class Student:
         )
 
     def _answers(self, texts: Sequence[str]) -> np.ndarray:
-        """The teacher's probabilities, float32 [texts, C]."""
         if not texts:
             return np.empty((0, len(self.teacher.labels)), np.float32)
         return self.teacher.predict_proba(texts)
 
 
 def check_layers(layers: int, teacher: int) -> None:
-    """Refuse a number of layers outside 1 to `teacher` - 1.
-
-    Raises:
-        SettingsError: the number is outside this range.
-    """
+    """Raise a SettingsError for a number of layers outside 1 to `teacher` - 1."""
     if not 1 <= layers < teacher:
         raise SettingsError(
             f"a student of {layers} layers",

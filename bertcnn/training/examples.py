@@ -30,9 +30,7 @@ from bertcnn.wording import count
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts with labels as the user passed them.
-
-    Checks, splits and sampling use these, before tokenisation.
+    """Texts with labels as the user passed them, before tokenisation.
 
     Attributes:
         texts: non-blank strings.
@@ -60,10 +58,7 @@ class LabelledTexts:
     ) -> tuple[LabelledTexts, list[str], int]:
         """Usable rows, texts with a blank label, and the number of blank texts.
 
-        Args:
-            texts: strings.
-            labels: one for each text.
-            several: treat rows as multi-label even if each has one label.
+        With `several`, rows are multi-label even if each has one label.
 
         Raises:
             LabelError: a label is missing or of another type, or texts and labels differ in number.
@@ -163,8 +158,6 @@ class TokenizedTexts:
     """Usable rows with their tokens; the training uses the rows, the report quotes the texts.
 
     Attributes:
-        texts: texts and labels.
-        rows: the same rows as arrays.
         cut: bool [rows], whether a row was truncated.
     """
 
@@ -189,15 +182,8 @@ def learning_and_validation(
 ) -> tuple[LabelledTexts, LabelledTexts, list[str]]:
     """Training rows, validation rows, and the texts with a blank label.
 
-    Args:
-        texts: strings.
-        labels: one for each text.
-        valid: validation texts and labels; by default a stratified split that keeps duplicates
-            together.
-        fraction: share of rows for validation.
-        most: approximate maximum of validation rows.
-        several: treat rows as multi-label even if each has one label.
-        progress: reports the numbers of rows.
+    Without `valid`, a share `fraction` of the rows, about `most` at most, is split off: stratified,
+    with duplicates kept together. With `several`, rows are multi-label even if each has one label.
 
     Raises:
         LabelError: fewer than two labels, a label with a single row, a missing label, or validation
@@ -254,8 +240,6 @@ class StrangeTexts:
 
     Attributes:
         labels: the out-of-scope labels; none if the texts came as a list.
-        learned: texts to train on.
-        measured: texts to evaluate on.
     """
 
     labels: tuple[str, ...]
@@ -272,11 +256,7 @@ class StrangeTexts:
     ) -> StrangeTexts:
         """Split the texts evenly into training and evaluation, without duplicates and blanks.
 
-        Args:
-            labels: the out-of-scope labels.
-            learned: texts of training rows.
-            measured: texts of validation rows; never trained on.
-            more: texts that can go to either part.
+        Texts in `measured`, of validation rows, are never trained on; `more` can go to either part.
         """
         held_out = different_texts(measured, [], len(measured), 0)
         written = [text for text in (*more, *learned) if not is_blank(text)]
@@ -296,7 +276,6 @@ def has_no_label(label: Any) -> bool:  # noqa: ANN401 - whatever `checked_labels
 def _every_label_learned(
     sets: Sequence[LabelSet], kept: np.ndarray, held_out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Move held-out rows to training if no training row has their label."""
     learned = {label for row in kept for label in sets[row]}
     back = np.array([not learned.issuperset(sets[row]) for row in held_out], bool)
     return np.sort(np.concatenate([kept, held_out[back]])), held_out[~back]
@@ -358,9 +337,6 @@ class KnownRows:
     """Training rows that the out-of-scope detector compares with, kept until the model is saved.
 
     Attributes:
-        token_ids: per row, int32 [T].
-        labels: int [rows], 0 to C - 1.
-        outside: texts that belong to no label.
         answered: logits float32 [rows, C] and mean token embeddings float32 [rows, D], if the
             recipe computed them.
     """

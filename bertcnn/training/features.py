@@ -78,12 +78,7 @@ class TokenizedRows:
 
 
 def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
-    """A function that returns stored features as the encoder's output.
-
-    Args:
-        features: of the rows.
-        token_ids: of the same rows, per row int32 [T].
-    """
+    """A function that returns stored features as the encoder's output for `token_ids`."""
     places = {row.tobytes(): place for place, row in enumerate(token_ids)}
 
     def embed(rows: Sequence[np.ndarray], store: Store) -> None:
@@ -96,12 +91,7 @@ def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
 class Features:
     """Token embeddings of every row, computed once and kept on disk in half precision.
 
-    Args:
-        embed: computes the embeddings.
-        width: D.
-        token_ids: per row, int32 [T].
-        path: a new file; it takes 2 bytes x D per token.
-        progress: called for every batch.
+    The new file at `path` takes 2 bytes x D per token.
 
     Raises:
         OutputError: there is no disk space for the file.

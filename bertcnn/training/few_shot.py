@@ -38,17 +38,10 @@ def train_few_shot(
 ) -> FitResult:
     """Train the encoder by the contrastive loss, then train the head from a linear probe.
 
-    Both are changed in place. For multi-label rows the encoder stays frozen, and label names and
-    unlabelled rows are ignored, since their effect has not been measured.
-
-    Args:
-        encoder: with pretrained weights.
-        head: a new head.
-        data: its label names become training texts if cross-validation shows a gain. The most
-            certain nine tenths of its unlabelled rows are pseudo-labelled, unless this harms
-            accuracy on the held-out rows.
-        settings: how to train.
-        run: how to run it.
+    Both are changed in place. Label names become training texts if cross-validation shows a gain.
+    The most certain nine tenths of the unlabelled rows are pseudo-labelled, unless this harms
+    accuracy on the held-out rows. For multi-label rows the encoder stays frozen, and label names
+    and unlabelled rows are ignored, since their effect has not been measured.
     """
     refit_labels, pseudo_labelled = None, 0
     if data.train.multi_hot is None:
@@ -107,7 +100,6 @@ def _with_unlabelled(
 
 
 def _others(data: TrainingData) -> list[np.ndarray]:
-    """Validation and unlabelled rows; none if there are no unlabelled rows."""
     return [*data.valid.token_ids, *data.unlabelled] if data.unlabelled else []
 
 
@@ -121,13 +113,10 @@ def with_pseudo_labels(
 ) -> tuple[TokenizedRows, np.ndarray | None]:
     """The training rows plus the most certain pseudo-labelled rows, unless these do harm.
 
-    Args:
-        train: rows with labels.
-        valid: rows whose labels only evaluate the pseudo-labels at first.
-        unlabelled: token ids of rows without a label, int32 [T] each.
-        views: embeddings of train, valid and unlabelled rows in this order; see `spread_labels`.
-        class_weight: weighting of rare labels; without it frequent labels spread too far.
-        progress: reports the decision.
+    The labels of `valid` only evaluate the pseudo-labels at first. `unlabelled` are token ids,
+    int32 [T] each. `views` are embeddings of training, validation and unlabelled rows in this
+    order; see `spread_labels`. `class_weight` weights rare labels; without it frequent labels
+    spread too far.
 
     Returns:
         The rows, and their labels after the labels of `valid` were added, int64 [rows]; None if the
@@ -176,11 +165,7 @@ def accuracy_without_and_with(
 ) -> tuple[float, float]:
     """Cross-validated accuracy of a linear probe, without and with label names as training texts.
 
-    Args:
-        means: float32 [rows, D], of length 1.
-        labels: int [rows], 0 to C - 1.
-        name_means: float32 [C, D], of length 1, of the label names.
-        seed: for the folds.
+    `means`, float32 [rows, D], and `name_means`, float32 [C, D], have length 1.
     """
     chance, fold = np.random.default_rng(seed), np.empty(len(labels), np.int64)
     for label in np.unique(labels):
@@ -208,7 +193,6 @@ def accuracy_without_and_with(
 def _names_help(
     means: np.ndarray, labels: np.ndarray, name_means: np.ndarray, seed: int, progress: Progress
 ) -> bool:
-    """Whether label names raise the cross-validated accuracy."""
     without, with_names = accuracy_without_and_with(means, labels, name_means, seed)
     outcome = (
         f"{without:.1%} of the rows are right without the labels' names, {with_names:.1%} with them"

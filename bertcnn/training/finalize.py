@@ -51,8 +51,6 @@ class Outcome:
     """The result of a training.
 
     Attributes:
-        model: the trained model.
-        result: its figures, epoch by epoch.
         examined: the compiled model's predictions before a refit of `full`, if there was one.
         folds: out-of-fold predictions; none without cross-fitting.
     """
@@ -67,11 +65,7 @@ class Outcome:
 class ModelIdentity:
     """The parts of a saved model that are known before training ends.
 
-    Attributes:
-        config: the model's configuration.
-        labels: in the order of its outputs.
-        vocabulary: the tokenizer's, in the order of its ids.
-        targets: target precision of automatic predictions.
+    Labels and vocabulary are in the order of their ids; `targets` are target precisions.
     """
 
     config: BundleConfig
@@ -92,13 +86,11 @@ class TrainedModel:
         known: training rows that the out-of-scope detector compares with.
         examined: the compiled model's predictions before a refit on the held-out rows, if any.
         unlearned: float32 [rows, C], logits of the held-out rows before such a refit.
-        train: the training rows.
         folds: out-of-fold predictions; none without cross-fitting.
         truth: of the held-out rows, then of the rows of each fold.
         held_out: the rows that chose the epoch.
         strange: out-of-scope texts that it is evaluated on.
         measured: its evaluation on the held-out rows.
-        origin: provenance of the rows.
     """
 
     bundle: Bundle
@@ -128,18 +120,7 @@ class TrainedModel:
         strange: Sequence[str] = (),
         progress: Progress,
     ) -> TrainedModel:
-        """Calibrate the model, choose thresholds and evaluate it.
-
-        Args:
-            outcome: of the training.
-            train: the training rows.
-            valid: the rows that chose the epoch.
-            known: training rows that the out-of-scope detector compares with.
-            identity: the parts of the model that are saved with the weights.
-            origin: provenance of the rows.
-            strange: the texts of `known.outside.strange`.
-            progress: reports the calibration.
-        """
+        """Calibrate the model, choose thresholds and evaluate it on the validation rows."""
         progress.stage("calibrating and measuring", 0)
         result, labels, folds = outcome.result, identity.labels, outcome.folds
         truth = GroundTruth(labels, valid.rows.labels, valid.rows.multi_hot)
@@ -269,7 +250,6 @@ class TrainedModel:
         return self._written_up(judged, engine, measured, progress)
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
-        """The detector's inputs for texts that belong to no label."""
         rows = self.known.outside.strange
         strange = self.reference.readings(rows, *answers["strange"]) if len(rows) else None
         return OutsideTexts(answers["background"][1], answers["learned"][1], strange)
@@ -295,7 +275,6 @@ class TrainedModel:
         return found.with_strange(others.outside, others.doubtful)
 
     def _fold(self, fold: FoldAnswers) -> FoldInputs:
-        """The detector's inputs for a fold."""
         read, rows = self.reference.readings, self.train.rows
         known, held_out = rows.of(fold.known), rows.of(fold.held_out)
         inputs = read(known.token_ids, fold.known_logits, fold.known_means)

@@ -49,8 +49,7 @@ def fit(
         train: training rows.
         valid: rows that choose the epoch.
         settings: how to train.
-        run: how to run it; if it has `like`, that result's epochs and averaging are repeated and
-            the validation rows choose nothing.
+        run: how to run it; with `like`, that result's epochs and averaging are repeated.
         layers: number of encoder layers, for layer-wise learning rates.
 
     Raises:

@@ -27,10 +27,7 @@ from bertcnn.training.training_data import RunOptions, TrainingData
 def packed_head(
     head: CnnHead, lengths: np.ndarray, others: np.ndarray, settings: TrainingSettings
 ) -> tuple[Packing | None, CnnHead]:
-    """The packing of these texts (None if not packed), and a copy of the head for it.
-
-    The copy has the weights of `head`.
-    """
+    """The packing of these texts (None if not packed), and a copy of the head for it."""
     policy = compute_policy(settings.precision)
     if not settings.packed:
         return None, head.rebuilt(None, policy)
@@ -59,18 +56,12 @@ def train_head(
     probe: bool = False,
     refit_labels: np.ndarray | None = None,
 ) -> FitResult:
-    """Compute all token embeddings once, then train the head on them.
+    """Compute all token embeddings once, then train the head on them, in place.
 
-    Args:
-        embed: computes the embeddings.
-        head: trained in place.
-        data: the rows.
-        settings: how to train.
-        run: how to run it. Savepoints cover the first training only. With `refit` the head is
-            trained again from the start, on the validation rows too; the rest of the result is from
-            the first training.
-        probe: start from a linear probe.
-        refit_labels: int [training rows], other labels for the second training.
+    Savepoints cover the first training only. With `run.refit` the head is trained again from the
+    start, on the validation rows too; the rest of the result is from the first training. `probe`
+    starts from a linear probe. `refit_labels`, int [training rows], are other labels for the second
+    training.
     """
     rows, first, progress = data.train.with_rows(data.valid), len(data.train.labels), run.progress
     with tempfile.TemporaryDirectory(prefix="bertcnn-features-") as folder:

@@ -71,9 +71,6 @@ def spread_labels(
             view.
         labels: int [labelled], at least two different ones.
         row_weights: float [labelled], for both methods; the same for all rows of a label.
-
-    Returns:
-        The pseudo-labels of the other rows.
     """
     classes, first = np.unique(labels, return_index=True)
     labelled, others = views[0][: len(labels)], views[0][len(labels) :]

@@ -25,12 +25,8 @@ def start_from_probe(
     baseline, and training from it preserves the pretrained features (Kumar et al. 2022,
     "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution", section 3).
 
-    Args:
-        head: changed in place, the output layer only.
-        means: float32 [rows, D], mean token embeddings of the training rows.
-        labels: int [rows], 0 to C - 1, at least two different ones; or bool [rows, C] for
-            multi-label rows, with one regression per label.
-        row_weights: float [rows], or [rows, C] for multi-label rows.
+    Labels are int [rows], at least two different ones; or bool [rows, C] for multi-label rows, with
+    one regression per label. Row weights are float [rows] or [rows, C].
     """
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     scale, directions = float(norms.mean()), means / np.maximum(norms, 1e-12)
@@ -55,13 +51,7 @@ def start_from_probe(
 def regression(
     means: np.ndarray, labels: np.ndarray, row_weights: np.ndarray
 ) -> LogisticRegression:
-    """The logistic regression of the linear probe.
-
-    Args:
-        means: float32 [rows, D], of length 1.
-        labels: [rows], at least two different ones.
-        row_weights: float [rows].
-    """
+    """The logistic regression of the linear probe; `means` are float32 [rows, D], of length 1."""
     with warnings.catch_warnings():
         # labels with one or two rows are expected here
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

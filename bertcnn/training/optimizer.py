@@ -19,11 +19,6 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up from 0 to `peak`, then linear decay to 0 at `total_steps`.
 
     Devlin et al. 2019, appendix A.2.
-
-    Args:
-        peak: the highest learning rate.
-        warmup_steps: steps of the warm-up.
-        total_steps: steps of warm-up and decay together.
     """
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
@@ -50,10 +45,6 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up to `peak`, then decay with the inverse square root of the step.
 
     Vaswani et al. 2017, equation 3, where the peak is (D * warmup_steps) ** -0.5.
-
-    Args:
-        peak: the highest learning rate.
-        warmup_steps: steps of the warm-up.
     """
 
     def __init__(self, peak: float, warmup_steps: int) -> None:
@@ -77,11 +68,8 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
     Args:
         learning_rate: schedule or value, before the multipliers.
         share: maps a weight's name to its multiplier.
-        weight_decay: decoupled weight decay.
-        clip_norm: maximum global norm of the gradient.
         not_decayed: last name parts of weights without decay. Fine-tuning excludes embeddings,
             since most tokens never occur and would only shrink.
-        beta_2: decay rate of the second moment.
     """
 
     def __init__(

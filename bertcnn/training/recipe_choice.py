@@ -63,17 +63,9 @@ def choose_recipe(
     The time is estimated from the name of the device, so that the same rows always get the same
     recipe. A CPU is measured only if `settings` have a time budget.
 
-    Args:
-        encoder: the encoder to train.
-        tokens: number of tokens in all training rows.
-        rows: number of training rows.
-        classes: number of labels.
-        settings: of the recipe `full`.
-        fewest_epochs: minimum of epochs for `full`, which then uses all rows; by default the
-            number of labels sets the minimum.
-        multi_label: whether rows may have several labels.
-        sentence_encoder: whether `encoder` was tuned to give texts of similar meaning similar
-            embeddings. Other encoders have more to learn, so `full` pays off earlier.
+    `tokens`, `rows` and `classes` are counts of the training rows. With `fewest_epochs`, `full`
+    gets at least that many and uses all rows. Encoders that are not sentence encoders have more to
+    learn, so `full` pays off earlier.
     """
     by_name = settings.time_budget is None or on_gpu()
     speed = device_speed() if by_name else measured_cpu_speed()
@@ -105,7 +97,6 @@ class CostEstimate:
 
     Attributes:
         seconds: time of all epochs of one training.
-        device: the device of this estimate.
         compiling: compilation seconds of one training.
     """
 
@@ -232,15 +223,8 @@ def fold_count(
 
     Cross-fitting takes one training less than the number of folds, and two folds gain most
     (docs/benchmarks). By default it is the largest number that takes 5 minutes on this kind of
-    device; two if few rows are held out, where the gain is largest; none if many are.
-
-    Args:
-        recipe: how the model is trained.
-        encoder: the encoder of the model.
-        tokens: number of tokens in all training rows.
-        rows: number of training rows.
-        held_out: number of validation rows.
-        settings: of the recipe.
+    device; two if few rows are held out, where the gain is largest; none if many are. `tokens`,
+    `rows` and `held_out` are counts of training tokens, training rows and validation rows.
     """
     if settings.folds is not None:
         return settings.folds
@@ -265,7 +249,6 @@ def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
 
 
 def _steps(rows: int, settings: TrainingSettings) -> int:
-    """Steps of training the encoder."""
     return settings.epochs * math.ceil(rows / settings.batch_size)
 
 

@@ -52,18 +52,9 @@ def train(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> tuple[BertCnn, FitResult]:
-    """Train a classifier; `full` and `few-shot` also change `encoder`.
+    """Train a classifier on `encoder`, and return it with the figures of its training.
 
-    Args:
-        encoder: the encoder of the classifier.
-        data: the rows.
-        head: settings of the CNN head.
-        recipe: "full", "frozen" or "few-shot".
-        settings: how to train.
-        run: how to run it.
-
-    Returns:
-        The classifier with its final weights, and the figures of its training.
+    `full` and `few-shot` also change `encoder`.
     """
     train, valid = data.train, data.valid
     classes = (

@@ -49,11 +49,8 @@ def quantization_data(
 ) -> QuantizationData:
     """The rows that decide about a model's engine.
 
-    Args:
-        learning: some of these set the int8 ranges.
-        held_out: int8 and float32 are compared on these.
-        logits: float32 [rows, C], the model's float32 output for `held_out`.
-        pad_id: the id of [PAD].
+    Some rows of `learning` set the int8 ranges. On `held_out`, int8 is compared with float32, whose
+    output is `logits`, float32 [rows, C].
     """
     return QuantizationData(
         spread(learning.token_ids, CALIBRATION_ROWS),
@@ -75,13 +72,7 @@ def examine(
 ) -> Examined:
     """Compile a model as it would be saved, and run it on the evaluation rows.
 
-    Args:
-        model: the trained model.
-        quantization_data: the held-out rows.
-        known: token ids of the training rows that the out-of-scope detector compares with, per row
-            int32 [T].
-        outside: texts that belong to no label.
-        progress: progress callback.
+    `known` are token ids of the training rows that the out-of-scope detector compares with.
     """
     weights, shapes = extract(model.weights), (model.encoder_settings, model.head.settings)
     built = build_engine(weights, *shapes, quantization_data, progress=progress)
@@ -104,14 +95,8 @@ def train_and_refit(
     """Train and examine, then train again on all rows for as many epochs (docs/benchmarks).
 
     If the second training would miss the deadline, the first model is returned. A resumed second
-    training has no deadline.
-
-    Args:
-        train: trains an encoder and a new head.
-        encoder: changed in place.
-        data: the validation rows choose the epoch; the second training includes them.
-        run: its savepoints store both trainings and the first model's predictions.
-        ask: examines the first model.
+    training has no deadline. `train` trains an encoder and a new head; `ask` examines the first
+    model. The savepoints of `run` store both trainings and the first model's predictions.
 
     Returns:
         The model trained on all rows; the figures of the first training; the first model's

@@ -64,7 +64,6 @@ class Savepoints:
         folder: for the savepoints; the newest two are kept.
         settings: everything the result depends on, as JSON. A training with other settings does not
             resume.
-        progress: reports the resumed savepoint, or why there is none.
         seconds: minimum time between savepoints; by default a minute.
         more: additional JSON for each savepoint.
         found: the checkpoint to resume from, with an error if it cannot be used. By default it is
@@ -89,11 +88,7 @@ class Savepoints:
     def restore(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """Load the newest savepoint into model and optimizer.
-
-        Returns:
-            Its JSON and tensors; None if this training cannot resume from any.
-        """
+        """Load the newest savepoint and return its JSON and tensors; None if none can be used."""
         return self._newest(lambda state: restore_state(state, model, optimizer))
 
     def part(self, name: str) -> Savepoints:
@@ -105,11 +100,7 @@ class Savepoints:
         return self._newest(lambda _: None)
 
     def keep(self, details: dict[str, Any], tensors: Tensors) -> None:
-        """Save the result of a part of the training, as JSON and as tensors.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Save the result of a part of the training, as JSON and as tensors."""
         self._save(0, details, {_BESIDE + name: tensor for name, tensor in tensors.items()})
 
     @property
@@ -125,14 +116,7 @@ class Savepoints:
         details: Mapping[str, Any],
         tensors: Tensors,
     ) -> None:
-        """Save a training.
-
-        Args:
-            step: steps done.
-            model: in training.
-            optimizer: of the model.
-            details: additional state as JSON.
-            tensors: additional state as tensors.
+        """Save model, optimizer and additional state as JSON and tensors.
 
         Raises:
             OutputError: the savepoint cannot be written.

@@ -24,11 +24,7 @@ SEEDS = 2**31  # exclusive upper limit
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is not an integer from 0 to 2**31 - 1.
-
-    Raises:
-        SettingsError: the seed is refused.
-    """
+    """Raise a SettingsError for a seed that is not an integer from 0 to 2**31 - 1."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < SEEDS:
         raise SettingsError(
             f"seed {seed!r}", expected=f"a whole number from 0 to {SEEDS - 1}", fix="choose one"
@@ -53,9 +49,6 @@ class Start:
     """An encoder that is ready for training.
 
     Attributes:
-        name: its name in the saved model.
-        encoder: with pretrained weights.
-        tokenizer: makes its input.
         sentence_encoder: whether it is known to give texts of similar meaning similar embeddings.
     """
 
@@ -81,14 +74,9 @@ def load_start(
     progress: Progress,
     precision: ComputePrecision = "auto",
 ) -> Start:
-    """Fetch and load an encoder.
+    """Fetch and load an encoder, by name or folder.
 
-    Args:
-        encoder: name of a published encoder, or a folder.
-        max_tokens: maximum tokens of a text; the encoder's own limit applies too.
-        seed: for dropout.
-        progress: reports the download and the device.
-        precision: of the training.
+    Texts get at most `max_tokens` tokens; the encoder's own limit applies too.
 
     Raises:
         EncoderError: it is unknown or cannot be loaded.

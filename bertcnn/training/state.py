@@ -22,11 +22,9 @@ class FitResult:
     """The result of a training, in addition to the weights in the model.
 
     Attributes:
-        epochs: one entry for each epoch.
         kept_epoch: the epoch, from 1, whose weights the model has: the last one that is not clearly
             worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
-        padded_lengths: the compiled shapes' lengths.
         known: logits float32 [rows, C] and mean token embeddings float32 [rows, D] of the rows in
             `TrainingData.known`; None if the saved engine computes them as cheaply.
         valid_means: float32 [rows, D], mean token embeddings of the validation rows; None as for

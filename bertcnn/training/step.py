@@ -37,9 +37,8 @@ _PART_TOKENS = 1024  # on a CPU
 def smoothed_cross_entropy(smoothing: float) -> Objective:
     """Cross-entropy with label smoothing (Szegedy et al. 2016, section 7).
 
-    Returns:
-        A function of logits float [..., C], and of `targets` float32 [..., C] from 0 to 1 and
-        `weights` float32 [...], to the weighted sum.
+    A function of logits float [..., C], and of `targets` float32 [..., C] from 0 to 1 and `weights`
+    float32 [...], to the weighted sum.
     """
 
     def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
@@ -53,14 +52,9 @@ def smoothed_cross_entropy(smoothing: float) -> Objective:
 def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     """Binary cross-entropy of each label, summed over the labels, for multi-label rows.
 
-    There is no label smoothing: with many labels it would keep every probability far above the
-    label's frequency.
-
-    Args:
-        positive_weights: float32 [C], loss weight of rows that have the label.
-
-    Returns:
-        As `smoothed_cross_entropy`, with targets of 0 and 1.
+    It is used as `smoothed_cross_entropy`, with targets of 0 and 1. `positive_weights` float32 [C]
+    are the loss weights of rows that have the label. There is no label smoothing: with many labels
+    it would keep every probability far above the label's frequency.
     """
 
     def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
@@ -106,12 +100,8 @@ def make_step(
     """A function that trains `model` in place by one step on the sum over all parts.
 
     Targets whose names end with `weights` are divided by their sum over all parts, so that weighted
-    sums become means over the step.
-
-    Args:
-        model: inputs by name to one or more outputs.
-        optimizer: built here for the model's trainable weights.
-        objective: maps the model's outputs and a part's targets to sums over the part's rows.
+    sums become means over the step. `objective` maps the model's outputs and a part's targets to
+    sums over the part's rows.
 
     Returns:
         A function of the parts to the step's figures and `gradient_norm` (before clipping), as
@@ -193,10 +183,7 @@ def placed(parts: Sequence[Part], *, own: bool = False) -> Sequence[Part]:
     """Put the parts of a step on the devices; on JAX the rows are divided among them.
 
     A batch that cannot be divided evenly is filled up with copies of its last row, with weight 0.
-
-    Args:
-        parts: NumPy arrays.
-        own: whether they are only this process's rows; see `own_rows`.
+    With `own` the parts hold only this process's rows; see `own_rows`.
     """
     if keras.backend.backend() != "jax":
         return parts
@@ -221,7 +208,6 @@ def placed(parts: Sequence[Part], *, own: bool = False) -> Sequence[Part]:
 
 
 def _normalized(parts: Sequence[Part]) -> list[Part]:
-    """The parts with their weights divided by the sums over all parts."""
     names = [name for name in parts[0][1] if name.endswith("weights")]
     totals = {name: sum(targets[name].sum() for _, targets in parts) for name in names}
 
@@ -233,7 +219,6 @@ def _normalized(parts: Sequence[Part]) -> list[Part]:
 
 
 def _norm(gradients: list[Any]) -> Any:  # noqa: ANN401
-    """The global norm of the gradients, float32 []."""
     return ops.sqrt(sum(ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients))
 
 

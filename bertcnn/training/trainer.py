@@ -44,7 +44,6 @@ class Batch(NamedTuple):
     Attributes:
         parts: inputs and targets; several parts accumulate gradients.
         position: of the next batch, as JSON.
-        tokens: number of tokens without padding.
         meaningless: figures to ignore for this batch.
         own: whether the parts are only this process's rows.
     """
@@ -62,12 +61,7 @@ Batches = Callable[[Any], Generator[Batch, None, None]]  # from a position; None
 def by_epochs(
     plans: Callable[[int], Sequence[Any]], parts: Callable[[Any], Sequence[Part]]
 ) -> Batches:
-    """Endless batches in epochs, counted from 1.
-
-    Args:
-        plans: maps an epoch to its batch plans.
-        parts: makes the batch of a plan.
-    """
+    """Endless batches in epochs, counted from 1; `plans` maps an epoch to its batch plans."""
 
     def batches(position: Any) -> Generator[Batch, None, None]:  # noqa: ANN401
         epoch, done = position or (1, 0)
@@ -90,13 +84,7 @@ def shuffled(
 
 @dataclass(frozen=True)
 class Epoch:
-    """Figures of an epoch.
-
-    Attributes:
-        epoch: from 1.
-        loss: mean training loss.
-        figures: on held-out examples, by name.
-    """
+    """Mean training loss of an epoch (from 1), and named figures on held-out examples."""
 
     epoch: int
     loss: float
@@ -108,7 +96,6 @@ class State:
     """The progress of a training.
 
     Attributes:
-        step: steps done.
         position: of the next batch; None for the first.
         tokens: trained on, without padding.
         losses: of the steps in the current epoch.
@@ -126,21 +113,13 @@ class TrainerCallback(keras.callbacks.Callback):
     """A Keras callback whose state is saved in savepoints.
 
     It receives a batch's figures on the device; other callbacks receive floats, which makes them
-    wait for a GPU.
-
-    Attributes:
-        trainer: set before the training begins.
+    wait for a GPU. `trainer` is set before the training begins.
     """
 
     trainer: Trainer
 
     def on_figures(self, step: int, means: dict[str, float]) -> None:
-        """Called when figures were read: after every step on a CPU, every tenth on a GPU.
-
-        Args:
-            step: steps done.
-            means: of the last 20 steps, by name.
-        """
+        """Receive means over the last 20 steps: after every step on a CPU, every tenth on a GPU."""
 
     def state(self) -> Saved:
         """The state to save."""
@@ -156,11 +135,8 @@ class Trainer:
 
     Args:
         model: inputs by name to one or more outputs.
-        optimizer: of its trainable weights.
         objective: the figures of a batch.
-        batches: the training batches.
         epoch_ends: the last step of each epoch, ascending.
-        progress: called for every step.
         evaluate: returns figures on held-out examples; called after each epoch.
         callbacks: Keras callbacks or `TrainerCallback`s; at most one of each `TrainerCallback`
             class.
@@ -268,13 +244,11 @@ class Trainer:
         )
 
     def _remaining(self) -> Generator[Batch, None, None]:
-        """The batches of the remaining steps, on the device."""
         with closing(self.batches(self.state.position)) as batches:
             for batch in islice(batches, self.epoch_ends[-1] - self.state.step):
                 yield batch._replace(parts=placed(batch.parts, own=batch.own))
 
     def _run_epoch(self, step: Step, upcoming: Generator[Batch, None, None]) -> None:
-        """Run the rest of the current epoch."""
         state, epochs = self.state, len(self.state.history)
         begin, end = self.epoch_ends[epochs - 1] if epochs else 0, self.epoch_ends[epochs]
         self._clock.append((time.monotonic(), state.tokens))
@@ -319,7 +293,6 @@ class Trainer:
                 callback.on_figures(self.state.step, self._means())
 
     def _means(self) -> dict[str, float]:
-        """Means of the figures of the last steps, with tokens per second."""
         names = dict.fromkeys(name for figures in self._recent for name in figures)
         means = {
             name: float(np.mean([figures[name] for figures in self._recent if name in figures]))
@@ -349,11 +322,7 @@ class Trainer:
 
 
 def check_finite(figures: Mapping[str, float], step: int) -> None:
-    """Refuse a figure that is infinite or NaN.
-
-    Raises:
-        TrainingError: a figure is refused.
-    """
+    """Raise a TrainingError for a figure that is infinite or NaN."""
     for name, value in figures.items():
         if not math.isfinite(value):
             raise TrainingError(

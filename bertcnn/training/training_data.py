@@ -51,7 +51,6 @@ class TrainingData:
     """The tokenised texts of a training.
 
     Attributes:
-        train: training rows.
         valid: rows that choose the epoch whose weights are kept.
         known: int [K], training rows that the out-of-scope detector compares with. All recipes
             except `full` predict them at the end, since they have the features at hand.
@@ -88,9 +87,6 @@ class RunOptions:
     """How a training is run, independent of the recipe.
 
     Attributes:
-        seed: for initial weights, dropout and order.
-        progress: progress callback.
-        savepoints: saves the training periodically and resumes it; none by default.
         embed_with: returns a function that computes the output of a frozen encoder; by default with
             Keras.
         refit: whether to train on the validation rows at the end. Not for a `full` that trains the
@@ -99,7 +95,6 @@ class RunOptions:
         fold_of: int [training rows], the fold of each; no cross-fitting by default.
         deadline: of `full`; none by default.
         head_weights: initial weights of the head, by name; random by default.
-        callbacks: Keras callbacks for the training of the head (and the encoder).
     """
 
     seed: int

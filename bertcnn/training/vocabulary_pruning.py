@@ -26,15 +26,8 @@ def on_used_pieces(
 
     An unused token embedding gets no gradient and no decay, so removing it changes only the time:
     of 30,522 rows some thousands occur, and AdamW would read and write all the others in every
-    step.
-
-    Args:
-        encoder: to be trained.
-        token_ids: of all texts that it will read, each int [T].
-        attention_dropout: dropout rate of attention probabilities.
-        dropout: dropout rate of hidden values; the encoder's own by default.
-        packed: whether a row holds several texts.
-        policy: dtype policy of the layers.
+    step. `policy` is the dtype policy of the layers; by default the encoder's own `dropout` is
+    used.
 
     Returns:
         The smaller encoder, and the original ids of its tokens, ascending, int [pieces].

@@ -30,12 +30,7 @@ def labelled_rows(
 ) -> list[tuple[str, str]]:
     """The rows of a single-label file that have a text and a label.
 
-    Args:
-        data: a labelled file, as for training.
-        text: the text column or columns; guessed by default.
-        label: the label column; guessed by default.
-        multi_label: "no" takes every cell as one label.
-        progress: reports the chosen columns and unreadable rows.
+    Columns are guessed by default, and reported. `multi_label` "no" takes every cell as one label.
 
     Raises:
         TableError: the file cannot be read, or lacks the columns.
@@ -88,13 +83,7 @@ def rows_in_scope(
     """The rows with text and label, their labels, and the rows labelled out of scope.
 
     Labels have the model's spelling, with rare ones merged as in training; some may be unknown.
-
-    Args:
-        read: the rows.
-        predictor: the model.
-        progress: reports rows that are left out or merged.
-        outside: the out-of-scope label, or "no"; by default the labels of the training, and labels
-            found by name.
+    `outside` is the out-of-scope label, or "no"; by default it is found as in training and by name.
     """
     config, texts = predictor.bundle.config, read.texts
     known = KnownLabels([*predictor.labels, *config.merged_labels])

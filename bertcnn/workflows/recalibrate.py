@@ -166,7 +166,6 @@ _TITLE = "\n## Recalibrated\n"
 
 
 def _card(found: Recalibration, judged: ScoredPredictions, promise: str, data: Path) -> str:
-    """The last section of the model card."""
     from bertcnn.reports import literal
 
     calibration = judged.calibration_figures().in_words()
@@ -218,7 +217,6 @@ def _read(
 
 
 def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) -> _Answered:
-    """Run the model on texts, a part at a time."""
     width = predictor.bundle.config.encoder.width
     logits = [np.empty((0, len(predictor.labels)), np.float32)]
     means = [np.empty((0, width), np.float32)]

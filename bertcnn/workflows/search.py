@@ -376,7 +376,6 @@ class _Search(Silent):
         return tuned
 
     def _figures(self, number: int, trial: FrozenTrial) -> dict[str, Any]:
-        """A finished trial as in the settings file."""
         training, head = suggest(FixedTrial(trial.params), self.recipe, self.epochs)
         return {
             "number": number,

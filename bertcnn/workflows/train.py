@@ -37,11 +37,8 @@ class TrainingReport:
     """The result of `train_csv`.
 
     Attributes:
-        bundle_id: of the saved model.
         rows: rows read, including those without label or text.
-        columns: the columns used, and why.
         metrics: figures on the validation rows, a JSON object.
-        recipe: the recipe used.
         seconds: total time, including saving.
     """
 

@@ -62,9 +62,6 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         encoder: name of a published encoder, or a folder.
         questions: changes to `QuestionSettings`, by name.
         training: changes to `QuestionTrainingSettings`, by name.
-        seed: seed of every random choice.
-        callbacks: Keras callbacks for the training.
-        progress: progress callback; none by default.
 
     Attributes:
         metrics_: figures on the validation questions.

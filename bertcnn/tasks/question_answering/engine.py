@@ -93,7 +93,6 @@ def _running(
     pad_id: int,
     identity: str | None = None,
 ) -> SpansEngine:
-    """An engine that compiles the graph from `read` for this machine."""
     return SpansEngine(
         lambda: compiled_model(read, identity, precision=precision),
         pad_id,

@@ -41,7 +41,6 @@ class ExtractionReport:
 
     Attributes:
         rows: rows written, one for each row read.
-        rejected: rows that could not be read.
         rejects: the file with rejected rows, if there are any.
         answered: number of answers for each field.
         text_columns: the text columns, and the reason for them.
@@ -72,7 +71,6 @@ class _Frame:
     """A chunk of rows with its answers as stored in the journal, without texts.
 
     Attributes:
-        rows: rows of the chunk.
         digest: hash of their texts, in order.
         answers: [different texts, fields], start and end in the text (-1 for no answer), and
             confidence.
@@ -177,7 +175,6 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 def _run(
     answerer: QuestionAnswerer, fields: Mapping[str, str], job: FileRun, journal: Journal
 ) -> ExtractionReport:
-    """Answer the file's texts, with the journal locked."""
     progress, state = job.progress, InputState.of(job.source)
     with job.opened(journal) as (reader, choice):
         header = _Header(
@@ -267,7 +264,6 @@ def _answered(
 
 
 def _cells(text: str, answers: np.ndarray) -> list[str]:
-    """The cells of all fields."""
     cells: list[str] = []
     for start, end, confidence in answers.tolist():
         place = f"{start}:{end}" if start >= 0 else ""

@@ -74,18 +74,10 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
 
 @dataclass(frozen=True)
 class AnswerFigures:
-    """The quality of predicted answers.
+    """The quality of predicted answers: exact match and F1, 0 to 1.
 
-    Attributes:
-        questions: number of questions.
-        exact: mean exact match, 0 to 1.
-        f1: mean F1, 0 to 1.
-        answerable: number of questions with an answer.
-        answerable_exact: mean exact match of answerable questions; None without any.
-        answerable_f1: mean F1 of answerable questions; None without any.
-        unanswerable: number of questions without an answer.
-        unanswerable_right: share of unanswerable questions with an empty prediction; None without
-            any.
+    Means over answerable questions, and the share of unanswerable questions with an empty
+    prediction, are None if there are no such questions.
     """
 
     questions: int

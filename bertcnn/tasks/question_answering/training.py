@@ -37,7 +37,6 @@ class LabelledWindows:
         context: int32 [windows, 2], first token of the context and the index after its last token.
         places: int32 [windows, 2], first and last token of the answer; 0 and 0 ([CLS]) if it is not
             in the window.
-        pad_id: id of [PAD].
     """
 
     token_ids: Sequence[np.ndarray]

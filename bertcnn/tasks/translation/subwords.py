@@ -35,7 +35,6 @@ class Subwords:
     Attributes:
         start_id: [CLS], which starts a text.
         end_id: [SEP], which ends a text.
-        pad_id: [PAD].
         never: ids that are never generated: the special tokens except the end.
 
     Raises:

@@ -32,8 +32,6 @@ class EncodedPairs:
     Attributes:
         sources: per pair int32 [S], with the end token.
         targets: per pair int32 [T], with the end token.
-        start_id: id of the start token of targets.
-        pad_id: id of [PAD].
     """
 
     sources: list[np.ndarray]

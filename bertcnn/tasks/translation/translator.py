@@ -44,7 +44,6 @@ class Translation:
     """A translation of a text.
 
     Attributes:
-        source: the text.
         text: the best translation; empty for a blank text.
         score: its log-probability divided by the length penalty; 0 for a blank text.
         alternatives: further translations and their scores, best first.
@@ -84,9 +83,6 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         architecture: "transformer" (Vaswani et al. 2017) or "recurrent" (Bahdanau et al. 2014).
         model: changes to `TranslatorSettings`, by name.
         training: changes to `TranslationTrainingSettings`, by name.
-        seed: seed of every random choice.
-        callbacks: Keras callbacks for the training.
-        progress: progress callback; none by default.
 
     Attributes:
         metrics_: figures of the training.
