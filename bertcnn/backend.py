@@ -25,10 +25,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def jax_has_gpu() -> bool:
-    """Whether Keras will compute on an NVIDIA GPU with JAX (the extra `gpu`).
-
-    It does not if KERAS_BACKEND names another backend.
-    """
+    """Whether Keras will compute on an NVIDIA GPU with JAX; KERAS_BACKEND can prevent it."""
     return (
         os.environ.get("KERAS_BACKEND", "jax") == "jax"
         and has_nvidia_gpu()
@@ -46,7 +43,7 @@ def keras_has_gpu() -> bool:
 
 
 def on_gpu() -> bool:
-    """Whether Keras computes on a GPU; imports Keras.
+    """Whether Keras, imported here, computes on a GPU.
 
     Keras names TensorFlow's GPUs "gpu", and JAX's by platform, "gpu" or "cuda".
     """
@@ -56,10 +53,9 @@ def on_gpu() -> bool:
 
 
 def choose_backend() -> None:
-    """Choose JAX for Keras if it can compute on an NVIDIA GPU.
+    """Choose JAX for Keras if it can compute on an NVIDIA GPU, and cache its compiled programs.
 
-    A KERAS_BACKEND that is set, or a Keras that is already imported, takes precedence. JAX's
-    compiled GPU programs are cached, so that a second training starts at once.
+    A KERAS_BACKEND that is set, or a Keras that is already imported, takes precedence.
     """
     if "KERAS_BACKEND" in os.environ or "keras" in sys.modules:
         return
@@ -69,12 +65,9 @@ def choose_backend() -> None:
 
 
 def check_process() -> None:
-    """Refuse to compute with Keras after a fork.
+    """Raise a SettingsError if this process was forked after Keras had computed.
 
     The backend's threads do not survive a fork, and computing would wait for them forever.
-
-    Raises:
-        SettingsError: the process was forked from one in which Keras has computed.
     """
     if _computed_in - {os.getpid()}:
         raise SettingsError(

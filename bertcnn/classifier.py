@@ -521,9 +521,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Probabilities, float32 [rows, C], columns in the order of `classes_`.
-
-        They are independent if a text may have several labels.
+        """Probabilities, float32 [rows, C], in the order of `classes_`; independent if multi-label.
 
         Raises:
             NotFittedError: before `fit`.
@@ -579,8 +577,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             texts: strings.
             label: the label to explain; by default each text's most probable one.
             method: "windows" is the exact decomposition of the CNN head, as in `Predictor.explain`;
-                "integrated_gradients" attributes to single tokens through the encoder. Its error
-                shrinks with more steps, each of which is a pass.
+                "integrated_gradients" attributes to single tokens through the encoder. More
+                steps reduce its error; each costs a pass.
             steps: of integrated gradients.
 
         Returns:

@@ -93,14 +93,11 @@ class WindowConvolution(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedMean(keras.layers.Layer):
-    """The mean over a row's tokens without padding, summed in float32.
+    """The mean over a row's tokens without padding, summed in float32, float [B, D].
 
     Call arguments:
         hidden: float [B, T, D].
         padding_mask: int [B, T], 1 at tokens and 0 at padding.
-
-    Returns:
-        float [B, D].
     """
 
     def call(self, hidden: Any, padding_mask: Any) -> Any:
@@ -118,14 +115,10 @@ class MaskedMean(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class MaskedMax(keras.layers.Layer):
-    """The maximum activation of each filter in a row.
+    """The maximum activation of each filter in a row, float [B, N].
 
-    Call arguments:
-        activations: float [B, T, N], from `WindowConvolution`: non-negative and 0 at padding, so
-            that no mask is needed.
-
-    Returns:
-        float [B, N].
+    The activations, float [B, T, N], come from `WindowConvolution`: they are non-negative and 0 at
+    padding, so no mask is needed.
     """
 
     def call(self, activations: Any) -> Any:
@@ -159,17 +152,11 @@ class _PerDocument(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMean(_PerDocument):
-    """`MaskedMean` of each document in packed rows.
-
-    Args:
-        documents: K, the maximum number of documents in a row.
+    """`MaskedMean` of each of K `documents` in packed rows, float [B, K, D], 0 for missing ones.
 
     Call arguments:
         hidden: float [B, T, D].
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
-
-    Returns:
-        float [B, K, D], 0 for missing documents.
     """
 
     def call(self, hidden: Any, document_ids: Any) -> Any:
@@ -182,21 +169,15 @@ class DocumentMean(_PerDocument):
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DocumentMax(_PerDocument):
-    """`MaskedMax` of each document in packed rows.
+    """`MaskedMax` of each of K `documents` in packed rows, float [B, K, N], 0 for missing ones.
 
     The gradient goes in equal shares to the tokens with their document's maximum, as with `max`. It
     is written out here, since the gradient of a masked maximum would be computed for every pair of
     document and token, which took longer than the convolution.
 
-    Args:
-        documents: K, the maximum number of documents in a row.
-
     Call arguments:
         activations: float [B, T, N], non-negative.
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
-
-    Returns:
-        float [B, K, N], 0 for missing documents.
     """
 
     def call(self, activations: Any, document_ids: Any) -> Any:
@@ -215,7 +196,6 @@ class DocumentMax(_PerDocument):
 
 
 def _members(document_ids: Any, documents: int, dtype: str) -> Any:
-    """1 if a token belongs to a document, else 0; float [B, K, T]."""
     return ops.cast(
         ops.equal(
             document_ids[:, None],

@@ -22,22 +22,15 @@ def causal_mask(length: int) -> Any:
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class DecoderBlock(keras.layers.Layer):
-    """Causal self-attention, attention to the source, and a feed-forward layer.
+    """Causal self-attention, attention to the source, and a feed-forward layer of width F.
 
-    Each is followed by dropout, residual connection and normalisation.
-
-    Args:
-        heads: H.
-        feed_forward_width: F.
-        activation: "relu", "gelu" (exact) or "gelu_tanh".
+    Each is followed by dropout, residual connection and normalisation. `activation` is "relu",
+    "gelu" (exact) or "gelu_tanh".
 
     Call arguments:
-        hidden: float [B, T, D].
+        hidden: float [B, T, D]; the output has the same shape.
         memory: float [B, S, D], the encoder's output.
         memory_mask: int [B, S], 1 at tokens and 0 at padding.
-
-    Returns:
-        float [B, T, D]; a token's output does not depend on later tokens.
 
     Source: Vaswani et al. 2017, section 3.1 and figure 1.
     """
@@ -113,8 +106,7 @@ class DecoderBlock(keras.layers.Layer):
         Args:
             hidden: float [B, 1, D], of the new token.
             position: int [], its position, from 0.
-            written: cached keys and values of earlier tokens, float [B, L, H, K] each, with L the
-                maximum length.
+            written: cached keys and values, float [B, L, H, K] each, with L the maximum length.
             source: `source_attention.keys_and_values` of the encoder's output.
             mask: int [B, S], of the source.
 

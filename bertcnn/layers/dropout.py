@@ -1,7 +1,4 @@
-"""Dropout by a hash of the position, in a few integer operations per value.
-
-A general random generator costs more than the layers around it.
-"""
+"""Dropout by a hash, which costs less than a general random generator."""
 
 from __future__ import annotations
 
@@ -14,22 +11,13 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class HashDropout(keras.layers.Layer):
-    """Dropout (Srivastava et al. 2014, section 4).
+    """Dropout of a share `rate` (Srivastava et al. 2014, section 4).
 
     Value i of call n is dropped if hash(i, n, seed) is small. The hash is MurmurHash3's 32-bit
     finaliser (Appleby 2011): every input bit changes every output bit with a probability close to
     one half. It gives the same masks on every backend, and XLA fuses it into the multiplication.
 
-    Args:
-        rate: share of values dropped.
-        seed: makes masks differ between layers.
-        name: without a number, so that equal models compile to equal programs.
-
-    Call arguments:
-        values: float, any shape.
-
-    Returns:
-        The same shape and dtype.
+    The name has no number by default, so that equal models compile to equal programs.
     """
 
     def __init__(self, rate: float, *, seed: int = 0, name: str = "dropout", **kwargs: Any) -> None:
@@ -61,7 +49,7 @@ class HashDropout(keras.layers.Layer):
 def _hash(values: Any, seed: Any) -> Any:
     """int32 in the shape of `values`, uniform over 0 to 2**31 - 1."""
     seed = ops.cast(seed, "uint32")
-    # neighbouring layers have seeds that differ by 1; their masks must not be permutations
+    # seeds of neighbouring layers differ by 1; their masks must not be reorderings of each other
     start = _mix(_mix(seed[0]) + seed[1])
     places = ops.reshape(
         ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values)

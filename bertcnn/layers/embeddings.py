@@ -15,7 +15,7 @@ from bertcnn.layers.positions import SINUSOIDS
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class BertEmbeddings(keras.layers.Layer):
-    """Token, position and segment embeddings (Devlin et al. 2019, figure 2).
+    """Token, position and segment embeddings (Devlin et al. 2019, figure 2), float [B, T, D].
 
     They are summed in float32 and normalised, then dropout is applied.
 
@@ -26,7 +26,6 @@ class BertEmbeddings(keras.layers.Layer):
     `embedding_postprocessor`).
 
     Args:
-        max_positions: maximum number of input tokens.
         positions: "learned", or the name of a table in `sinusoids`, which is a weight but not
             trained.
 
@@ -34,9 +33,6 @@ class BertEmbeddings(keras.layers.Layer):
         token_ids: int [B, T].
         segment_ids: int [B, T].
         position_ids: int [B, T]; by default 0 to T - 1 in every row.
-
-    Returns:
-        float [B, T, D].
 
     Attributes:
         sinusoids: by name, functions of positions and width to tables float32 [positions, D].

@@ -29,21 +29,14 @@ ACTIVATIONS = {
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class TransformerBlock(keras.layers.Layer):
-    """Self-attention, then a feed-forward layer.
+    """Self-attention, then a feed-forward layer of width F.
 
-    Each is followed by dropout, residual connection and normalisation.
-
-    Args:
-        heads: H.
-        feed_forward_width: F.
-        activation: "gelu" (exact), "gelu_tanh" or "relu".
+    Each is followed by dropout, residual connection and normalisation. `activation` is "gelu"
+    (exact), "gelu_tanh" or "relu".
 
     Call arguments:
-        hidden: float [B, T, D].
+        hidden: float [B, T, D]; the output has the same shape.
         attention_mask: int [B, T] or [B, T, T]; see `MultiHeadAttention`.
-
-    Returns:
-        float [B, T, D].
 
     Source: Devlin et al. 2019, section 3; google-research/bert `modeling.py`, `transformer_model`.
     """

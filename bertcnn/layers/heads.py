@@ -14,14 +14,7 @@ from bertcnn.layers.encoder import ACTIVATIONS
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class GatherTokens(keras.layers.Layer):
-    """Gathers the vectors at some positions of each row.
-
-    Call arguments:
-        hidden: float [B, T, D].
-        places: int [B, P], each from 0 to T - 1.
-
-    Returns:
-        float [B, P, D].
+    """Gathers vectors of `hidden` [B, T, D] at `places` int [B, P] of each row, float [B, P, D].
 
     Source: google-research/bert `run_pretraining.py`, `gather_indexes`.
     """

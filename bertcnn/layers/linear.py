@@ -22,18 +22,7 @@ def matmul_tokens(hidden: Any, kernel: Any) -> Any:
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class Linear(keras.layers.Layer):
-    """A dense layer on every token.
-
-    Args:
-        units: M, width of the output.
-        initializer: of the kernel; the bias starts at 0.
-
-    Call arguments:
-        hidden: float [B, T, D].
-
-    Returns:
-        float [B, T, M].
-    """
+    """A dense layer on every token: float [B, T, D] to [B, T, M]. The bias starts at 0."""
 
     def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,7 +1,4 @@
-"""Greedy and beam search.
-
-It is written in `keras.ops`, so that a whole search can be compiled as one program.
-"""
+"""Greedy and beam search in `keras.ops`, so that a whole search compiles to one program."""
 
 from __future__ import annotations
 

@@ -93,18 +93,11 @@ class BertPretraining(keras.Model):
 
 
 def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:
-    """Loss and accuracy of both tasks, as weighted sums over a batch in float32.
+    """Loss and accuracy of both tasks, as weighted sums over a batch, float32 [] each.
 
-    They become means if the weights are divided by their sum over the step.
-
-    Args:
-        outputs: of `BertPretraining`.
-        targets: `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` int32
-            and `next_weights` float32, [B] or [B, K].
-
-    Returns:
-        `loss`, the sum of `mlm_loss` and `nsp_loss`; and `mlm_accuracy` and `nsp_accuracy`; each
-        float32 [].
+    They become means if the weights are divided by their sum over the step. The targets are
+    `masked_labels` int32 [B, P], `masked_weights` float32 [B, P], `next_labels` int32 and
+    `next_weights` float32, [B] or [B, K]. `loss` is the sum of `mlm_loss` and `nsp_loss`.
     """
     mlm_loss, mlm_right = _sums(
         outputs["mlm_logits"], targets["masked_labels"], targets["masked_weights"]
@@ -122,10 +115,6 @@ def pretraining_figures(outputs: Any, targets: Any) -> dict[str, Any]:
 
 
 def _sums(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """The weighted sums of cross-entropy and of right predictions.
-
-    Logits [..., C], labels and weights [...].
-    """
     logits = ops.cast(logits, "float32")
     true = ops.one_hot(labels, logits.shape[-1], dtype="float32")
     losses = ops.logsumexp(logits, axis=-1) - ops.sum(logits * true, axis=-1)

@@ -21,10 +21,7 @@ class RecurrentTranslator(keras.Model):
     phi_t is their weighted sum, s_t = f(s_{t-1}, y_{t-1}, phi_t), and the next token's probability
     is g(y_{t-1}, s_t, phi_t). s_0 is a layer on the backward state of the first token. LSTM and
     tanh layers replace the paper's gated units and maxout output; source, target and output share
-    one embedding table.
-
-    Args:
-        dtype: policy; embeddings are always looked up in float32.
+    one embedding table, looked up in float32.
 
     Call arguments, a dict:
         source_ids: int32 [B, S].

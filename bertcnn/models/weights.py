@@ -18,10 +18,7 @@ def extract(weights: Sequence[Any]) -> dict[str, np.ndarray]:
 def assign(
     weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]
 ) -> None:
-    """Assign values to weights; raises `error` unless all names and shapes match.
-
-    Nothing is changed in that case. `values` are arrays by weight name.
-    """
+    """Assign arrays to weights by name; raises `error` and changes nothing unless all match."""
     wanted = {weight.path: tuple(weight.shape) for weight in weights}
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     if wanted != shapes:

@@ -82,12 +82,7 @@ class EpochReport:
 
 @dataclass(frozen=True)
 class _Window:
-    """Some documents, arranged in rows.
-
-    Attributes:
-        pairs: `PAIR` [n], in the order of their rows.
-        row_starts: int64 [rows + 1], start of each row in `pairs`.
-    """
+    """Documents in rows: `PAIR` [n] in row order, and the start of each row, int64 [rows + 1]."""
 
     pairs: np.ndarray
     row_starts: np.ndarray

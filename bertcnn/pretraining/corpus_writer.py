@@ -26,11 +26,8 @@ def file_kinds(token_bytes: int) -> dict[str, str]:
 class CorpusWriter:
     """Writes the files of a `Corpus` into an empty folder, in constant memory.
 
-    A token takes 2 bytes, or 4 if the vocabulary has more than 65,536 pieces.
-
-    Attributes:
-        counts: as in `CorpusSummary`, except what could not be read.
-        digests: hash of each file, set by `finish`.
+    A token takes 2 bytes, or 4 if the vocabulary has more than 65,536 pieces. `counts` is as in
+    `CorpusSummary`, except what could not be read; `finish` sets `digests`, the files' hashes.
     """
 
     def __init__(self, folder: Path, vocabulary_size: int, unknown_id: int) -> None:

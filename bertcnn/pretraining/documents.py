@@ -48,7 +48,6 @@ class DocumentFiles:
     .jsonl, .parquet, .xlsx, some also .gz) each row is a document.
 
     Args:
-        paths: at least one file.
         columns: the text columns of the tables; guessed by default.
 
     Raises:
@@ -56,7 +55,6 @@ class DocumentFiles:
             kind.
 
     Attributes:
-        total_bytes: size of all files.
         unread: counts of what was left out: `rejected` rows of tables, `cut_lines` of text files
             after 4 million characters, and `undecodable_lines`.
         columns_read: for each table, its text columns and the reason for them.
@@ -83,10 +81,7 @@ class DocumentFiles:
         self.columns_read: dict[str, str] = {}
 
     def sentences(self, progress: Progress | None = None) -> Iterator[list[str]]:
-        """Lists of sentences, a few lines at a time; an empty list marks a document's end.
-
-        A document is never held in memory as a whole.
-        """
+        """Lists of sentences, a few lines at a time; an empty list marks a document's end."""
         progress = progress or Silent()
         for path in self.paths:
             for piece, advanced in self._table(path) if kind_of(path) else self._text(path):

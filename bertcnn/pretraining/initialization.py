@@ -46,11 +46,7 @@ class NewEncoder:
     lowercase: bool = True
 
     def shape(self, vocabulary_size: int) -> EncoderSettings:
-        """The encoder's settings for a vocabulary of this size.
-
-        Raises:
-            SettingsError: the size is unknown.
-        """
+        """The encoder's settings for a vocabulary of this size."""
         if isinstance(self.size, str):
             return EncoderSettings.of_size(self.size, vocabulary_size)
         return self.size.model_copy(update={"vocabulary_size": vocabulary_size})
@@ -58,12 +54,7 @@ class NewEncoder:
 
 @dataclass(frozen=True)
 class Beginning:
-    """An encoder before its pretraining.
-
-    Attributes:
-        tensors: published weights by Hugging Face's names; empty for random weights.
-        sha256: hash of the published weights' file, if any.
-    """
+    """An encoder before its pretraining; `tensors` is empty if its weights are random."""
 
     name: str
     settings: EncoderSettings
@@ -72,11 +63,7 @@ class Beginning:
     sha256: str | None
 
     def load(self, model: BertPretraining, progress: Progress) -> None:
-        """Load the published weights into `model`, and report heads that start at random.
-
-        Raises:
-            EncoderError: the weights do not have this shape.
-        """
+        """Load published weights into `model`, and report heads that start at random."""
         if not self.tensors:
             return
         absent = {head_of(name) for name in load_published(model, self.tensors)}
@@ -123,11 +110,7 @@ def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
 
 
 def begin_from(start: str | Path, progress: Progress) -> Beginning:
-    """Start from an encoder, by name or path.
-
-    Raises:
-        EncoderError: it does not exist, or is damaged.
-    """
+    """Start from an encoder, by name or path."""
     fetched = fetch_encoder(start, progress=progress)
     folder = fetched.folder
     settings, tensors = read_published(folder)

@@ -46,10 +46,7 @@ class PretrainingInterrupted(KeyboardInterrupt):
 class HeldOutFigures:
     """Figures on held-out documents after some steps.
 
-    Attributes:
-        perplexity: exp of the MLM loss.
-        mlm_accuracy: share of masked pieces predicted correctly.
-        nsp_accuracy: next-sentence accuracy; None if no pair is held out.
+    `perplexity` is exp of the MLM loss. `nsp_accuracy` is None if no pair is held out.
     """
 
     step: int
@@ -73,11 +70,7 @@ def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
 
 
 def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> int:
-    """Number of steps of a run.
-
-    All epochs count as the first one, since planning an epoch takes time; their real sizes differ a
-    little.
-    """
+    """Number of steps of a run, counting every epoch as the first, to save planning time."""
     if settings.steps is not None:
         return settings.steps
     return max(1, settings.epochs * batches.steps_per_epoch(0) // settings.accumulate)
@@ -140,11 +133,7 @@ def _parts(batches: list[dict[str, np.ndarray]], model: BertPretraining) -> list
 class HeldOut(TrainerCallback):
     """Evaluates on held-out documents, always with the same masks, and reports the figures.
 
-    Args:
-        board: receives held-out and training figures.
-
-    Attributes:
-        history: figures in order, starting before the first step; empty if no document is held out.
+    `history` starts before the first step; it is empty if no document is held out.
     """
 
     def __init__(

@@ -194,7 +194,6 @@ def _join(
 def _exchange(
     pairs: np.ndarray, keys: np.ndarray, longest: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Exchange the segments B of half of the pairs."""
     whole = generator.permutation(np.flatnonzero(pairs["next_weight"]))
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]

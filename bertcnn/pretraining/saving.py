@@ -25,11 +25,7 @@ def save_encoder(
     story: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Save an encoder with its heads atomically; the story is JSON.
-
-    Raises:
-        OutputError: it cannot be written, or the target has appeared in the meantime.
-    """
+    """Save an encoder with its heads atomically; the story is JSON."""
     with new_folder(target, overwrite=overwrite, check=check_encoder_target) as new:
         write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))
         write_new(new / STORY, canonical_json({"version": VERSION, **story}))

@@ -20,11 +20,7 @@ Running = TypeVar("Running")
 
 
 class TaskModel(ABC, Generic[Config, Running]):
-    """A model that is trained by `fit` or loaded by `load`.
-
-    Attributes:
-        metrics_: figures of the training.
-    """
+    """A model that is trained by `fit` or loaded by `load`; `metrics_` are training figures."""
 
     _folder: ClassVar[ModelFolder[Any]]
 

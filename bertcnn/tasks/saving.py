@@ -68,14 +68,7 @@ Config = TypeVar("Config", bound=TaskConfig)
 
 @dataclass(frozen=True, eq=False)
 class SavedModel(Generic[Config]):
-    """A task model in memory.
-
-    Attributes:
-        vocabulary: tokens in the order of their ids.
-        tensors: weights by name, float32.
-        more: additional members by name.
-        identity: id of this exact model; empty before it is saved.
-    """
+    """A task model in memory; `more` are additional members, and `identity` is empty at first."""
 
     config: Config
     vocabulary: tuple[str, ...]
@@ -86,11 +79,9 @@ class SavedModel(Generic[Config]):
 
 
 class ModelFolder(Generic[Config]):
-    """Reads and writes the saved folders of one kind of model.
+    """Reads and writes the saved folders of one kind of model, such as "translator".
 
-    Args:
-        kind: name of the kind, such as "translator".
-        more: members in addition to configuration, vocabulary, metrics and weights.
+    `more` are members in addition to configuration, vocabulary, metrics and weights.
     """
 
     def __init__(self, kind: str, schema: type[Config], *more: Member) -> None:

@@ -1,7 +1,4 @@
-"""Checkpoints: everything a training needs to resume, in a folder with a manifest.
-
-Each is written atomically.
-"""
+"""Checkpoints: everything a training needs to resume, written atomically with a manifest."""
 
 from __future__ import annotations
 
@@ -44,10 +41,8 @@ _KEPT = 2
 class Checkpoint:
     """The state of a training between two steps.
 
-    Attributes:
-        settings: everything the result depends on; only a run with the same settings can resume.
-        progress: the training's record up to this step, as JSON.
-        tensors: from `training_state`.
+    `settings` are everything the result depends on; only a run with the same settings can resume.
+    `tensors` come from `training_state`.
     """
 
     step: int

@@ -1,7 +1,6 @@
-"""Training speed of the device.
+"""Training speed of the device, looked up by name.
 
-It is looked up by device name, so that the same rows always get the same recipe. A CPU is measured
-only on request.
+The same rows therefore always get the same recipe. A CPU is measured only on request.
 """
 
 from __future__ import annotations
@@ -50,13 +49,7 @@ _GPU_SHARE, _GPU_STEP = 0.125, 0.02
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """The training speed of a device.
-
-    Attributes:
-        flops: FLOP/s in training.
-        step: fixed overhead of a step, in seconds.
-        compiling: compilation time in seconds.
-    """
+    """FLOP/s of a device in training, fixed seconds of a step, and seconds of compilation."""
 
     name: str
     flops: float

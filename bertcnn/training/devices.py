@@ -44,10 +44,7 @@ def limit_devices(count: int | None) -> None:
 
 
 def training_mesh() -> Any:  # noqa: ANN401
-    """The device mesh for the rows of a batch, over all processes.
-
-    None for a single device, and on TensorFlow.
-    """
+    """The mesh that divides the rows of a batch; None for one device, and on TensorFlow."""
     if keras.backend.backend() != "jax":
         return None
     import jax

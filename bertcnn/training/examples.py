@@ -155,11 +155,7 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """Usable rows with their tokens; the training uses the rows, the report quotes the texts.
-
-    Attributes:
-        cut: bool [rows], whether a row was truncated.
-    """
+    """Usable rows as texts and as tokens; `cut`, bool [rows], marks truncated rows."""
 
     texts: LabelledTexts
     rows: TokenizedRows
@@ -236,11 +232,7 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
 
 @dataclass(frozen=True)
 class StrangeTexts:
-    """Texts that the user marked as out of scope.
-
-    Attributes:
-        labels: the out-of-scope labels; none if the texts came as a list.
-    """
+    """Texts that the user marked as out of scope: by `labels`, or by a list of texts."""
 
     labels: tuple[str, ...]
     learned: list[str]

@@ -88,7 +88,6 @@ def _with_unlabelled(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> tuple[TrainingData, np.ndarray | None]:
-    """The data with pseudo-labelled rows; see `with_pseudo_labels`."""
     train, others = data.train, _others(data)
     run.progress.stage("comparing rows once more", len(train.labels) + len(others))
     embed, width = run.embed_with(encoder), encoder.settings.width

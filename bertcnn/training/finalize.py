@@ -50,9 +50,8 @@ from bertcnn.training.training_data import Answered
 class Outcome:
     """The result of a training.
 
-    Attributes:
-        examined: the compiled model's predictions before a refit of `full`, if there was one.
-        folds: out-of-fold predictions; none without cross-fitting.
+    `examined` are the compiled model's predictions before a refit of `full`, if there was one.
+    `folds` are out-of-fold predictions, empty without cross-fitting.
     """
 
     model: BertCnn

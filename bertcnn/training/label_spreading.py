@@ -26,12 +26,9 @@ _CHANCE = 0.05  # chance of rejecting pseudo-labels that change nothing
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """Pseudo-labels of unlabelled rows.
+    """Pseudo-labels of unlabelled rows, int64 [rows], with their `sureness` from 0 to 1.
 
-    Attributes:
-        labels: int64 [rows].
-        sureness: float64 [rows], from 0 to 1.
-        by_regression: int64 [rows], the labels by regression alone.
+    `by_regression` are the labels by regression alone.
     """
 
     labels: np.ndarray

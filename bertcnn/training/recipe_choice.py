@@ -95,9 +95,7 @@ class TrainingPlan:
 class CostEstimate:
     """How long `full` takes, and which plans fit the time; see `choose_recipe`.
 
-    Attributes:
-        seconds: time of all epochs of one training.
-        compiling: compilation seconds of one training.
+    `seconds` is the time of all epochs of one training, `compiling` the compilation of one.
     """
 
     rows: int
@@ -221,7 +219,7 @@ def fold_count(
 ) -> int:
     """The number of cross-fitting folds.
 
-    Cross-fitting takes one training less than the number of folds, and two folds gain most
+    Cross-fitting with n folds takes as long as n - 1 trainings, and two folds gain most
     (docs/benchmarks). By default it is the largest number that takes 5 minutes on this kind of
     device; two if few rows are held out, where the gain is largest; none if many are. `tokens`,
     `rows` and `held_out` are counts of training tokens, training rows and validation rows.

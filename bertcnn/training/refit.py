@@ -31,11 +31,8 @@ Train = Callable[[Bert, TrainingData, RunOptions], tuple[BertCnn, FitResult]]
 class Examined:
     """A model's predictions before it was trained on the held-out rows.
 
-    Attributes:
-        valid: for the held-out rows.
-        known: for the training rows that the out-of-scope detector compares with.
-        outside: for each kind of `OutsideRows`.
-        record: of its compiled engine, if it had one.
+    They are for the held-out rows, for the training rows that the out-of-scope detector compares
+    with, and for each kind of `OutsideRows`. `record` is of its compiled engine, if it had one.
     """
 
     valid: Answered
@@ -142,7 +139,6 @@ def train_and_refit(
 def _as_parts(
     result: FitResult, examined: Examined
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The state between the trainings, for a savepoint."""
     details = {
         "epochs": [asdict(one) for one in result.epochs],
         "kept_epoch": result.kept_epoch,

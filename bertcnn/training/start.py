@@ -48,8 +48,7 @@ def note_device(progress: Progress, precision: ComputePrecision = "auto") -> Non
 class Start:
     """An encoder that is ready for training.
 
-    Attributes:
-        sentence_encoder: whether it is known to give texts of similar meaning similar embeddings.
+    `sentence_encoder` is whether it is known to give texts of similar meaning similar embeddings.
     """
 
     name: str
@@ -59,10 +58,7 @@ class Start:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Settings that change for this encoder.
-
-        All layers are trained unless it is a sentence encoder.
-        """
+        """Settings that change for this encoder: only a sentence encoder may have frozen layers."""
         return {} if self.sentence_encoder else {"frozen_share": 0.0}
 
 

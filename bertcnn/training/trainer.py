@@ -93,14 +93,7 @@ class Epoch:
 
 @dataclass
 class State:
-    """The progress of a training.
-
-    Attributes:
-        position: of the next batch; None for the first.
-        tokens: trained on, without padding.
-        losses: of the steps in the current epoch.
-        history: the completed epochs.
-    """
+    """The progress of a training; `losses` are of the current epoch."""
 
     step: int = 0
     position: Any = None

@@ -143,12 +143,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
 
 
 def judge(right: np.ndarray, trained_rows: int) -> Verdict:
-    """The result for predictions.
-
-    Args:
-        right: bool or float [2, seeds, rows], whether each prediction is right; old encoder first.
-        trained_rows: rows passed to each classifier, including those it held out.
-    """
+    """The result for predictions, float [2, seeds, rows], 1 if right, the old encoder first."""
     differences = right[1].astype(float) - right[0].astype(float)  # [seeds, rows]
     seeds, rows = differences.shape
     by_seed, by_row = differences.mean(axis=1), differences.mean(axis=0)

@@ -43,7 +43,6 @@ class Recalibration:
     """The result of `recalibrate_csv`.
 
     Attributes:
-        bundle_id: of the new model.
         rows: number of rows with a known label.
         strange: number of out-of-scope rows.
         temperature: before and after.

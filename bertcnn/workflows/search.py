@@ -280,7 +280,6 @@ class _Search(Silent):
 
     @property
     def finished(self) -> list[FrozenTrial]:
-        """The completed and pruned trials, in order."""
         return self.study.get_trials(False, (TrialState.COMPLETE, TrialState.PRUNED))
 
     def objective(self, trial: optuna.Trial) -> float:

@@ -63,9 +63,6 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         questions: changes to `QuestionSettings`, by name.
         training: changes to `QuestionTrainingSettings`, by name.
 
-    Attributes:
-        metrics_: figures on the validation questions.
-
     Example:
         answerer = QuestionAnswerer().fit(read_questions("questions.jsonl"))
         answerer.answer("Which month is the bill from?", ["The bill of May is too high."])
@@ -171,11 +168,7 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         ]
 
     def evaluate(self, questions: Sequence[Question]) -> AnswerFigures:
-        """Exact match and F1 on questions with known answers.
-
-        Raises:
-            TableError: there are no questions.
-        """
+        """Exact match and F1 on questions with known answers; there must be at least one."""
         answers = self.answer(
             [one.question for one in questions], [one.context for one in questions], most=1
         )

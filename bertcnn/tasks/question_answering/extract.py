@@ -40,13 +40,10 @@ class ExtractionReport:
     """The result of `extract_csv`.
 
     Attributes:
-        rows: rows written, one for each row read.
-        rejects: the file with rejected rows, if there are any.
         answered: number of answers for each field.
         text_columns: the text columns, and the reason for them.
         repeated_headers: rejected rows that repeat the header.
         padded: rows whose last cells are missing in the input, and blank in the output.
-        seconds: from the first row read to the finished output.
     """
 
     rows: int
@@ -159,7 +156,6 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
 
 
 def _check_fields(fields: Mapping[str, str]) -> None:
-    """Refuse an empty mapping, and blank names or questions."""
     fix = 'give for example --field month="Which month is the bill from?"'
     if not fields:
         raise SettingsError("no field", expected="at least one", fix=fix)
@@ -233,7 +229,6 @@ def _check_names(columns: Sequence[str], source: Path, reader: TableReader) -> N
 def _chunks(
     reader: TableReader, text_columns: Sequence[str]
 ) -> Generator[tuple[list[tuple[str, ...]], list[str], int], None, None]:
-    """Rows, their texts, and the number of input bytes read."""
     columns = [column_position(name, reader.columns) for name in text_columns]
     for chunk in reader.chunks(_CHUNK_ROWS):
         texts = [join_texts(row[column] for column in columns) for row in chunk.rows]

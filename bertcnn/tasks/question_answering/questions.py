@@ -72,9 +72,7 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
 def split_by_context(
     questions: Sequence[Question], fraction: float, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Split into training questions and questions about a share of the contexts to hold out.
-
-    At least 1 context is held out, and 1 is kept.
+    """Split off questions about a share of the contexts; at least 1 context is kept in each part.
 
     Raises:
         TableError: all questions are about one context.
@@ -160,10 +158,6 @@ def _from_table(place: Path) -> list[Question]:
 def _checked(
     where: str, texts: tuple[Any, Any], spans: Sequence[tuple[str, Any]], identity: str
 ) -> Question:
-    """A question, checked for blank texts and for answers that are not at their starts.
-
-    Blank answers are dropped. A start of None is looked up.
-    """
     for name, text in zip(("question", "context"), texts, strict=True):
         if not isinstance(text, str) or is_blank(text):
             raise TableError(

@@ -15,13 +15,7 @@ from bertcnn.tasks.question_answering.windows import Window
 
 @dataclass(frozen=True)
 class Span:
-    """A span of the context.
-
-    Attributes:
-        start: index of its first character.
-        end: index after its last character.
-        score: start score of its first token plus end score of its last token.
-    """
+    """A span of the context; its score is the start score plus the end score of its tokens."""
 
     start: int
     end: int

@@ -103,12 +103,9 @@ def train_answers(
     options: RunOptions,
     evaluate: Callable[[], dict[str, float]],
 ) -> int:
-    """Train a `BertQuestionAnswering` in place, and keep the epoch with the best F1.
+    """Train a `BertQuestionAnswering` in place, and return the epoch with the best F1.
 
-    `evaluate` returns `val_exact` and `val_f1` on held-out questions.
-
-    Returns:
-        The epoch that was kept, from 1.
+    Its weights are kept. `evaluate` returns `val_exact` and `val_f1` on held-out questions.
     """
     lengths = choose_lengths(train.lengths, settings.compiled_shapes)
     batches, ends = epochs_of(train, settings, lengths, options.seed)

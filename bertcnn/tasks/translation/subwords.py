@@ -66,11 +66,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Learn a vocabulary of at most `size` tokens, or more if there are more characters.
-
-        Raises:
-            TableError: there are too few texts; see `learn_vocabulary`.
-        """
+        """Learn a vocabulary of at most `size` tokens, or more if there are more characters."""
         pieces = learn_vocabulary(texts, words=words, lowercase=False)
         characters = sum(len(piece.removeprefix(CONTINUES)) == 1 for piece in pieces)
         return cls(pieces[: max(size, len(SPECIAL_TOKENS) + characters)])

@@ -27,12 +27,7 @@ _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Pairs as token ids.
-
-    Attributes:
-        sources: per pair int32 [S], with the end token.
-        targets: per pair int32 [T], with the end token.
-    """
+    """Pairs as token ids with end tokens, int32 [S] and [T] each."""
 
     sources: list[np.ndarray]
     targets: list[np.ndarray]
@@ -90,8 +85,7 @@ def train_translator(
 ) -> tuple[tuple[Epoch, ...], Epoch]:
     """Train `model` in place, and keep the epoch with the lowest validation loss.
 
-    Returns:
-        All epochs, and the one that was kept.
+    Returns all epochs and the one that was kept.
     """
     lengths = choose_lengths(
         np.concatenate([train.lengths, valid.lengths]), settings.compiled_shapes

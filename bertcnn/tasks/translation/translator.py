@@ -84,9 +84,6 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         model: changes to `TranslatorSettings`, by name.
         training: changes to `TranslationTrainingSettings`, by name.
 
-    Attributes:
-        metrics_: figures of the training.
-
     Example:
         translator = Translator().fit(english, italian)
         translator.translate(["I love you very much."])[0].text
