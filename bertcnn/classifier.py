@@ -353,7 +353,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     def _choose(
         self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
     ) -> tuple[Recipe, str, dict[str, Any]]:
-        """The recipe, the reason for it, and the changes to its settings."""
         if self.teacher is not None:
             return "full", f"{self.layers} layers learn what the teacher answers", changes
         if self.recipe != "auto":
@@ -633,7 +632,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         ]
 
     def _network(self) -> BertCnn:
-        """The Keras model, built on first use."""
         check_process()
         if getattr(self, "_built", (None, None))[0] is not self._bundle.tensors:
             self._built = (self._bundle.tensors, classifier_of(self._bundle))

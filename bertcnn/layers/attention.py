@@ -169,10 +169,7 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool = False,
         explained: bool = False,
     ) -> tuple[Any, Any]:
-        """Attend to keys and values: the output, float [B, T, D], and the probabilities.
-
-        The probabilities may be None unless `explained`.
-        """
+        """Attend to keys and values: float [B, T, D], and the probabilities if `explained`."""
         queries = self._split_heads(self.query(hidden))  # [B, T, H, K]
         dropping = training and self.dropout_rate > 0
         attention = None

@@ -134,7 +134,6 @@ class DecoderBlock(keras.layers.Layer):
         training: bool = False,
         explained: bool = False,
     ) -> tuple[Any, Any]:
-        """The output, and the attention to the source if `explained`."""
         attended, _ = self.self_attention.attend_to(
             hidden, *written, written_mask, training=training
         )

@@ -21,9 +21,7 @@ _GPU_TOKENS = 32_768  # per batch; keeps a GPU busy
 
 
 def padded_up_to(longest: int) -> tuple[int, ...]:
-    """Padded lengths for rows of up to `longest` tokens, which is also the largest one.
-
-    An encoder has no positions beyond it.
+    """Padded lengths for rows of up to `longest` tokens, with `longest` as the last.
 
     Example:
         >>> padded_up_to(100)

@@ -13,7 +13,7 @@ from bertcnn.models.decoding import Arrays, Source
 from bertcnn.settings import TranslatorSettings
 
 _SEEDS_PER_LAYER = 30
-_EPSILON = 1e-6  # of the normalisations
+_EPSILON = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -119,7 +119,6 @@ class Transformer(keras.Model):
         return hidden, mask
 
     def _embedded(self, token_ids: Any, first: Any = 0) -> Any:
-        """Embeddings of tokens at positions from `first`, float [B, T, D]."""
         places = ops.arange(ops.shape(token_ids)[1]) + first
         positions = ops.take(ops.convert_to_tensor(self.sinusoids), places, axis=0)
         embedded = self.tokens(token_ids) * self.settings.width**0.5

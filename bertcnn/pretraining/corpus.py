@@ -37,7 +37,7 @@ VERSION = 1
 _MANIFEST = "manifest.json"
 _KEPT = 8  # corpora in the cache
 _BATCH_SENTENCES, _BATCH_CHARACTERS = 4096, 1 << 21  # most per call of the tokenizer
-_BLOCK = 1 << 22  # bytes per read
+_BLOCK = 1 << 22  # bytes
 _LONGEST_INPUT = 1 << 40  # tokens; sentences are never truncated here
 
 
@@ -143,7 +143,7 @@ def open_corpus(
 ) -> Corpus:
     """Tokenise files into a corpus, or open it from the cache; uses constant memory.
 
-    Texts are not truncated. Without `columns` the text columns of tables are guessed.
+    Texts are not truncated. The text columns of tables are guessed by default.
 
     Raises:
         TableError: a file cannot be read or changed while it was read, or the files have no word.
@@ -184,7 +184,6 @@ def _key(files: DocumentFiles, tokenizer: WordPieceTokenizer, progress: Progress
 
 
 def _read(folder: Path, key: str) -> _Manifest | None:
-    """The manifest of a cached corpus; None if it is missing or a file has changed."""
     try:
         with open_regular(folder / _MANIFEST) as file:
             manifest = _Manifest.model_validate_json(file.read())

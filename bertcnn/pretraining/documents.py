@@ -127,7 +127,6 @@ def _is_gzipped(path: Path) -> bool:
 
 
 def _text_format(path: Path) -> tuple[str, str]:
-    """The encoding and the line ending of a text file."""
     head, gzipped = read_head(path, "an existing file of texts"), _is_gzipped(path)
     if (path.with_suffix("") if gzipped else path).suffix.lower() not in _TEXT:
         raise TableError(

@@ -70,7 +70,7 @@ def make_optimizer(settings: PretrainingSettings, steps: int) -> LayerwiseAdamW:
 
 
 def count_steps(batches: PretrainingBatches, settings: PretrainingSettings) -> int:
-    """Number of steps of a run, counting every epoch as the first, to save planning time."""
+    """Number of steps of a run; every epoch counts as the first, to save planning time."""
     if settings.steps is not None:
         return settings.steps
     return max(1, settings.epochs * batches.steps_per_epoch(0) // settings.accumulate)

@@ -102,13 +102,11 @@ def _joined(parts: Sequence[np.ndarray], mask_id: int) -> np.ndarray:
 
 
 def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The MLM head's logits at these positions, float32 [P, V]."""
     from bertcnn.models.bert import Bert
     from bertcnn.models.pretraining import BertPretraining
     from bertcnn.models.weights import assign
 
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
-    # other heads may be missing
     weights = [weight for weight in model.weights if weight.path in checkpoint.tensors]
     assign(weights, checkpoint.tensors, error=EncoderError)
     inputs = {

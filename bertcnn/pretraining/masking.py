@@ -92,8 +92,6 @@ def mask_tokens(
 def _choose_tokens(
     candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    """Choose random candidates of each row, as many as its limit, bool [B, T]."""
-    # candidates first, in random order
     order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)
     chosen = np.zeros_like(candidates)
     np.put_along_axis(chosen, order, np.arange(candidates.shape[1]) < limits[:, None], axis=1)
@@ -119,7 +117,7 @@ def _choose_words(
     word = np.cumsum(~goes_on, axis=1) - 1 + np.arange(batch)[:, None] * length
     sizes = np.bincount(word[candidates], minlength=batch * length)
     keys = np.where(sizes > 0, generator.random(batch * length), 2.0).reshape(batch, length)
-    order = np.argsort(keys, axis=1)  # of the words of each row
+    order = np.argsort(keys, axis=1)
     ordered = np.take_along_axis(sizes.reshape(batch, length), order, axis=1)
     after = np.cumsum(ordered, axis=1)
     missing = limits[:, None] - (after - ordered)

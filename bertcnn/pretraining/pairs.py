@@ -181,7 +181,7 @@ def _join(
         going = end < stop
         first, stop = end[going], stop[going]
     runs, ends, inner = np.concatenate(found, axis=1)
-    order = np.argsort(runs, kind="stable")  # text order
+    order = np.argsort(runs, kind="stable")
     runs, ends, inner = runs[order], ends[order], inner[order]
     return (
         sentences.starts[runs],
@@ -198,7 +198,6 @@ def _exchange(
     half = (len(whole) + int(generator.integers(2))) // 2
     takers, true = whole[:half], whole[half:]
     seconds = (pairs["second_end"] - pairs["second_start"])[takers]
-    # by length; equal lengths stay in random order
     takers = takers[np.argsort(seconds, kind="stable")]
     donors, fits = _other_documents(takers, keys)
     lonely, takers, donors = takers[~fits], takers[fits], donors[fits]

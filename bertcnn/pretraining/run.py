@@ -229,11 +229,7 @@ def _prepare(  # noqa: PLR0913 - what a run is made of
     board: Board,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> tuple[Trainer, HeldOut]:
-    """Build a run's trainer and evaluation.
-
-    Raises:
-        SettingsError: rows are longer than the encoder allows, or the texts do not fill a batch.
-    """
+    """Build a run's trainer and evaluation; raises SettingsError if rows do not fit the encoder."""
     if data.sequence_length > beginning.settings.max_positions:
         raise SettingsError(
             f"rows of {data.sequence_length} tokens",

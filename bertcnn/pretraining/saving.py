@@ -14,7 +14,7 @@ from bertcnn.storage.folders import new_folder
 from bertcnn.storage.manifest import canonical_json
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-VERSION: Final = 1  # format of the story
+VERSION: Final = 1
 
 
 def save_encoder(

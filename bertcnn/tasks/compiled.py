@@ -17,10 +17,7 @@ def compiled(
     model: keras.Model,
     function: Callable[[Any], Any],
 ) -> Callable[[np.ndarray], Any]:
-    """Compile `function` of an int array, in `keras.ops`, once for each input shape.
-
-    It reads the current weights of `model` in every call.
-    """
+    """Compile `function` of an int array, in `keras.ops`, for each shape, with live weights."""
     if keras.backend.backend() == "jax":
         import jax
 

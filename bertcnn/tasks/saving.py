@@ -68,7 +68,7 @@ Config = TypeVar("Config", bound=TaskConfig)
 
 @dataclass(frozen=True, eq=False)
 class SavedModel(Generic[Config]):
-    """A task model in memory; `more` are additional members, and `identity` is empty at first."""
+    """A task model in memory; `more` are additional members. Unsaved models have no identity."""
 
     config: Config
     vocabulary: tuple[str, ...]
@@ -93,8 +93,7 @@ class ModelFolder(Generic[Config]):
         """Refuse an unusable target folder before training.
 
         Raises:
-            OutputError: something else is there, a model is there and `overwrite` is off, or the
-                folder is not writable.
+            OutputError: another kind of folder, a model without `overwrite`, or not writable.
         """
         check_target(folder, lambda target: self._check_place(target, overwrite))
 
@@ -123,11 +122,7 @@ class ModelFolder(Generic[Config]):
         return identity
 
     def read(self, folder: str | os.PathLike[str]) -> SavedModel[Config]:
-        """Load and validate a saved model; no code from it is ever run.
-
-        Raises:
-            BundleError: the folder is missing, has another schema version, or was changed.
-        """
+        """Load and validate a saved model, running none of its code; raises BundleError."""
         identity, members = read_members(Path(folder), self.form)
         version = self.form.schema_version
         value = parse_json(_CONFIG, members.pop(_CONFIG))

@@ -36,10 +36,7 @@ class Examples:
     soft: np.ndarray | None = None
 
     def evaluate(self, logits: np.ndarray) -> tuple[float, float]:
-        """Macro-F1 and accuracy (exact match for multi-label rows).
-
-        A label of a multi-label row is predicted from a probability of 1/2.
-        """
+        """Macro-F1 and accuracy, which for multi-label rows is the share of exact matches."""
         if self.multi_hot is None:
             actual, predicted = self.labels, logits.argmax(axis=1)
             right = predicted == actual

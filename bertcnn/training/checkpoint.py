@@ -134,12 +134,10 @@ def _read(place: Path) -> Checkpoint:
 
 
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to resume from a checkpoint that was made with other settings.
+    """Raise a SettingsError unless a checkpoint was made with this run's settings.
 
-    Only the keys of `wanted`, this run's settings, are compared with `found`, the checkpoint's.
-
-    Raises:
-        SettingsError: they differ; the message names the first setting that does.
+    Only the keys of `wanted`, this run's settings, are compared; the message names the first
+    difference.
     """
     for name, value in wanted.items():
         if found.get(name) != value:
@@ -162,11 +160,7 @@ def training_state(
 def restore_state(
     tensors: Mapping[str, np.ndarray], model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> None:
-    """Load the tensors of `training_state` into model and optimizer.
-
-    Raises:
-        BundleError: the tensors belong to another model.
-    """
+    """Load the tensors of `training_state`; raises BundleError if they do not fit the model."""
     variables = _variables(model, optimizer)
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}

@@ -139,7 +139,7 @@ def _answers(
     model, result = train(encoder, part, run)
     if result.known is not None and result.valid_means is not None:
         return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
-    engine = KerasEngine(model, pad_id=0)  # masked anyway
+    engine = KerasEngine(model, pad_id=0)  # [PAD] is masked
     both = (part.valid, data.train.of(known))
     asked, learned = (engine.run(rows.token_ids, evidence=True) for rows in both)
     means, known_means = asked.found.means, learned.found.means

@@ -27,11 +27,7 @@ def compute_policy(precision: ComputePrecision) -> str:
 
 
 def limit_devices(count: int | None) -> None:
-    """Train on `count` devices of this process; None for all of them.
-
-    Raises:
-        SettingsError: `count` is less than 1 or more than there are.
-    """
+    """Train on `count` devices, None for all; raises SettingsError unless there are as many."""
     global _limit
     there = _count()
     if count is not None and not 1 <= count <= there:
@@ -71,10 +67,7 @@ def replicated(values: np.ndarray, place: Any) -> Any:  # noqa: ANN401
 
 
 def own_rows(rows: int) -> range | None:
-    """The rows of a batch that this process's devices compute.
-
-    None if it computes all rows, or if they cannot be divided evenly.
-    """
+    """This process's rows of a batch; None if it has all, or they cannot be divided evenly."""
     mesh = training_mesh()
     if mesh is None or is_alone() or rows % mesh.size:
         return None

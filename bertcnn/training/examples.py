@@ -276,7 +276,6 @@ def _every_label_learned(
 def _given(
     valid: tuple[Sequence[str], Sequence[Any]], learning: LabelledTexts, progress: Progress
 ) -> LabelledTexts:
-    """The user's validation rows, checked against the training labels."""
     if not isinstance(valid, Sequence) or len(valid) != 2:
         raise SettingsError(
             f"valid {one_line(valid)}",

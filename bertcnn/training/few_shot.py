@@ -65,8 +65,7 @@ def _with_names(
 ) -> tuple[TrainingData, np.ndarray]:
     """The data, with label names as training rows if they help, and the rows' embeddings.
 
-    The embeddings are float32 [rows + others, D], of length 1: training rows first, then validation
-    and unlabelled rows if there are unlabelled ones.
+    They are float32 [rows, D], of length 1: training, then validation and unlabelled rows if any.
     """
     train, names, labelled = data.train, list(data.label_names or ()), len(data.train.labels)
     others = _others(data)

@@ -283,7 +283,6 @@ class TrainedModel:
     def _written_up(
         self, bundle: Bundle, engine: Engine, measured: Measured, progress: Progress
     ) -> Bundle:
-        """The model with its card and its report on the validation rows."""
         progress.stage("writing the report", 1, "page")
         facts = about(bundle.config, self.origin)
         figures, calibration = measured.figures, measured.calibration

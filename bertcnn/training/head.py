@@ -110,7 +110,6 @@ def train_head(
 def _weighted(
     rows: TokenizedRows, classes: int, settings: TrainingSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and row weights for `start_from_probe`."""
     if rows.multi_hot is None:
         return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
     return rows.multi_hot, np.where(

@@ -42,10 +42,7 @@ class PseudoLabels:
         return by_regression, by_both
 
     def harm(self, labels: np.ndarray) -> bool:
-        """Whether label spreading made the first rows, which have these labels, worse.
-
-        It is a one-sided sign test on the rows that changed.
-        """
+        """Whether label spreading is worse on the first rows, by a one-sided sign test."""
         found = (self.by_regression, self.labels)
         before, after = (one[: len(labels)] == labels for one in found)
         lost, won = int(np.sum(before & ~after)), int(np.sum(after & ~before))

@@ -16,10 +16,7 @@ AND_EMBEDDINGS = (*BIASES_AND_NORMALISATION, "tokens", "positions", "segments")
 
 @keras.saving.register_keras_serializable(package="bertcnn")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up from 0 to `peak`, then linear decay to 0 at `total_steps`.
-
-    Devlin et al. 2019, appendix A.2.
-    """
+    """Linear warm-up to `peak`, then linear decay to 0 (Devlin et al. 2019, appendix A.2)."""
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
         self.peak, self.warmup_steps, self.total_steps = peak, warmup_steps, total_steps

@@ -33,10 +33,7 @@ _MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes al
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """A recipe, the reason for it, and the settings that change for lack of time.
-
-    The changes can be epochs, a refit, and the number of rows.
-    """
+    """A recipe, the reason for it, and its settings that change for lack of time."""
 
     recipe: Recipe
     reason: str
@@ -123,7 +120,6 @@ class CostEstimate:
 
     @property
     def _few(self) -> int:
-        """The number of rows below which `few-shot` is used."""
         if self.multi_label or not self.sentence_encoder:
             return _FEW_UNMEASURED * self.classes
         return max(_FEW, _FEW_PER_LABEL * self.classes)
@@ -145,7 +141,6 @@ class CostEstimate:
 
     @property
     def _frozen_rows(self) -> float:
-        """How many rows `frozen` can use in time."""
         return self._rows_in_time(_FROZEN / _work_share(self.settings))
 
     def _plans(self) -> Iterator[TrainingPlan]:
@@ -160,7 +155,6 @@ class CostEstimate:
         yield from (TrainingPlan(epochs, refits[-1]) for epochs in fewer)
 
     def _on_a_part(self) -> TrainingPlan | None:
-        """One epoch on as many rows as fit the time, if they are enough."""
         part = _rounded_down(self._rows_in_time(1.0, self.compiling))
         again = self.settings.refit and self.settings.time_budget is None
         return TrainingPlan(1, again, part) if part >= max(self._rows_needed) else None
@@ -200,7 +194,6 @@ class CostEstimate:
         return RecipeChoice("full", reason, changes)
 
     def _frozen(self, plans: list[TrainingPlan]) -> RecipeChoice:
-        """`frozen`, because none of the plans for `full` fits the time."""
         costs = [self._cost(plan) for plan in (plans[0], plans[-1])]
         reason = f"full fine-tuning would take {costs[0]} on {self.device}"
         if costs[1] != costs[0]:
@@ -239,7 +232,6 @@ def fold_count(
 
 
 def _work(encoder: Bert, tokens: int, settings: TrainingSettings) -> float:
-    """FLOPs of training the encoder."""
     weights = sum(
         int(np.prod(weight.shape)) for weight in encoder.weights if weight.path.startswith("layer_")
     )

@@ -52,10 +52,7 @@ def train(
     settings: TrainingSettings,
     run: RunOptions,
 ) -> tuple[BertCnn, FitResult]:
-    """Train a classifier on `encoder`, and return it with the figures of its training.
-
-    `full` and `few-shot` also change `encoder`.
-    """
+    """Train a classifier; `full` and `few-shot` also change `encoder`."""
     train, valid = data.train, data.valid
     classes = (
         int(max(train.labels.max(), valid.labels.max())) + 1
@@ -113,10 +110,7 @@ def fit_with_encoder(
 
 
 def freeze(encoder: Bert, layers: int) -> None:
-    """Freeze the lowest layers and, if there are any, the embeddings.
-
-    They get no gradient, which makes a step faster. Dropout is unchanged.
-    """
+    """Freeze the lowest layers and, if there are any, the embeddings; dropout is unchanged."""
     if layers:
         encoder.get_layer("embeddings").trainable = False
     for place in range(layers):

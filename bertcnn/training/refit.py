@@ -158,7 +158,6 @@ def _as_parts(
 def _of_parts(
     details: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> tuple[FitResult, Examined]:
-    """The inverse of `_as_parts`."""
     epochs = tuple(EpochFigures(**one) for one in details["epochs"])
     kept, lengths = details["kept_epoch"], tuple(details["padded_lengths"])
     logits, averaged = tensors["float32_logits"], details["averaged"]

@@ -128,11 +128,7 @@ def make_step(
 
 
 def make_gradients(model: keras.Model, objective: Objective) -> Gradients:
-    """A function of inputs and targets to the figures and the gradients of their "loss".
-
-    Raises:
-        SettingsError: the Keras backend is neither TensorFlow nor JAX.
-    """
+    """A function of inputs and targets to the figures and the gradients of their "loss"."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise SettingsError(

@@ -23,12 +23,12 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
 from bertcnn.workflows.labelled import labelled_rows
 
-_TESTED = 0.3  # share of the rows for testing
+_TESTED = 0.3
 _MOST_TESTED = 3000
 _CONFIDENCE = 0.95
 _NOTICED = 0.005  # accuracy gains below half a point count as none
 
-Rows = list[tuple[str, str]]  # texts with their labels
+Rows = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,6 @@ def judge(right: np.ndarray, trained_rows: int) -> Verdict:
 
 
 def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
-    """Training and test rows, with labels in the spelling of the training rows."""
     texts, names = [content for content, _ in rows], [name for _, name in rows]
     check_labels(names)
     learned, tested = rows, test or []
@@ -174,7 +173,6 @@ def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
 
 
 def _draw(rows: Rows, each: int, seed: int) -> Rows:
-    """A random sample of `each` rows per label."""
     names, generator = np.array([name for _, name in rows]), np.random.default_rng(seed)
     chosen: list[int] = []
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):

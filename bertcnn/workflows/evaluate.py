@@ -74,7 +74,7 @@ def evaluate_csv(
         model = local_folder(model, progress=progress)
     page = None
     if report is not None:
-        from bertcnn.reports import report_path  # imports Jinja
+        from bertcnn.reports import report_path
 
         folder = None if isinstance(model, Predictor) else model
         path = data.table.path if isinstance(data, LabelledTable) else Path(data)

@@ -185,7 +185,6 @@ def _read(
     out: Path,
     progress: Progress,
 ) -> tuple[list[str], list[LabelSet], list[str]]:
-    """Texts with known labels, these labels, and out-of-scope texts."""
     config = predictor.bundle.config
     read = read_as_in_training(data, config, text, label, progress)
     named = None if out_of_scope is None or is_file(out_of_scope) else str(out_of_scope)
@@ -233,7 +232,6 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
 
 
 def _held_back(bundle: Bundle, valid: _Answered, strange: _Answered) -> HeldBack:
-    """Which rows, followed by out-of-scope rows, are never automatic."""
     found, others = (
         held_back(bundle.scope, rows.readings, rows.texts, bundle.config.languages)
         for rows in (valid, strange)

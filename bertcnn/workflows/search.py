@@ -259,7 +259,7 @@ class _Search(Silent):
 
     study: optuna.Study
     recipe: Literal["frozen", "full"]
-    encoder: str  # as given
+    encoder: str
     start: Start
     texts: list[str]
     rows: TokenizedRows
@@ -289,7 +289,7 @@ class _Search(Silent):
         self.study.sampler = optuna.samplers.TPESampler(seed=self.run.seed + number)
         training, head = suggest(trial, self.recipe, self.epochs)
         settings = recipe_settings(self.recipe, {**self.start.changes, **training})
-        best, predicted = list[float](), list[int]()  # macro-F1 of each fold
+        best, predicted = list[float](), list[int]()
 
         def report(epoch: int, logs: Mapping[str, float]) -> None:
             best[-1] = max(best[-1], logs["val_macro_f1"])

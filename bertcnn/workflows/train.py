@@ -166,7 +166,6 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 
 
 def _note_contradictions(data: LabelledTable, progress: Progress) -> None:
-    """Report equal texts with different labels, which `bertcnn check` lists."""
     first, torn, lines = dict[str, int](), dict[int, int](), data.table.line_numbers
     for row, (text, names) in enumerate(zip(data.texts, data.sets, strict=True)):
         if text and names and data.sets[first.setdefault(text.strip(), row)] != names:
@@ -185,12 +184,7 @@ def _note_contradictions(data: LabelledTable, progress: Progress) -> None:
 def _out_of_scope(
     given: str | Path | None, usual: str, data: LabelledTable, out: Path, progress: Progress
 ) -> tuple[str, list[str]]:
-    """The out-of-scope label ("auto" or "no" too), and the texts of an out-of-scope file.
-
-    Raises:
-        TableError: the file cannot be read.
-        LabelError: `given` is neither a file nor a label of the rows.
-    """
+    """The out-of-scope label ("auto" or "no" too), and the texts of an out-of-scope file."""
     if given is None:
         return usual, []
     if not is_file(given):
@@ -246,8 +240,6 @@ def _merge(
 def _read_like(
     columns: ColumnChoice, data: str | Path, rejects: Path, progress: Progress
 ) -> LabelledTable:
-    """Read another file with the columns of the training file."""
-
     def same_columns(table: Table) -> ColumnChoice:
         for name in (*columns.text, *([columns.label] if columns.label else [])):
             if find_name(name, table.columns) is None:

@@ -49,8 +49,6 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """The reader of texts and the engine that scores tokens."""
-
     reader: QuestionReader
     engine: SpansEngine
 

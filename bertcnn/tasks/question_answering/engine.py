@@ -101,7 +101,6 @@ def _running(
 
 
 def _is_fast(precision: Precision) -> bool:
-    """Whether this CPU is at least as fast in this precision as in float32."""
     if precision == "int8":
         return has_fast_int8() and has_vnni()
     return precision == "float32" or has_bfloat16()

@@ -78,7 +78,6 @@ class _Frame:
     answers: np.ndarray
 
     def to_bytes(self) -> bytes:
-        """The bytes for the journal."""
         return _FRAME.pack(self.rows, *self.answers.shape, self.digest) + self.answers.tobytes()
 
     @classmethod
@@ -215,7 +214,6 @@ def _run(
 
 
 def _check_names(columns: Sequence[str], source: Path, reader: TableReader) -> None:
-    """Refuse new columns that exist in the input or in another field."""
     uses = Counter([*{*reader.columns, *reader.header}, *columns])
     clash = next((name for name in columns if uses[name] > 1), None)
     if clash is not None:

@@ -37,7 +37,7 @@ class _Read:
 
     questions: Sequence[Question]
     windows: Sequence[Window]
-    longest: int  # maximum tokens of an answer
+    longest: int  # of an answer, in tokens
 
     @property
     def token_ids(self) -> list[np.ndarray]:

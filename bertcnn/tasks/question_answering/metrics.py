@@ -91,11 +91,7 @@ class AnswerFigures:
 
     @classmethod
     def of(cls, predicted: Sequence[str], questions: Sequence[Question]) -> AnswerFigures:
-        """Compare the predicted answer to each question with the accepted ones.
-
-        Raises:
-            TableError: there are no questions, or not one prediction for each.
-        """
+        """Compare predictions with accepted answers; there must be one for each question."""
         if isinstance(predicted, str) or not questions or len(predicted) != len(questions):
             raise TableError(
                 f"{len(predicted)} predictions for {len(questions)} questions",

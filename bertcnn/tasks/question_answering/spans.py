@@ -15,7 +15,10 @@ from bertcnn.tasks.question_answering.windows import Window
 
 @dataclass(frozen=True)
 class Span:
-    """A span of the context; its score is the start score plus the end score of its tokens."""
+    """Characters `start` to `end` (exclusive) of the context.
+
+    The score is the start score of its first token plus the end score of its last token.
+    """
 
     start: int
     end: int

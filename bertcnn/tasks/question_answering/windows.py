@@ -87,7 +87,6 @@ class QuestionReader:
         return found
 
     def _question(self, question: str) -> np.ndarray:
-        """The token ids of [CLS] question [SEP]."""
         if not isinstance(question, str) or is_blank(question):
             raise SettingsError(
                 f"the question {one_line(question)}", expected="some words", fix="ask a question"

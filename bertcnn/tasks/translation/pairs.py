@@ -28,10 +28,10 @@ class Pairs:
 
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str], *, least: int = 1) -> Pairs:
-        """Check and pair two lists.
+        """Pair two lists.
 
         Raises:
-            TableError: the lists differ in length or are too short, or a text is blank or not a
+            TableError: the lists differ in length or are too short, or a text is blank or no
                 string.
         """
         if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):

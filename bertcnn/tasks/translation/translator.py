@@ -63,14 +63,11 @@ class Translation:
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """The tokenizer, the model and its compiled searches."""
-
     subwords: Subwords
     model: keras.Model
     searches: dict[SearchSettings, Callable[[np.ndarray], Written]] = field(default_factory=dict)
 
     def search(self, settings: SearchSettings, source_ids: np.ndarray) -> Written:
-        """Translate sources int32 [B, S]."""
         if settings not in self.searches:
             self.searches[settings] = compiled_search(self.model, settings)
         return self.searches[settings](source_ids)
@@ -258,7 +255,6 @@ def _encoded(pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> 
 def _translation(
     subwords: Subwords, text: str, source: np.ndarray, written: Written, slot: int
 ) -> Translation:
-    """The translation of a text, from one row of a batch."""
     token_ids, scores = written.token_ids[slot], written.scores[slot]
     best = token_ids[0]
     ended = np.flatnonzero(best == subwords.end_id)
