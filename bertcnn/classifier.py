@@ -115,8 +115,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: the sorted labels in their original type.
-        metrics_: figures on the validation rows, a JSON object; `save` adds the decisions of the
-            saved engine.
+        metrics_: figures on the validation rows, a JSON object; `save` adds decisions.
         history_: figures of each epoch; not saved, so missing in a loaded classifier.
         recipe_: the recipe used, and the reason for it.
 
@@ -181,8 +180,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 True}`.
             unlabelled: texts without a label. `few-shot` pseudo-labels them from similar rows if
                 texts have one label each; other recipes ignore them. Remove near-identical
-                messages, such as automatic replies: they are pseudo-labelled with too much
-                confidence.
+                messages, such as automatic replies: their pseudo-labels are too confident.
             outside: out-of-scope texts, treated as rows with the label `out_of_scope`.
             columns: source columns of the texts, saved with the model.
             origin: command and file, for the report and the card.
@@ -585,8 +583,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             NotFittedError: before `fit`.
-            SettingsError: an unknown label or method, fewer than one step, or `texts` is not a list
-                of strings.
+            SettingsError: unknown label or method, no step, or `texts` is not a list of strings.
         """
         predictor, name = self._fitted(), None if label is None else str(label)
         if method == "windows":
@@ -650,12 +647,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             overwrite: overwrite an existing model.
             engine: "auto" and "openvino" compile the model for fast inference at the first save
                 after `fit`, which takes some seconds; "keras" does not. The first save also fits
-                the out-of-scope detector and the thresholds to the saved engine's predictions on
-                the validation rows.
+                out-of-scope detector and thresholds to the saved engine's validation predictions.
 
         Raises:
-            OutputError: the folder exists and `overwrite` is False, is not a model, or cannot be
-                written.
+            OutputError: the folder exists without `overwrite`, is no model, or is not writable.
             SettingsError: an unknown engine.
         """
         self._fitted()

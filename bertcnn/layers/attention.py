@@ -212,11 +212,9 @@ class DocumentMask(keras.layers.Layer):
         document_ids: int [B, T], 0 at padding and k at the tokens of the row's k-th document.
 
     Returns:
-        int32 [B, T, T], for `MultiHeadAttention`. Padding attends to padding, which keeps its
-        values finite.
+        int32 [B, T, T]. Padding attends to padding, which keeps its values finite.
 
-    Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", section
-    3.2.
+    Source: Krell et al. 2021, "Efficient sequence packing without cross-contamination", 3.2.
     """
 
     def call(self, document_ids: Any) -> Any:

@@ -23,8 +23,7 @@ class WindowConvolution(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        padding_mask: int [B, T], 1 at tokens and 0 at padding; in packed rows k at the tokens of
-            the k-th document.
+        padding_mask: int [B, T], 0 at padding and 1 at tokens; k in a packed row's k-th document.
 
     Returns:
         float [B, T, N], non-negative, 0 at padding.

@@ -26,8 +26,7 @@ class BertEmbeddings(keras.layers.Layer):
     `embedding_postprocessor`).
 
     Args:
-        positions: "learned", or the name of a table in `sinusoids`, which is a weight but not
-            trained.
+        positions: "learned", or the name of a table in `sinusoids`, which is not trained.
 
     Call arguments:
         token_ids: int [B, T].

@@ -150,8 +150,7 @@ class BertCnn(keras.Model):
 
     Args:
         encoder: a `Bert`; its pooler is not part of the classifier.
-        head: a `CnnHead` of the encoder's width; with `documents` if and only if the encoder is
-            packed.
+        head: a `CnnHead` of the encoder's width; with `documents` exactly if `encoder` is packed.
 
     Call arguments, a dict: the encoder's inputs, each int32 [B, T].
 

@@ -69,8 +69,7 @@ class Written:
 
     Attributes:
         token_ids: int32 [B, W, L], up to and including the end token, then padding.
-        scores: float32 [B, W], the log-probability divided by the length penalty; at most -1e7 for
-            unused beams.
+        scores: float32 [B, W], see `SearchSettings`; at most -1e7 for unused beams.
         attention: float32 [B, W, L, S], attention of each generated token to the source tokens.
     """
 

@@ -20,8 +20,7 @@ _EPSILON = 1e-6
 class Transformer(keras.Model):
     """Encoder and decoder of Vaswani et al. 2017, post-norm, with one embedding table.
 
-    The table serves source, target and, transposed, the output (section 3.4). It is looked up in
-    float32.
+    The float32 table serves source, target and, transposed, the output (section 3.4).
 
     Call arguments, a dict:
         source_ids: int32 [B, S].

@@ -106,8 +106,7 @@ class PretrainingBatches:
     Args:
         settings: lengths, shares, and the shape of a batch.
         part: the training or the held-out documents. Training batches are always full; leftover
-            rows are dropped. The last held-out batch is filled up with rows of one padding token
-            and weight 0.
+            rows are dropped. The last held-out batch is filled up with rows of weight 0.
 
     Raises:
         SettingsError: the training documents do not fill a batch.

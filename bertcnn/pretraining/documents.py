@@ -51,8 +51,7 @@ class DocumentFiles:
         columns: the text columns of the tables; guessed by default.
 
     Raises:
-        TableError: no file is given, or one is missing, empty, binary, a folder or of an unknown
-            kind.
+        TableError: no file, or one that is missing, empty, binary, a folder or of unknown kind.
 
     Attributes:
         unread: counts of what was left out: `rejected` rows of tables, `cut_lines` of text files

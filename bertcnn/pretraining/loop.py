@@ -91,8 +91,7 @@ def batches_of_steps(
 ) -> Batches:
     """An endless stream of each step's batches; a position is epoch and batch.
 
-    A step has `accumulate` batches. With several processes, each makes and reads only the rows of
-    its own devices.
+    A step has `accumulate` batches. A process makes and reads only the rows of its own devices.
     """
 
     def steps(position: list[int] | None) -> Generator[Batch, None, None]:

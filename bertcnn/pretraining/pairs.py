@@ -19,8 +19,7 @@ class Sentences:
     """Documents as ranges of one long array of tokens.
 
     Attributes:
-        starts: int64 [S], start of each sentence; a document's sentences are contiguous and in
-            order.
+        starts: int64 [S], start of each sentence; a document's sentences are contiguous.
         ends: int64 [S], end of each sentence.
         documents: int64 [S], index of its document, ascending.
         keys: uint64 [documents], text hash; equal for duplicates and for parts of one document.

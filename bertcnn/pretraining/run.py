@@ -114,8 +114,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
 
     Args:
         texts: files of documents; see `DocumentFiles`.
-        out: folder for the encoder. Checkpoints are kept in `OUT.checkpoints` until the run has
-            finished.
+        out: folder for the encoder; checkpoints stay in `OUT.checkpoints` until the run finishes.
         start: name or folder of an encoder to continue from, or a new encoder (by default "mini").
         data: changes to `PretrainingDataSettings`, by name.
         training: changes to `FROM_NOTHING` or `CONTINUED`, by name.

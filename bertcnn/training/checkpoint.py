@@ -136,8 +136,7 @@ def _read(place: Path) -> Checkpoint:
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
     """Raise a SettingsError unless a checkpoint was made with this run's settings.
 
-    Only the keys of `wanted`, this run's settings, are compared; the message names the first
-    difference.
+    Only the keys of `wanted`, this run's settings, count. The message names the first difference.
     """
     for name, value in wanted.items():
         if found.get(name) != value:

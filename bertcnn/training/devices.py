@@ -84,8 +84,7 @@ def join_processes() -> None:
     SLURM, Open MPI or Kubernetes. Call this before JAX computes anything.
 
     Raises:
-        SettingsError: Keras has another backend, the processes are not defined, or they cannot
-            connect.
+        SettingsError: another backend, undefined processes, or they cannot connect.
     """
     if keras.backend.backend() != "jax":
         raise SettingsError(

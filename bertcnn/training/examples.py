@@ -328,8 +328,7 @@ class KnownRows:
     """Training rows that the out-of-scope detector compares with, kept until the model is saved.
 
     Attributes:
-        answered: logits float32 [rows, C] and mean token embeddings float32 [rows, D], if the
-            recipe computed them.
+        answered: logits float32 [rows, C] and mean embeddings float32 [rows, D], if computed.
     """
 
     token_ids: list[np.ndarray]

@@ -78,8 +78,7 @@ class TrainedModel:
     """A trained model that is evaluated and ready to be compiled and saved.
 
     Attributes:
-        bundle: the model without detector, card and report; its decisions come from the Keras
-            model.
+        bundle: the model without detector, card and report; its decisions come from Keras.
         reference: the Keras model as a predictor.
         quantization_data: the rows that decide about a compiled engine.
         known: training rows that the out-of-scope detector compares with.

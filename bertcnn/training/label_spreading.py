@@ -61,8 +61,7 @@ def spread_labels(
 
     Args:
         views: each float32 [labelled + others, D], of length 1: embeddings of one encoder, labelled
-            rows first. Neighbours are close in all views together; the regression uses the first
-            view.
+            rows first. Neighbours are close in all views; the regression uses the first view.
         labels: int [labelled], at least two different ones.
         row_weights: float [labelled], for both methods; the same for all rows of a label.
     """

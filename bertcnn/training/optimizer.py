@@ -101,8 +101,7 @@ class LayerwiseAdamW(keras.optimizers.AdamW):
         """Update every weight without Keras' `tf.distribute` detour.
 
         Its all-reduce (of one replica) registers a custom gradient, which TensorFlow never frees:
-        the update graph with the weights and their moments would stay in memory until the process
-        ends.
+        the update graph with weights and moments would stay in memory until the process ends.
         """
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             self.update_step(gradient, variable, learning_rate)

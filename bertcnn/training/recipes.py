@@ -34,8 +34,7 @@ def recipe_settings(
 ) -> TrainingSettings:
     """The recipe's defaults, for multi-label rows if so, with `changes`.
 
-    Unknown names and invalid values are refused. Epochs in `changes` are not raised on a small
-    file.
+    Unknown names and invalid values are refused. Epochs in `changes` are kept for small files too.
     """
     defaults = {"few-shot": FEW_SHOT, "frozen": FROZEN_MULTI_LABEL if multi_label else FROZEN}.get(
         recipe, FULL

@@ -62,8 +62,7 @@ class Savepoints:
 
     Args:
         folder: for the savepoints; the newest two are kept.
-        settings: everything the result depends on, as JSON. A training with other settings does not
-            resume.
+        settings: everything the result depends on, as JSON; only the same settings resume.
         seconds: minimum time between savepoints; by default a minute.
         more: additional JSON for each savepoint.
         found: the checkpoint to resume from, with an error if it cannot be used. By default it is

@@ -22,18 +22,15 @@ class FitResult:
     """The result of a training, in addition to the weights in the model.
 
     Attributes:
-        kept_epoch: the epoch, from 1, whose weights the model has: the last one that is not clearly
-            worse than the best.
+        kept_epoch: the epoch of the weights, from 1: the last one not clearly worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
         known: logits float32 [rows, C] and mean token embeddings float32 [rows, D] of the rows in
             `TrainingData.known`; None if the saved engine computes them as cheaply.
-        valid_means: float32 [rows, D], mean token embeddings of the validation rows; None as for
-            `known`.
+        valid_means: float32 [rows, D], mean embeddings of the validation rows; None as for `known`.
         refit_logits: float32 [rows, C], of the validation rows after a refit that included them;
             everything else is from before the refit.
         pseudo_labelled: number of unlabelled rows that were trained on with pseudo-labels.
-        averaged: whether the weights are the mean of the last steps; `kept_epoch` is then the last
-            epoch.
+        averaged: whether the weights are a mean of the last steps; `kept_epoch` is then the last.
     """
 
     epochs: tuple[EpochFigures, ...]

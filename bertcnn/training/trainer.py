@@ -131,8 +131,7 @@ class Trainer:
         objective: the figures of a batch.
         epoch_ends: the last step of each epoch, ascending.
         evaluate: returns figures on held-out examples; called after each epoch.
-        callbacks: Keras callbacks or `TrainerCallback`s; at most one of each `TrainerCallback`
-            class.
+        callbacks: Keras callbacks or `TrainerCallback`s, one of each class of the latter.
         savepoints: saves the training periodically, and resumes it.
         shown: figures to show: of the last steps, of the last epoch, or `RATE`.
         stage: title and unit of the progress display.

@@ -87,13 +87,11 @@ class RunOptions:
     """How a training is run, independent of the recipe.
 
     Attributes:
-        embed_with: returns a function that computes the output of a frozen encoder; by default with
-            Keras.
+        embed_with: makes the function that embeds with a frozen encoder; by default with Keras.
         refit: whether to train on the validation rows too at the end; only for recipes that train
             just the head, since `bertcnn.training.refit` does it for `full`.
         fold_of: int [training rows], the fold of each; no cross-fitting by default.
-        like: a result whose epochs and averaging are repeated; by default the validation rows
-            choose them.
+        like: a result whose epochs and averaging are repeated; by default validation decides.
         deadline: of `full`; none by default.
         head_weights: initial weights of the head, by name; random by default.
     """

@@ -26,8 +26,7 @@ def on_used_pieces(
 
     An unused token embedding gets no gradient and no decay, so removing it changes only the time:
     of 30,522 rows some thousands occur, and AdamW would read and write all the others in every
-    step. `policy` is the dtype policy of the layers; by default the encoder's own `dropout` is
-    used.
+    step. `policy` is the dtype policy; `dropout` defaults to the encoder's own.
 
     Returns:
         The smaller encoder, and the original ids of its tokens, ascending, int [pieces].

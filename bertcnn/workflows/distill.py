@@ -36,8 +36,7 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
 ) -> TrainingReport:
     """Train a model with fewer layers on a saved model's predictions, and save it.
 
-    Confidence, thresholds and figures come from held-out labelled rows. An interrupted call resumes
-    when it is repeated.
+    Confidence, thresholds and figures come from held-out rows. A repeated call resumes.
 
     Args:
         model: the teacher's folder or URL.

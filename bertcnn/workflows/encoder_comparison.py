@@ -108,8 +108,7 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
 
     Raises:
         SettingsError: fewer than two seeds, or no training row.
-        LabelError: a label has fewer rows than `rows_per_label`, or no test row has a trained
-            label.
+        LabelError: a label has fewer than `rows_per_label` rows, or no test label is trained.
         TableError: the file cannot be read, or lacks the columns.
         EncoderError: an encoder cannot be loaded.
     """

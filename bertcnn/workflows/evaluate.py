@@ -57,8 +57,7 @@ def evaluate_csv(
         text: the text column or columns; by default as in training, or guessed.
         label: the label column; by default as in training, or guessed.
         engine: inference engine for a saved model; see `bertcnn.load`.
-        report: a folder or an .html file for a report. It quotes texts of the file, so keep it
-            private.
+        report: a folder or an .html file for a report. It quotes texts, so keep it private.
         overwrite: overwrite an existing report.
         progress: progress callback.
 

@@ -85,8 +85,7 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
 
     Args:
         model: a saved model's folder or URL; it is not changed.
-        data: a labelled file that the model was not trained on, such as a month of corrected
-            predictions.
+        data: a labelled file not used for training, such as a month of corrected predictions.
         out: the folder to save the new model in.
         text: the text column or columns; by default as in training.
         label: the label column; by default as in training.

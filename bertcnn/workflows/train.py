@@ -89,8 +89,7 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             into the label "other"; no row is lost.
         multi_label: separator between several labels of a row, such as ","; "auto" finds ; and |
             and lists, "no" takes every cell as one label.
-        levels: separator between the levels of a label; by default as in the classifier. See
-            `BertCNNClassifier`.
+        levels: separator between the levels of a label; by default as in the classifier.
         overwrite: overwrite an existing model in `out`.
         command: the command line, for the report and the card.
 

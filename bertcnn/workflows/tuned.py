@@ -42,8 +42,7 @@ def read_tuned(path: str | Path, recipe: str | None = None) -> TunedSettings:
     """The settings in a file that `bertcnn tune` wrote, for this recipe if one is given.
 
     Raises:
-        SettingsError: the file does not exist, is invalid, or is of a later version or another
-            recipe.
+        SettingsError: the file is missing, invalid, of a later version or of another recipe.
     """
     name, expected = f"the settings file {one_line(path, 200)}", "tuned settings, version 1"
     try:

@@ -69,8 +69,7 @@ class _Frame:
 
     Attributes:
         digest: hash of their texts, in order.
-        answers: [different texts, fields], start and end in the text (-1 for no answer), and
-            confidence.
+        answers: [different texts, fields], character range (-1: no answer) and confidence.
     """
 
     rows: int

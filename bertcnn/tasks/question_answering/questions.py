@@ -57,8 +57,7 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
     Raises:
         ColumnError: a column is missing.
         TableError: the file cannot be read or has no questions; or a row, counted from 1 below the
-            header, has no question, no context, an invalid start, or an answer that is not at its
-            start.
+            header, lacks question or context, or has a start that is invalid or not the answer's.
     """
     place = Path(path)
     questions = _from_squad(place) if place.suffix.lower() == ".json" else _from_table(place)

@@ -35,8 +35,7 @@ class LabelledWindows:
     Attributes:
         token_ids: per window int32 [T].
         context: int32 [windows, 2], first token of the context and the index after its last token.
-        places: int32 [windows, 2], first and last token of the answer; 0 and 0 ([CLS]) if it is not
-            in the window.
+        places: int32 [windows, 2], first and last answer token; [CLS] (0, 0) if not inside.
     """
 
     token_ids: Sequence[np.ndarray]

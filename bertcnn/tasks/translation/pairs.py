@@ -31,8 +31,7 @@ class Pairs:
         """Pair two lists.
 
         Raises:
-            TableError: the lists differ in length or are too short, or a text is blank or no
-                string.
+            TableError: different lengths, too few pairs, or a text that is blank or no string.
         """
         if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):
             raise TableError(
@@ -78,8 +77,7 @@ def read_pairs(path: str | PathLike[str]) -> Pairs:
     """Read a file with a text, a tab and its translation in each line; no header.
 
     Raises:
-        TableError: the file cannot be read, a line does not have two texts, or there are fewer than
-            20 pairs.
+        TableError: the file cannot be read, a line lacks two texts, or fewer than 20 pairs.
     """
     place = Path(path)
     try:

@@ -42,8 +42,7 @@ class EncodedPairs:
     def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
         """Inputs and targets of a batch.
 
-        The input targets are shifted right, after a start token. Padding and filler rows have
-        weight 0.
+        Target inputs are shifted right after [CLS]. Padding and filler rows have weight 0.
         """
         source, target = (
             pad(ids, plan, self.pad_id).token_ids for ids in (self.sources, self.targets)
