@@ -115,7 +115,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: the sorted labels in their original type.
-        metrics_: figures on the validation rows, a JSON object; `save` adds decisions.
+        metrics_: figures on the validation rows, a JSON object; `save` adds the engine's decisions.
         history_: figures of each epoch; not saved, so missing in a loaded classifier.
         recipe_: the recipe used, and the reason for it.
 

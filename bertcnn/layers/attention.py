@@ -38,12 +38,8 @@ def attend(
 ) -> tuple[Any, Any]:
     """softmax(Q K^T / sqrt(K)) V in every head; the softmax is always computed in float32.
 
-    Args:
-        queries: float [B, T, H, K].
-        keys: float [B, S, H, K]; in self-attention S is T.
-        values: float [B, S, H, K].
-        attention_mask: int [B, S] or [B, T, S]; see `MultiHeadAttention`.
-        drop: dropout for the probabilities.
+    Queries are float [B, T, H, K], keys and values float [B, S, H, K]. For the mask see
+    `MultiHeadAttention`; `drop` is applied to the probabilities.
 
     Returns:
         The context, float [B, T, H, K], and the probabilities before `drop`, float [B, H, T, S].

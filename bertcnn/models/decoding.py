@@ -44,12 +44,9 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Settings of greedy and beam search.
+    """Settings of greedy (`width` 1) and beam search; `length` includes the end token.
 
     Attributes:
-        length: maximum number of tokens, including the end token.
-        pad_id: id of the padding after the end token.
-        width: beam width; 1 is greedy.
         length_penalty: alpha of Wu et al. 2016, section 7: scores are log-probabilities divided by
             ((5 + length) / 6) ** alpha.
     """

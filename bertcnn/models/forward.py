@@ -34,13 +34,9 @@ class Forward:
     """Runs a model on rows of any length, with little padding.
 
     Rows are sorted by length into batches, which are larger on a GPU. TensorFlow runs one graph for
-    all shapes. Other backends compile each shape, so rows are padded to `padded_lengths`.
-
-    Args:
-        model: inputs by name to one output, or to several by name (not for `rows`). Its weights are
-            shared, so a model in training can be evaluated.
-        padded_lengths: ascending lengths for backends that compile each shape.
-        token_budget: maximum tokens per batch; by default suited to the device.
+    all shapes. Other backends compile each shape, so rows are padded to `padded_lengths`. The model
+    has one output, or several by name (not for `rows`). Its weights are shared, so a model in
+    training can be evaluated.
     """
 
     def __init__(

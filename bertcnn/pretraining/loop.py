@@ -168,7 +168,7 @@ class HeldOut(TrainerCallback):
         return {"history": [asdict(figures) for figures in self.history]}, {}
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:  # noqa: ARG002
-        """Restore them."""
+        """Load the saved state."""
         self.history = [HeldOutFigures(**figures) for figures in details["history"]]
 
     def _evaluate(self, step: int) -> None:

@@ -18,10 +18,8 @@ SHOWN_AS_MASK, SHOWN_AS_RANDOM = 0.8, 0.1
 class Vocabulary:
     """The properties of a vocabulary that masking needs.
 
-    Attributes:
-        mask_id: id of [MASK].
-        special: bool [V], tokens that are never predicted or drawn.
-        continues: bool [V], pieces that continue a word.
+    `special`, bool [V], are tokens that are never predicted or drawn; `continues`, bool [V], are
+    pieces that continue a word.
     """
 
     mask_id: int

@@ -75,7 +75,6 @@ class PretrainingReport:
     """The result of a finished run.
 
     Attributes:
-        tokens: tokens processed, without padding.
         held_out: figures on held-out documents, starting before the first step.
         seconds: duration of this call.
         resumed_at: the step that it resumed from, or 0.

@@ -90,7 +90,7 @@ class BestEpoch(TrainerCallback):
         return {"kept": self.kept, "best": self.best, "value": self._value}, self._weights
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-        """Restore them."""
+        """Load the saved state."""
         self.kept, self.best, self._value = details["kept"], details["best"], details["value"]
         self._weights = tensors
 
@@ -135,16 +135,15 @@ class LateMean(TrainerCallback):
         return {"taken": self._taken}, self.weights()
 
     def restore(self, details: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-        """Restore them."""
+        """Load the saved state."""
         self._taken, self._mean = details["taken"], dict(tensors)
 
 
 class EndsInTime(TrainerCallback):
     """Ends a training if another epoch would miss the deadline.
 
-    Args:
-        shapes: number of compiled shapes; that many batches may include a compilation.
-        whole: whether an incomplete training is useless.
+    As many batches as `shapes` may include a compilation. With `whole`, a part of a training is
+    useless.
     """
 
     def __init__(self, deadline: Deadline, shapes: int, *, whole: bool) -> None:

@@ -29,13 +29,10 @@ from bertcnn.wording import count, duration
 
 @dataclass(frozen=True, eq=False)
 class FoldAnswers:
-    """The predictions of a model that was trained on the other folds.
+    """The predictions of a model that was trained on the other folds, with mean token embeddings.
 
-    Attributes:
-        held_out: int [H], the training rows of this fold.
-        logits: float32 [H, C], of the held-out rows.
-        known: int [K], rows it was trained on that the out-of-scope detector compares with.
-        known_logits: float32 [K, C], of the known rows.
+    `held_out`, int [H], are the training rows of this fold. `known`, int [K], are rows it was
+    trained on that the out-of-scope detector compares with.
     """
 
     held_out: np.ndarray

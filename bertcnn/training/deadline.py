@@ -38,10 +38,8 @@ class Deadline:
 def seconds_of_epoch(batches: Sequence[float], steps: int, shapes: int) -> float:
     """The time of an epoch without compilation.
 
-    Args:
-        batches: seconds of each batch of an epoch, or of its last ones.
-        steps: batches of a whole epoch.
-        shapes: number of compiled shapes; that many of the slowest batches are left out.
+    `batches` are seconds of an epoch's batches, or of its last ones; `steps` is their full number.
+    The slowest ones, as many as compiled shapes, are left out.
 
     Example:
         >>> seconds_of_epoch([3.0, 1.0, 1.0, 1.0], steps=8, shapes=1)

@@ -44,13 +44,9 @@ def fit(
     not clearly worse than the best epoch. Otherwise it ends with the weights of the last epoch that
     is not clearly worse than the best one.
 
-    Args:
-        model: inputs by name to logits float32 [B, C], or [B, K, C] for packed rows.
-        train: training rows.
-        valid: rows that choose the epoch.
-        settings: how to train.
-        run: how to run it; with `like`, that result's epochs and averaging are repeated.
-        layers: number of encoder layers, for layer-wise learning rates.
+    `model` maps inputs by name to logits float32 [B, C], or [B, K, C] for packed rows. `valid` are
+    the rows that choose the epoch, unless `run` has `like`, whose epochs and averaging are
+    repeated. `layers` is the number of encoder layers, for layer-wise learning rates.
 
     Raises:
         TrainingError: a loss or a gradient became infinite or NaN.

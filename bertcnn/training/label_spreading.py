@@ -59,11 +59,9 @@ def spread_labels(
     "Learning with Local and Global Consistency", section 2). It reaches wordings that no labelled
     row has. If the two disagree, label spreading counts twice as much.
 
-    Args:
-        views: each float32 [labelled + others, D], of length 1: embeddings of one encoder, labelled
-            rows first. Neighbours are close in all views; the regression uses the first view.
-        labels: int [labelled], at least two different ones.
-        row_weights: float [labelled], for both methods; the same for all rows of a label.
+    Each view is float32 [labelled + others, D], of length 1: embeddings of one encoder, labelled
+    rows first. Neighbours are close in all views; the regression uses the first view.
+    `row_weights`, float [labelled], are the same for all rows of a label.
     """
     classes, first = np.unique(labels, return_index=True)
     labelled, others = views[0][: len(labels)], views[0][len(labels) :]

@@ -60,13 +60,9 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 class LayerwiseAdamW(keras.optimizers.AdamW):
     """AdamW with a learning rate multiplier for each weight.
 
-    Loshchilov and Hutter 2019, algorithm 2.
-
-    Args:
-        learning_rate: schedule or value, before the multipliers.
-        share: maps a weight's name to its multiplier.
-        not_decayed: last name parts of weights without decay. Fine-tuning excludes embeddings,
-            since most tokens never occur and would only shrink.
+    Loshchilov and Hutter 2019, algorithm 2. `share` maps a weight's name to its multiplier.
+    `not_decayed` are the last name parts of weights without decay: fine-tuning excludes embeddings,
+    since most tokens never occur and would only shrink.
     """
 
     def __init__(

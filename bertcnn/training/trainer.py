@@ -41,11 +41,8 @@ Saved = tuple[dict[str, Any], dict[str, np.ndarray]]  # as JSON and as tensors
 class Batch(NamedTuple):
     """The input of one step.
 
-    Attributes:
-        parts: inputs and targets; several parts accumulate gradients.
-        position: of the next batch, as JSON.
-        meaningless: figures to ignore for this batch.
-        own: whether the parts are only this process's rows.
+    Several `parts` accumulate gradients. `position` belongs to the next batch, as JSON. Figures in
+    `meaningless` are ignored. `own` is whether the parts are only this process's rows.
     """
 
     parts: Sequence[Part]

@@ -27,10 +27,8 @@ Answered = tuple[
 class OutsideRows:
     """Tokens of texts that belong to no label; per text int32 [T].
 
-    Attributes:
-        background: general texts about anything.
-        learned: out-of-scope rows of the user, for fitting the detector.
-        strange: further out-of-scope rows, for evaluating it.
+    `background` are general texts. Out-of-scope rows of the user fit the detector (`learned`) or
+    evaluate it (`strange`).
     """
 
     background: Sequence[np.ndarray] = ()

@@ -36,13 +36,10 @@ class Verdict:
     """The test accuracy of classifiers from two encoders.
 
     Attributes:
-        rows: number of test rows, the same for all seeds.
         trained_rows: rows passed to each classifier, including those it held out.
         old: accuracy of the old encoder for each seed, 0 to 1.
-        new: accuracy of the new encoder for each seed.
         difference: mean of new minus old.
         low: lower end of its 95% confidence interval.
-        high: upper end.
     """
 
     rows: int

@@ -43,8 +43,6 @@ class Recalibration:
     """The result of `recalibrate_csv`.
 
     Attributes:
-        rows: number of rows with a known label.
-        strange: number of out-of-scope rows.
         temperature: before and after.
         decisions: automation on these rows, in a sentence.
         scope: out-of-scope detection on these rows, in a sentence.

@@ -21,10 +21,7 @@ _LEARNING_RATES = {"full": (3e-5, 6e-4), "frozen": (5e-4, 2e-2)}
 def suggest(trial: BaseTrial, recipe: str, epochs: int) -> tuple[dict[str, Any], HeadSettings]:
     """The settings of a trial: changes to the recipe's `TrainingSettings`, and the CNN head.
 
-    Args:
-        trial: an Optuna trial.
-        recipe: "full" or "frozen"; only "full" has layer-wise learning rates.
-        epochs: the recipe's default for these rows.
+    `epochs` is the recipe's default for these rows. Only "full" has layer-wise learning rates.
 
     Example:
         >>> from optuna.trial import FixedTrial

@@ -37,9 +37,7 @@ class TrainingReport:
     """The result of `train_csv`.
 
     Attributes:
-        rows: rows read, including those without label or text.
         metrics: figures on the validation rows, a JSON object.
-        seconds: total time, including saving.
     """
 
     bundle_id: str

@@ -27,12 +27,10 @@ class Span:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """The scores of a question's best spans and of "no answer".
+    """The scores of a question's best spans (best first) and of "no answer".
 
-    Attributes:
-        spans: the best spans, best first; empty for a blank context.
-        none: score of "no answer": the start plus end score of [CLS], minimum over all windows
-            (Devlin et al. 2019, section 4.3).
+    The score of "no answer" is the start plus end score of [CLS], minimum over all windows (Devlin
+    et al. 2019, section 4.3).
     """
 
     spans: tuple[Span, ...]
