@@ -38,8 +38,7 @@ class Verdict:
     Attributes:
         trained_rows: rows passed to each classifier, including those it held out.
         old: accuracy of the old encoder for each seed, 0 to 1.
-        difference: mean of new minus old.
-        low: lower end of its 95% confidence interval.
+        difference: mean of new minus old; its 95% confidence interval is `low` to `high`.
     """
 
     rows: int
