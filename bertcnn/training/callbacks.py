@@ -64,7 +64,8 @@ class BestEpoch(TrainerCallback):
         """Whether the value is within the tolerance of the best epoch."""
         if self._value is None:
             return True
-        allowed = 0.0 if self._tolerance is None else self._tolerance(self._value)
+        best = self._sign * self._value
+        allowed = 0.0 if self._tolerance is None else self._tolerance(best)
         return self._sign * value >= self._value - allowed
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ANN401, ARG002
