@@ -1,1 +1,1 @@
-"""Accuracy and speed beside named peers: the same rows, taking turns, on one machine."""
+"""Accuracy and speed compared with named peers: same rows, same machine, alternating rounds."""

@@ -1,10 +1,10 @@
-"""The same rows without this package: TF-IDF with an SVM, regression on the encoder.
+"""Baselines on the same rows: TF-IDF with an SVM, logistic regression on the encoder.
 
     python -m benchmarks.baselines train.csv test.csv
 
-Nothing is tuned on the test rows: TF-IDF of words and pairs of words with a linear support vector
-machine at its defaults, and logistic regression (C = 10, as in `few_shot`) on mean token embeddings
-of length 1.
+Nothing is tuned on the test rows. The first baseline is TF-IDF of word unigrams and bigrams with a
+linear support vector machine at its defaults. The second is logistic regression (C = 10, as in
+`few_shot`) on mean token embeddings, normalised to length 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
 
 
 def main() -> None:
-    """Train both, and print their accuracy and how long learning and answering took."""
+    """Train both; print their accuracy, training time and prediction time."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

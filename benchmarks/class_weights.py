@@ -1,11 +1,11 @@
-"""Class weights none, sqrt and balanced on a file whose labels are thinned out.
+"""Class weights none, sqrt and balanced on a file with a long tail of rare labels.
 
     python -m benchmarks.class_weights train.csv [--seeds 5] [--steepness 50]
 
-For each seed the labels are put into a random order, and from the first to the last each keeps
-fewer of its rows, in equal ratios, until the last keeps one in `--steepness` (3 at least): a long
-tail, as real label sets have. A fifth of the file is asked about, of which no row is taken away.
-Recipe `frozen`; the paired test is Student's over the seeds.
+Each seed shuffles the labels. From the first label to the last, each keeps fewer of its rows, in
+equal ratios; the last keeps one row in `--steepness` (3 at least). The result is a long tail, as in
+real label sets. A fifth of the file is the test set, from which no rows are removed. Recipe
+`frozen`; Student's paired t-test over the seeds.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3
 def main() -> None:
     """Train with each rule on the same rows and print macro-F1 and accuracy.
 
-    Macro-F1 is printed overall and of the rarest third of the labels.
+    Macro-F1 is printed for all labels and for the rarest third.
 
-    Accuracy is printed twice: with all labels equally common among the rows asked about, and as it
-    would be if they were as common there as among the rows learned from.
+    Accuracy is printed twice: on the test rows, where all labels are equally common, and reweighted
+    to the label frequencies of the training rows.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -122,9 +122,9 @@ def main() -> None:
 def thinned(
     targets: np.ndarray, rows: np.ndarray, steepness: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of which each label keeps fewer than the one before, int [kept].
+    """Rows to keep, int [kept], where each label keeps fewer rows than the one before.
 
-    And the third of the labels with the fewest, int [labels].
+    Also returns the third of the labels with the fewest rows, int [labels].
     """
     chance = np.random.default_rng(seed)
     order = chance.permutation(int(targets.max()) + 1)

@@ -1,4 +1,4 @@
-"""Who takes part in scoring.py, and how each is run."""
+"""The competitors of scoring.py, and how each is run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bertcnn.cli.startup import load_keras
 
 
 class Models:
-    """One saved model, in the form that each competitor reads.
+    """One saved model, in the format that each competitor reads.
 
-    A form is made when it is first asked for.
+    A format is written when it is first needed.
 
     Args:
         saved: our saved model.
-        scratch: a folder for the other forms.
+        scratch: a folder for the other formats.
     """
 
     def __init__(self, saved: Path, scratch: Path) -> None:
@@ -30,7 +30,7 @@ class Models:
 
     @cached_property
     def without_engine(self) -> Path:
-        """Our saved model without the compiled engine: it is compiled in float32 then."""
+        """Our saved model without the compiled engine, so it is compiled in float32."""
         folder = self._scratch / "without-engine"
         shutil.copytree(self.saved, folder, ignore=shutil.ignore_patterns(ENGINE))
         return folder
@@ -45,7 +45,7 @@ class Models:
 
     @cached_property
     def onnx(self) -> Path:
-        """That folder, with the network as ONNX in it."""
+        """The same folder, with the network exported to ONNX."""
         ask_peer("export_onnx", self.for_peers)
         return self.for_peers
 
@@ -55,16 +55,16 @@ Run = Callable[[Models, list[Path], float | None], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Competitor:
-    """One of those who score the same rows.
+    """One competitor, which scores the same rows as the others.
 
     Attributes:
         title: in the table.
-        run: scores (warm-up, source, target) as a process of its own, and gives its answer; see
+        run: scores (warm-up, source, target) in its own process and returns the result; see
             `measuring.measure`.
-        same_network: whether it computes our network, head and all; the accuracy of any other says
-            nothing.
+        same_network: whether it computes our network including the head; otherwise its accuracy
+            is meaningless.
         float32: the name of the competitor that computes the same network in float32 with the same
-            program or, for float32 itself, none.
+            program; None for float32 itself.
     """
 
     title: str

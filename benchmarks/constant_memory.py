@@ -1,12 +1,12 @@
-"""Resident memory and rows/s of scoring a large file through a stub for the network.
+"""Resident memory and rows/s when scoring a large file with a stub network.
 
-Everything around the network is real.
+Everything except the network is real.
 
     python -m benchmarks.constant_memory [--rows 5000000] [--new 0.2]
 
-`--new` is the share of rows whose text comes for the first time; the others repeat one of the
-latest 50,000 texts, as tickets do. Growth is counted from where the cache of answers is nearly
-full, after 131,072 texts, to the end. Linux only.
+`--new` is the share of rows with a new text; the others repeat one of the latest 50,000 texts, as
+tickets do. Memory growth is counted from the point where the cache of answers is nearly full, after
+131,072 texts, to the end. Linux only.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CACHE_IS_FULL = 131_072  # texts
 
 
 def resident(name: str = "VmRSS") -> int:
-    """A figure of this process, in kB."""
+    """One memory figure of this process, in kB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 class Watch:
-    """Notes the resident memory after each chunk for which the cache was full before.
+    """Records the resident memory after each chunk, once the cache is full.
 
     Attributes:
-        samples: kB.
+        samples: resident memory, kB.
     """
 
     def __init__(self, engine: StubEngine) -> None:
@@ -43,7 +43,7 @@ class Watch:
         """Ignore it."""
 
     def advance(self, done: int, **figures: float) -> None:  # noqa: ARG002
-        """A chunk is done."""
+        """Record the resident memory after a chunk."""
         if self._engine.asked > _CACHE_IS_FULL:
             self.samples.append(resident())
 
@@ -52,7 +52,7 @@ class Watch:
 
 
 def write_input(path: Path, rows: int, new: float) -> None:
-    """Tickets of about 70 characters."""
+    """Write tickets of about 70 characters."""
     with path.open("w") as stream:
         stream.write("id,text,channel\n")
         for row in range(rows):
@@ -64,10 +64,10 @@ def write_input(path: Path, rows: int, new: float) -> None:
 
 
 def measure(rows: int, new: float, folder: Path) -> dict[str, float]:
-    """Score a file of so many rows.
+    """Score a file with the given number of rows.
 
     Returns:
-        `rows_per_second`, `asked` (rows the model was asked for), `first`, `last` and `peak` (kB of
+        `rows_per_second`, `asked` (rows that reached the model), `first`, `last` and `peak` (kB of
         resident memory), `growth` (kB for each million rows).
     """
     write_input(folder / "in.csv", rows, new)

@@ -1,9 +1,9 @@
-"""What a service's engine does with the cores: a quota, streams, and shapes that are warm.
+"""How a service's engine uses the cores: CPU quotas, streams, and warmed-up shapes.
 
     python -m benchmarks.cores MODEL texts.csv [--seconds 5]
 
-Each figure is of a process of its own. The quota of half a core is a control group's, so this needs
-Linux, and root or a group that may be written.
+Each figure comes from its own process. The quota of half a core uses a control group, so this needs
+Linux, and root or a writable control group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WAITING = 8  # texts
 
 
 def half_a_core() -> Path:
-    """A control group with half a core's time."""
+    """Create a control group with a quota of half a core."""
     first = (_VERSION_1 / "cpu.shares").exists()
     group = (_VERSION_1 if first else _VERSION_2) / _GROUP
     group.mkdir(exist_ok=True)
@@ -40,7 +40,7 @@ def half_a_core() -> Path:
 
 
 def answer(model: Path, source: Path, seconds: float, threads: int, *, warm: bool) -> None:
-    """Print how fast so many threads answer texts, one text a call, and the slowest calls."""
+    """Print the throughput with this many threads, one text a call, and the slowest calls."""
     served = load_model("model", str(model), warm=warm)
     texts = read_input(source, served.predictor.bundle.config).texts
     until = time.perf_counter() + seconds
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("source", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)  # of a single run
+    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)  # for a single run
     parser.add_argument("--cold", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

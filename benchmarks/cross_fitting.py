@@ -1,12 +1,12 @@
-"""Where thresholds come from: held-out rows, or answers to all rows by cross-fitting.
+"""Thresholds from held-out rows compared with thresholds from cross-fitting on all rows.
 
     python -m benchmarks.cross_fitting banking77/train.csv --rows 1500 --recipe frozen --repeats 20
 
-Each repetition draws so many rows to train on; all others are the rows to come. From the same first
-model thresholds are taken from its held-out tenth and from answers of 2 and 5 folds' models to all
-rows; beside them a model whose threshold comes from a held-out third and that is then trained
-once more on all rows. Printed are the share of the other rows that is automatic, and how often the
-promised precision is kept there.
+Each repetition draws `--rows` training rows; all others are unseen rows. Thresholds for the same
+model come from its held-out tenth, and from cross-fitted answers of 2 and 5 folds' models to all
+rows. Another model takes its threshold from a held-out third and is then retrained on all rows. The
+table shows the share of unseen rows that is automatic, and how often the promised precision is kept
+there.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from bertcnn.training.training_data import RunOptions, TrainingData
 
 
 class Task:
-    """Rows of a data set, tokenised, and an encoder that each training starts from."""
+    """Tokenised rows of a data set, and the encoder that each training starts from."""
 
-    to_come = 2_500  # rows, of which the share that is automatic is taken
+    to_come = 2_500  # unseen rows, to measure the automatic share on
 
     def __init__(self, texts: list[str], labels: list[str], options: argparse.Namespace) -> None:
         start = load_start(options.encoder, 128, seed=0, progress=Silent())
@@ -61,14 +61,14 @@ class Task:
             self.embed = self._stored()
 
     def _stored(self) -> Embed:
-        """The encoder's output, computed once."""
+        """The encoder's output, computed once and stored."""
         self._folder = tempfile.TemporaryDirectory()
         path = Path(self._folder.name) / "features"
         ids, width = self.rows.token_ids, self.encoder.settings.width
         return stored_embed(Features(self.embed, width, ids, path, Silent()), ids)
 
     def repetition(self, chosen: np.ndarray, seed: int) -> dict[str, tuple[float, ...]]:
-        """What each procedure gives: share automatic, precision, share possible, accuracy, s."""
+        """Results by procedure: automatic share, precision, possible share, accuracy, seconds."""
         others = np.setdiff1d(np.arange(len(self.labels)), chosen)
         others = np.random.default_rng(seed).permutation(others)[: self.to_come]
         found = {}
@@ -126,7 +126,7 @@ class Task:
     def _trained(
         self, chosen: np.ndarray, seed: int, fraction: float, like: FitResult | None = None
     ) -> tuple[np.ndarray, FitResult, BertCnn, float]:
-        """Held-out rows as places in `chosen`, the training's figures, the model, seconds."""
+        """Indices of held-out rows in `chosen`, the training result, the model, seconds."""
         rest, held_out = split_validation(*self._of(chosen), fraction)
         assign(self.encoder.weights, self.untrained, error=TrainingError)
         begun = time.perf_counter()
@@ -149,7 +149,7 @@ class Task:
         others: np.ndarray,
         seconds: float,
     ) -> tuple[float, ...]:
-        """Of a threshold from the answers to `rows`, on others whose answers are `to_come`."""
+        """Evaluate a threshold from the answers to `rows` on others with logits `to_come`."""
         truth = GroundTruth(np.unique(self.labels).tolist(), self.rows.labels[rows])
         calibration = truth.calibrate(logits)
         scored = ScoredPredictions(truth, logits, calibration)
@@ -198,7 +198,7 @@ class Probe(Task):
         return found
 
     def _logits(self, learned: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What a probe answers that learned from some rows, for all labels of the data set."""
+        """Logits of a probe trained on the rows `learned`, for all labels of the data set."""
         model = LogisticRegression(C=20, max_iter=200)
         model.fit(self.means[learned], self.rows.labels[learned])
         logits = np.full((len(rows), int(self.rows.labels.max()) + 1), -30.0, np.float32)
@@ -210,7 +210,7 @@ class Probe(Task):
 
 
 def main() -> None:
-    """Repeat, and print a table."""
+    """Run the repetitions and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

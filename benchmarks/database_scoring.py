@@ -1,14 +1,15 @@
-"""Scoring a query into a table beside a file into a file: rows/s, memory, and kills.
+"""Scoring from query to table compared with file to file: rows/s, memory, and kills.
 
     python -m benchmarks.database_scoring ADDRESS [--rows 1000000] [--seconds-a-row 0] [--kills 50]
 
-ADDRESS is an empty database: `postgresql://USER@HOST/DATABASE` or `sqlite:///FILE`, which is made.
-The model is a stub that takes so long for a row; everything around it is real. All texts are
-different, so none is answered from the cache. Every run is a process of its own. With `--kills`,
-runs die by SIGKILL, at any moment or, every fourth, while they write the answers; after each the
-table must be as it was before or complete, and at the end be that of an unbroken run.
+ADDRESS is an empty database: `postgresql://USER@HOST/DATABASE` or `sqlite:///FILE`, which is
+created. The model is a stub that takes `--seconds-a-row`; everything around it is real. All texts
+are different, so none is answered from the cache. Every run is its own process. With `--kills`,
+runs die by SIGKILL at a random moment; every fourth run dies while it writes the answers. After
+each kill the table must be unchanged or complete. At the end it must equal the table of an
+uninterrupted run.
 
-The script makes the tables `bench_tickets`, `bench_answers` and `bench_whole` anew. Linux only.
+The script recreates the tables `bench_tickets`, `bench_answers` and `bench_whole`. Linux only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from benchmarks.stub_engine import stub_predictor
 from bertcnn.scoring.databases import score_table
 from bertcnn.scoring.score import score_csv
 
-_SECONDS_A_ROW = 0.0001  # of runs that are killed
+_SECONDS_A_ROW = 0.0001  # for runs that are killed
 _KILLED_ROWS = 40_000
 _QUERY = "select id, text from bench_tickets order by id"
 _FILE = "sqlite:///"
@@ -39,10 +40,10 @@ _WORDS = "the router is off since monday and the app is of no help"
 
 
 class Stages:
-    """Prints the name of each stage, for the process that is to kill this one."""
+    """Prints the name of each stage, for the process that will kill this one."""
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002
-        """A stage begins."""
+        """Print the stage."""
         print(name, flush=True)
 
     def advance(self, done: int, **figures: float) -> None:
@@ -57,7 +58,7 @@ class Stages:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A connection whose changes are kept at the end."""
+    """A connection that commits at the end."""
     if address.startswith(_FILE):
         with closing(sqlite3.connect(address.removeprefix(_FILE))) as connection, connection:
             yield connection
@@ -69,7 +70,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def make_tickets(address: str, rows: int) -> None:
-    """The table of texts, of about 60 characters each."""
+    """Create the table of texts, of about 60 characters each."""
     with connected(address) as connection:
         for table in ("bench_tickets", "bench_answers", "bench_whole"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
@@ -85,7 +86,7 @@ def make_tickets(address: str, rows: int) -> None:
 
 
 def content(address: str, table: str) -> list[tuple[Any, ...]]:
-    """The rows of a table by their ids; none if there is no such table."""
+    """The rows of a table, sorted by id; empty if there is no such table."""
     with connected(address) as connection:
         if isinstance(connection, sqlite3.Connection):
             there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,))
@@ -97,8 +98,8 @@ def content(address: str, table: str) -> list[tuple[Any, ...]]:
 
 
 def leftovers(address: str) -> int:
-    """Tables of ours that are there beside the three of this script."""
-    if address.startswith(_FILE):  # whose staging is in a file without a name
+    """Count staging tables that a run left behind."""
+    if address.startswith(_FILE):  # SQLite stages rows in an unnamed temporary file
         return 0
     with connected(address) as connection:
         found = connection.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%staging%'")
@@ -109,7 +110,7 @@ def leftovers(address: str) -> int:
 
 
 def run(place: str, target: str, seconds_a_row: float) -> dict[str, float]:
-    """Score a file, or a database, in this process.
+    """Score a file or a database in this process.
 
     Returns:
         `rows_per_second`, `processor` (microseconds of this process for a row) and `peak` (MB).
@@ -128,7 +129,7 @@ def run(place: str, target: str, seconds_a_row: float) -> dict[str, float]:
 
 @contextmanager
 def started(place: str, target: str, seconds_a_row: float) -> Iterator[subprocess.Popen[str]]:
-    """The same in a process of its own."""
+    """Start such a run in its own process."""
     command = [sys.executable, "-m", "benchmarks.database_scoring", place, "--target", target]
     with subprocess.Popen(
         [*command, "--seconds-a-row", str(seconds_a_row)], stdout=subprocess.PIPE, text=True
@@ -146,7 +147,7 @@ def measured(place: str, target: str, seconds_a_row: float) -> dict[str, float]:
 
 
 def compare(address: str, rows: int, seconds_a_row: float, rounds: int) -> None:
-    """Print rows/s and peak memory of both, who take turns."""
+    """Print rows/s and peak memory of both, in alternating rounds."""
     make_tickets(address, rows)
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "in.csv"
@@ -167,7 +168,7 @@ def compare(address: str, rows: int, seconds_a_row: float, rounds: int) -> None:
 
 
 def shown(figures: dict[str, float]) -> str:
-    """The figures of a run in words."""
+    """The figures of a run as text."""
     return (
         f"{figures['rows_per_second']:,.0f} rows/s, {figures['processor']:.1f} us of the processor"
         f" for a row, {figures['peak']:.1f} MB"
@@ -178,14 +179,14 @@ def shown(figures: dict[str, float]) -> str:
 
 
 def await_stage(stream: IO[str] | None, wanted: str) -> None:
-    """Read a run's stages until it is at this one, or has ended."""
+    """Read a run's stages until it reaches this one or ends."""
     for line in stream or ():
         if line.startswith(wanted):
             return
 
 
 def kill(address: str, chance: random.Random, seconds: float) -> bool:
-    """One run, killed before its end if it lives long enough; whether it was."""
+    """Start a run and kill it at a random moment; returns whether it was still running."""
     with started(address, "bench_answers", _SECONDS_A_ROW) as running:
         if chance.random() < 0.25:
             await_stage(running.stdout, "writing")
@@ -200,9 +201,9 @@ def kill(address: str, chance: random.Random, seconds: float) -> bool:
 
 
 def die(address: str, kills: int, seed: int, rows: int = _KILLED_ROWS) -> list[str]:
-    """Kill runs, each time until one is done; says what was wrong.
+    """Kill runs, complete every third one, and return what was wrong.
 
-    Every second table is filled anew, and the others are replaced.
+    After a completed run, the table is alternately dropped, or half of its rows are deleted.
     """
     make_tickets(address, rows)
     begun = time.monotonic()
@@ -233,7 +234,7 @@ def die(address: str, kills: int, seed: int, rows: int = _KILLED_ROWS) -> list[s
 
 
 def main() -> None:
-    """Measure, kill, and print."""
+    """Measure speed and memory, run the kills, and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("address")
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -241,7 +242,7 @@ def main() -> None:
     parser.add_argument("--seconds-a-row", type=float, default=0.0)
     parser.add_argument("--kills", type=int, default=0, help="instead of measuring")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", help=argparse.SUPPRESS)  # of a single run
+    parser.add_argument("--target", help=argparse.SUPPRESS)  # for a single run
     options = parser.parse_args()
     if options.target:
         print(json.dumps(run(options.address, options.target, options.seconds_a_row)))

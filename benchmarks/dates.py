@@ -1,4 +1,4 @@
-"""Dates in many spellings, and in ISO form: pairs that a translator can learn without a fault."""
+"""Dates in many spellings, and in ISO form: pairs that a translator can learn perfectly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def days(seed: int = 0) -> list[datetime.date]:
 def date_pairs(
     chosen: Sequence[datetime.date], count: int, seed: int
 ) -> tuple[list[str], list[str]]:
-    """So many of the days, each in a spelling drawn at random, and in ISO form."""
+    """`count` of the days, each in a random spelling, paired with its ISO form."""
     chance = random.Random(seed)
     drawn = [chance.choice(chosen) for _ in range(count)]
     return [spelled(day, chance.choice(_SPELLINGS)) for day in drawn], [

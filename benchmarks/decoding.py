@@ -1,10 +1,10 @@
-"""Tokens/s of writing: with keys and values kept, without, and by KerasHub's samplers.
+"""Decoding speed in tokens/s: with and without a key-value cache, and with KerasHub's samplers.
 
     python -m benchmarks.decoding [--rows 32] [--length 64] [--rounds 5]
 
-One Transformer with random weights writes texts of the same length for the same sources. All
+One Transformer with random weights generates texts of the same length for the same sources. All
 searches are compiled by XLA. KerasHub's GreedySampler and BeamSampler call the same model's `step`
-with the same keys and values. Prints the median of the rounds, in turn.
+with the same key-value cache. Prints the median over alternating rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEAM = 4
 
 
 def main() -> None:
-    """Compile, write and print."""
+    """Compile, generate and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--length", type=int, default=64)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def ours(model: Any, length: int, width: int) -> Callable[[np.ndarray], Any]:
-    """The product's search."""
+    """Our search."""
     from bertcnn.tasks.compiled import compiled_search
 
     search = compiled_search(model, searching(length, width))
@@ -76,14 +76,14 @@ def ours(model: Any, length: int, width: int) -> Callable[[np.ndarray], Any]:
 
 
 def searching(length: int, width: int) -> Any:
-    """Texts that never end, by log-probability alone, as KerasHub's sampler ranks them."""
+    """A search that never ends early and ranks by log-probability alone, as KerasHub's does."""
     from bertcnn.models.decoding import SearchSettings
 
     return SearchSettings(length, _START, _END, _PAD, width, length_penalty=0.0, never=(_END, _PAD))
 
 
 def uncached(model: Any, length: int, width: int) -> Callable[[np.ndarray], Any]:
-    """The same search with a model that reads all that it has written at every step."""
+    """The same search with a model that recomputes the whole prefix at every step."""
     from keras import ops
 
     from bertcnn.tasks.compiled import compiled_search

@@ -1,13 +1,13 @@
-"""Do the phrases named as the reason move the answer more than random ones?
+"""Do the phrases given as the reason change the answer more than random ones?
 
     python -m benchmarks.deletion MODEL FILE [--rows 1000] [--draws 5] [--text COLUMN]
 
-For rows spread over FILE, the probability of the predicted label is asked for again without the
-named phrases, and without random runs of words that are as long, `draws` times, of which the mean
-counts. Prints the mean drop of both, and of their difference with a 95% interval by paired
-bootstrap over the rows (Efron and Tibshirani 1993, section 13.3). Rows in which no phrase is named,
-or nothing but phrases, are left out and counted. The test is the comprehensiveness of DeYoung et
-al. 2020, section 4.
+For rows spread over FILE, the model predicts again without the named phrases, and `draws` times
+without random runs of words of the same lengths; the mean of the draws counts. Prints the mean drop
+in the probability of the predicted label for both, and the mean of their difference with a 95%
+interval by paired bootstrap over the rows (Efron and Tibshirani 1993, section 13.3). Rows with no
+named phrase, or with nothing but phrases, are left out and counted. The test is the
+comprehensiveness of DeYoung et al. 2020, section 4.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Removal:
-    """A text, and the texts without the named and without random words.
+    """A text, and the same text without the named words and without random words.
 
     Attributes:
-        text: whole.
-        without_named: its other words.
-        without_random: the other words of each draw.
+        text: the whole text.
+        without_named: the text without the named words.
+        without_random: the text without each draw's words.
     """
 
     text: str
@@ -46,13 +46,13 @@ class Removal:
 def removal(
     text: str, spans: Sequence[Sequence[int]], draws: int, chance: np.random.Generator
 ) -> Removal | None:
-    """What to ask for; None if no word, or every word, is named.
+    """The texts to predict; None if no word, or every word, is named.
 
     Args:
         text: the text.
-        spans: first character of each phrase and the one behind its last.
-        draws: random removals.
-        chance: decides about them.
+        spans: start and end of each phrase, in characters; the end is exclusive.
+        draws: number of random removals.
+        chance: random generator.
     """
     words = list(_WORD.finditer(text))
     named = np.array(
@@ -63,13 +63,13 @@ def removal(
         return None
     runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], named, [0]]))))[
         ::2
-    ]  # words of each run of named ones
+    ]  # words in each run of named words
     drawn = tuple(_without(words, _random_runs(runs, len(words), chance)) for _ in range(draws))
     return Removal(text, _without(words, named), drawn)
 
 
 def _random_runs(runs: np.ndarray, words: int, chance: np.random.Generator) -> np.ndarray:
-    """Runs of the same lengths at other places, all places as likely, bool [words]."""
+    """Random runs of the same lengths, all positions equally likely, bool [words]."""
     chosen, place = np.zeros(words, bool), 0
     free = words - int(runs.sum())
     gaps = np.diff(np.concatenate([[0], np.sort(chance.integers(0, free + 1, len(runs)))]))
@@ -87,9 +87,9 @@ def _without(words: Sequence[re.Match[str]], removed: np.ndarray) -> str:
 def drops(
     predictor: Predictor, texts: Sequence[str], draws: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the probability of the predicted label falls.
+    """The drop in the probability of the predicted label.
 
-    Without the named words, and without random ones, each float [rows].
+    Without the named words, and without random words, each float [rows].
     """
     chance, answers = np.random.default_rng(seed), predictor.answer(texts)
     removals = [

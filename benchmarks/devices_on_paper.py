@@ -1,7 +1,7 @@
-"""What several GPUs and machines would gain, from sizes and bandwidths alone; it measures nothing.
+"""Estimated gain from several GPUs and machines, from sizes and bandwidths; nothing is measured.
 
-A step takes what one GPU computes of its share of the batch, and what an all-reduce of the float32
-gradients takes, which XLA may hide behind the computation: both ends are printed.
+A step takes the time for one GPU's share of the batch, plus an all-reduce of the float32 gradients,
+which XLA may overlap with the computation. Both extremes are printed.
 
     python -m benchmarks.devices_on_paper
 """
@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PEAK = 989e12  # bfloat16 operations/s of an H100 SXM (NVIDIA's data sheet, without sparsity)
-UTILISATION = 0.45  # of it, which is wanted
-NVLINK = 0.8 * 450e9  # bytes/s in each direction, of which NCCL reaches about four fifths
+UTILISATION = 0.45  # of the peak, a target
+NVLINK = 0.8 * 450e9  # bytes/s in each direction; NCCL reaches about four fifths
 NETWORKS = {"8 x 400 Gb/s a machine": 8 * 50e9, "100 Gb/s a machine": 12.5e9}
-GPUS = 8  # of a machine
+GPUS = 8  # in a machine
 
 
 @dataclass(frozen=True)
 class Work:
-    """A training: weights, those of them in matrix products, and tokens of a step and a GPU."""
+    """A training: weights, weights in matrix products, and tokens for each step and GPU."""
 
     name: str
     weights: float
@@ -27,11 +27,11 @@ class Work:
     tokens: int
 
     def seconds(self) -> float:
-        """Of a step's computation: 6 operations for each token and multiplied weight."""
+        """Seconds to compute a step: 6 operations for each token and multiplied weight."""
         return 6 * self.multiplied * self.tokens / (UTILISATION * PEAK)
 
     def exchange(self, machines: int, network: float) -> float:
-        """Seconds of an all-reduce within each machine, and then between them."""
+        """Seconds for an all-reduce within each machine, and then between machines."""
         volume = 4 * self.weights  # bytes of gradients
         within = 2 * (GPUS - 1) / GPUS * volume / NVLINK
         return within + 2 * (machines - 1) / machines * volume / network

@@ -1,10 +1,10 @@
-"""What `bertcnn distill` costs and gives: accuracy, calibration, decisions and rows/s.
+"""Cost and results of `bertcnn distill`: accuracy, calibration, decisions and rows/s.
 
     python -m benchmarks.distillation train.csv test.csv TEACHER ... --out FOLDER [--layers 3]
 
-Each teacher, trained on train.csv, has a student, whose seed is the teacher's; what is in --out
-already is not trained again. Both answer test.csv. Then teachers and students answer it by turns,
-against the clock.
+Each teacher, trained on train.csv, gets a student with the teacher's seed; students already in
+--out are not trained again. Teachers and students are tested on test.csv. Then their speed on it is
+measured in alternating rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bertcnn.settings import DECISIONS
 
 
 def figures(predictor: Predictor, rows: Rows) -> np.ndarray:
-    """In percent: accuracy, calibration error, answered automatically, and right among these."""
+    """Accuracy, calibration error, automatic share, and accuracy of automatic answers, in %."""
     answers = predictor.answer(rows.texts)
     right = np.array(predictor.labels)[answers.labels] == np.array(rows.labels)
     automatic = answers.decisions == DECISIONS.index("auto")
@@ -34,7 +34,7 @@ def figures(predictor: Predictor, rows: Rows) -> np.ndarray:
 
 
 def rows_per_second(predictor: Predictor, rows: Rows) -> tuple[float, float]:
-    """By the clock, and by the processor's time of this process."""
+    """Rows/s in wall time, and in processor time of this process."""
     began, processor = time.perf_counter(), time.process_time()
     predictor.answer(rows.texts)
     seconds, used = time.perf_counter() - began, time.process_time() - processor
@@ -42,7 +42,7 @@ def rows_per_second(predictor: Predictor, rows: Rows) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Distil, and print both sides."""
+    """Distil, and print the results of teachers and students."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("train", type=Path)
     parser.add_argument("test", type=Path)

@@ -1,9 +1,9 @@
-"""Exported encoders in transformers and sentence-transformers: the same numbers?
+"""Do exported encoders give the same numbers in transformers and sentence-transformers?
 
 python -m benchmarks.encoder_parity [ENCODER ...]
 
-Without an encoder: minilm-l6, and one of size tiny with random weights and all heads. Ends with 1
-where a number is more than 1e-5 off.
+Without an argument it compares minilm-l6, and a tiny encoder with random weights and all heads.
+Exits with code 1 if a number differs by more than 1e-5.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ TEXTS = (
 
 
 def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
-    """An encoder of size tiny with all heads.
+    """A tiny encoder with all heads.
 
-    Weights far from those at a start, so that every one matters.
+    Its weights are far from their usual initial values, so that each one affects the output.
     """
     settings, generator = EncoderSettings.of_size("tiny", len(vocabulary)), np.random.default_rng(0)
     tensors = {
@@ -51,9 +51,9 @@ def random_encoder(folder: Path, vocabulary: tuple[str, ...]) -> Path:
 
 
 def our_answers(folder: Path) -> dict[str, np.ndarray]:
-    """What the encoder says here, under the names that `peers/load_encoder.py` uses.
+    """Our encoder's outputs, under the names that `peers/load_encoder.py` uses.
 
-    Logits only where there is an MLM head.
+    Logits are included only if there is an MLM head.
     """
     from bertcnn.models.bert import Bert
     from bertcnn.models.pretraining import BertPretraining
@@ -89,7 +89,7 @@ def our_answers(folder: Path) -> dict[str, np.ndarray]:
 
 
 def compare(encoder: str | Path, place: Path) -> bool:
-    """Export, ask both sides, print a row for each kind of number."""
+    """Export, run both sides, print a row for each kind of output."""
     exported = place / "exported"
     report = export_encoder(encoder, exported)
     texts, answers = place / "texts.json", place / "answers.npz"
@@ -124,7 +124,7 @@ def compare(encoder: str | Path, place: Path) -> bool:
 
 
 def main() -> None:
-    """Compare every encoder that was named."""
+    """Compare each encoder given."""
     load_keras()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

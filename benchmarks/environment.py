@@ -1,4 +1,4 @@
-"""The peers' own environments, so that nothing of theirs becomes a dependency of ours."""
+"""Separate environments for the peers, so that their dependencies do not become ours."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PEERS = HERE / ".envs" / "peers"
-QUESTIONS = "questions"  # the environment with the last transformers that answers questions
+QUESTIONS = "questions"  # environment with the last transformers that has question answering
 _REQUIREMENTS = HERE / "peers" / "requirements.txt"
-_REASON = 160  # characters of a failure's reason
+_REASON = 160  # maximum characters of a failure's reason
 
 
 class CompetitorError(Exception):
-    """A competitor could not be run; says why, in a line."""
+    """A competitor could not be run; the message gives the reason in one line."""
 
 
 def peers_python(environment: str = "") -> Path:
-    """The peers' interpreter, or that of another of their environments.
+    """The Python interpreter of the peers' environment, or of another named environment.
 
-    It is made on the first call (torch is about 1 GB even without CUDA), and completed
-    when the requirements have changed since, or when making it was broken off: a copy of them is
-    put in it last.
+    The environment is created on the first call (torch is about 1 GB even without CUDA). It is
+    updated if the requirements have changed since, or if its creation was interrupted: a copy of
+    the requirements is written to it last.
 
     Raises:
-        CompetitorError: it cannot be made.
+        CompetitorError: it cannot be created.
     """
     folder = PEERS.with_name(f"peers-{environment}") if environment else PEERS
     wanted = _REQUIREMENTS
@@ -52,10 +52,10 @@ def peers_python(environment: str = "") -> Path:
 def ask_peer(
     module: str, *arguments: object, limit: float | None = None, environment: str = ""
 ) -> dict[str, Any]:
-    """Run a module of `peers/` in their environment; its answer is the last line it prints.
+    """Run a module of `peers/` in their environment; returns the last line it prints.
 
     Raises:
-        CompetitorError: it has none.
+        CompetitorError: it prints no result.
     """
     return answer_of(
         [str(peers_python(environment)), "-m", f"benchmarks.peers.{module}", *map(str, arguments)],
@@ -64,12 +64,12 @@ def ask_peer(
 
 
 def ask_ours(module: str, *arguments: object, limit: float | None = None) -> dict[str, Any]:
-    """Run a module of `benchmarks/` as a process of our own environment.
+    """Run a module of `benchmarks/` as a separate process in our own environment.
 
-    Its answer is the last line it prints.
+    Returns the last line it prints.
 
     Raises:
-        CompetitorError: it has none.
+        CompetitorError: it prints no result.
     """
     return answer_of([sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)], limit)
 
@@ -79,10 +79,10 @@ def answer_of(command: Sequence[str], limit: float | None = None) -> dict[str, A
 
     Args:
         command: program and arguments.
-        limit: seconds after which it is ended.
+        limit: timeout in seconds.
 
     Raises:
-        CompetitorError: it fails, takes longer, or prints something else.
+        CompetitorError: it fails, times out, or prints something else.
     """
     lines = run_quietly(command, limit).strip().splitlines()
     try:
@@ -92,13 +92,13 @@ def answer_of(command: Sequence[str], limit: float | None = None) -> dict[str, A
 
 
 def run_quietly(command: Sequence[str], limit: float | None = None) -> str:
-    """What a command prints.
+    """The standard output of a command.
 
     Raises:
-        CompetitorError: it fails or takes longer than `limit` seconds; with the last line of its
-            complaints.
+        CompetitorError: it fails or takes longer than `limit` seconds; includes the last line of
+            its error output.
     """
-    # No peer may ask a model hub: everything it needs is in the folder it is given
+    # No peer may contact a model hub: everything it needs is in the folder it is given
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -115,7 +115,7 @@ def run_quietly(command: Sequence[str], limit: float | None = None) -> str:
     except OSError as error:
         raise CompetitorError(str(error)) from None
     if done.returncode < 0:
-        # SIGKILL: mostly for want of memory
+        # SIGKILL: usually out of memory
         raise CompetitorError(f"was ended by {signal.Signals(-done.returncode).name}")
     if done.returncode:
         complaints = [line.strip() for line in done.stderr.splitlines() if line.strip()]

@@ -1,13 +1,13 @@
-"""Which texts of other trades, and of labels near the known ones, are answered automatically.
+"""Which out-of-domain texts, and texts of held-out labels, are answered automatically.
 
     python -m benchmarks.few_label_scope train.csv --labels 8 --other data/isp_tickets.csv
     [--other data/intents.csv] [--own 0] [--draws 5]
 
-Quicker than `benchmarks.out_of_scope`, for many draws: embeddings are computed once, and a
-regression on their means, in place of a head, gives the logits. For each draw some labels are
-known; the rows of the others are near. A fifth of the known rows is tested; five folds of the
-rest give limits and thresholds. `--own` gives some near rows as examples out of scope. Prints
-AUROC, and the shares called out of scope, held back, and answered automatically at 95%.
+Faster than `benchmarks.out_of_scope`, for many draws: embeddings are computed once, and a
+regression on their means replaces the head. Each draw picks the known labels; rows of the other
+labels are the near ones. A fifth of the known rows is the test set; five folds of the rest give
+limits and thresholds. `--own` uses some near rows as out-of-scope examples. Prints AUROC, and the
+shares called out of scope, held back, and answered automatically at 95%.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bertcnn.evaluation.thresholds import find_threshold
 from bertcnn.inference.embeddings import mean_embeddings
 from bertcnn.progress import Silent
 
-_TARGET, _FOLDS, _MOST = 0.95, 5, 1500  # rows of each kind
+_TARGET, _FOLDS, _MOST = 0.95, 5, 1500  # _MOST: rows of each kind
 
 
 class Reader:
@@ -45,7 +45,7 @@ class Reader:
         self._embed = fastest_embed(start.encoder, start.tokenizer.pad_id)
 
     def read(self, texts: list[str]) -> DetectorInputs:
-        """Texts, without logits."""
+        """Embed the texts; no logits."""
         token_ids = self._tokenizer.encode(texts).token_ids
         return DetectorInputs(
             np.empty((len(texts), 0), np.float32),
@@ -57,13 +57,13 @@ class Reader:
 
 @dataclass(frozen=True)
 class Probe:
-    """A regression on means of length 1, as the recipe `frozen` starts from."""
+    """A regression on mean embeddings of length 1, as the recipe `frozen` starts from."""
 
     model: LogisticRegression
 
     @classmethod
     def of(cls, texts: DetectorInputs, labels: np.ndarray) -> Probe:
-        """Trained on these."""
+        """Fit a probe to these texts."""
         return cls(LogisticRegression(C=10.0, max_iter=1000).fit(unit(texts.means), labels))
 
     def read(self, texts: DetectorInputs) -> DetectorInputs:
@@ -81,7 +81,7 @@ def confidence(texts: DetectorInputs) -> np.ndarray:
 
 
 def is_held(scope: OutOfScopeDetector, texts: DetectorInputs) -> np.ndarray:
-    """Which texts are never automatic, bool [rows]."""
+    """Texts that are never automatic, bool [rows]."""
     judged = scope.judge(texts)
     return judged.outside | judged.doubtful
 
@@ -95,7 +95,7 @@ def measure(
     own: int,
     seed: int,
 ) -> np.ndarray:
-    """AUROC, share out of scope, held, automatic; of known, near and other texts, [2 + O, 4]."""
+    """AUROC and shares out of scope, held, automatic, for known, near, other texts [2 + O, 4]."""
     chance = np.random.default_rng(seed)
     rows = chance.permutation(len(labels))
     tested, learned = np.sort(rows[: len(rows) // 5]), np.sort(rows[len(rows) // 5 :])
@@ -140,7 +140,7 @@ def measure(
 
 
 def main() -> None:
-    """Read everything once, then measure each draw and print the means."""
+    """Embed all texts once, then measure each draw and print the means."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--labels", type=int, nargs="+", default=[8])

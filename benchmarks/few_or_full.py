@@ -1,13 +1,14 @@
-"""How many rows are few: `few-shot` beside `full` on the same rows.
+"""Where few rows end: `few-shot` compared with `full` on the same rows.
 
     python -m benchmarks.few_or_full banking77/train.csv [--sets tickets,groups,reviews,movies]
-    [--rows 20,50,150,400] [--draws 2] python -m benchmarks.few_or_full banking77/train.csv --sets
-    banking77 --rows 20,30,50 --unlabelled
+    [--rows 20,50,150,400] [--draws 2]
+    python -m benchmarks.few_or_full banking77/train.csv --sets banking77 --rows 20,30,50
+    --unlabelled
 
-So many rows of each label are learned from, seven tenths of a label's at most, and 3,000 others at
-most are asked about. With --unlabelled a third of the others are, and `few-shot` is also given the
-texts of the rest, without their labels. Sets: Banking77's labels, or these joined into groups; the
-sample tickets; sentences of product and of film reviews.
+Each label has `--rows` training rows, at most seven tenths of its rows. Up to 3,000 other rows are
+the test set. With --unlabelled a third of the other rows is the test set, and `few-shot` also gets
+the texts of the rest, without their labels. Sets: Banking77's labels; the same labels merged into
+groups; the sample tickets; sentences of product and of film reviews.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from bertcnn.settings import Recipe
 
 TICKETS = Path(__file__).parent.parent / "data" / "isp_tickets.csv"
 _MOST_OF_A_LABEL = 0.7
-_FIRST_SEED = 300  # of the draws; other ones than elsewhere
+_FIRST_SEED = 300  # of the draws; not used by other benchmarks
 
 
 def main() -> None:
-    """Draw, train each way, and print the accuracy and seconds of each."""
+    """Draw rows, train both ways, and print accuracy and seconds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -87,7 +88,7 @@ def main() -> None:
 def divided(
     labels: np.ndarray, rows: int, draw: int, *, unlabelled: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to learn from, to be asked about, and the others."""
+    """Indices of training rows, of test rows, and of the others."""
     chance = np.random.default_rng(_FIRST_SEED + draw)
     order = chance.permutation(len(labels))
     of_labels = [order[labels[order] == name] for name in np.unique(labels)]
@@ -100,7 +101,7 @@ def divided(
 
 
 def of(texts: list[str], rows: np.ndarray) -> list[str]:
-    """Some of the texts."""
+    """The texts of these rows."""
     return [texts[row] for row in rows]
 
 

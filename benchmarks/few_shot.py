@@ -1,13 +1,11 @@
-"""A few rows of each label: a recipe beside logistic regression on the frozen encoder.
+"""A few rows per label: a recipe compared with logistic regression on the frozen encoder.
 
     python -m benchmarks.few_shot train.csv [--rows 10] [--draws 5] [--recipe auto] [--encoder
-    minilm-l6] [--test test.csv]
-        [--unlabelled]
+    minilm-l6] [--test test.csv] [--unlabelled]
 
-Both learn from the same rows, drawn anew each time. Without --test they are asked about 3,000 other
-rows of the file. With --unlabelled the classifier is given the texts of all rows that are neither
-learned from nor asked about, without their labels; of the file's other rows a third at most is
-asked about then.
+Both train on the same rows, newly drawn each time. Without --test, the test set is 3,000 other rows
+of the file. With --unlabelled the classifier also gets the texts, without labels, of all rows that
+are neither training nor test rows; at most a third of the file's other rows are test rows then.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ INVERSE_REGULARIZATION = 10.0  # the best of 1, 10 and 100 on Banking77's traini
 
 
 def main() -> None:
-    """Draw, train both, and print each draw and the means."""
+    """Draw rows, train both, and print each draw and the means."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

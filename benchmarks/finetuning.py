@@ -1,9 +1,9 @@
-"""Full fine-tuning in rows/s, beside a PyTorch loop with the same weights.
+"""Full fine-tuning in rows/s, compared with a PyTorch loop that has the same weights.
 
     python -m benchmarks.finetuning train.csv
 
-Ours twice: on packed rows, as the recipe `full` trains, and on the very batches of padded rows that
-the loop gets.
+Ours is measured twice: on packed rows, as the recipe `full` trains, and on the same batches of
+padded rows that the PyTorch loop gets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bertcnn.tables.tables import read_table
 
 
 def main() -> None:
-    """Take turns and print each round, then the medians and their ratio."""
+    """Run alternating rounds; print each round, then the medians and their ratio."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data")
     parser.add_argument("--rounds", type=int, default=3)
@@ -104,7 +104,7 @@ def in_words(packed: float, padded: float, loop: float) -> str:
 
 
 def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
-    """Token ids and label numbers of a labelled file."""
+    """Token ids and label ids of a labelled file."""
     from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
     table = read_table(data)
@@ -122,7 +122,7 @@ def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
 def store(
     path: Path, token_ids: list[np.ndarray], labels: np.ndarray, plans: list[BatchPlan]
 ) -> None:
-    """The batches as arrays, for the peer."""
+    """Save the batches as arrays, for the peer."""
     arrays: dict[str, np.ndarray] = {
         "count": np.array(len(plans)),
         "classes": np.array(labels.max() + 1),
@@ -143,9 +143,9 @@ Step = Callable[[BatchPlan | PackedPlan], float]
 def our_step(
     folder: Path, token_ids: list[np.ndarray], labels: np.ndarray, documents: int | None = None
 ) -> Step:
-    """Our compiled training step on the published weights, as the recipe `full` makes it.
+    """Our compiled training step on the published weights, as the recipe `full` builds it.
 
-    On packed rows if `documents` are given.
+    With `documents`, for packed rows.
     """
     from bertcnn.encoders.convert import load_encoder
     from bertcnn.models.classifier import BertCnn, CnnHead

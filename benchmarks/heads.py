@@ -1,19 +1,19 @@
-"""Does the CNN head earn its place? Beside linear heads on [CLS] and on the mean.
+"""Is the CNN head worth it? Compared with linear heads on [CLS] and on the mean.
 
     python -m benchmarks.heads train.csv [tickets.csv ...] [--reviews] [--recipe frozen|full]
     [--seeds 15] [--rows 2000] [--out FILE]
 
 All three start from the same encoder, see the same rows in the same order, and take the same number
-of steps. Each seed divides a file anew: a fifth is asked about at the end, a tenth of the rest
-chooses the epoch, the rest is learned from. Before that, with five divisions of their own, each
-head has its learning rate chosen from five, on rows that choose, not on those asked about (`full`
-keeps its own); with a single one it was chance that chose. With `frozen` there is a logistic
-regression on the mean embedding as well (scikit-learn, C chosen from five, fitted to the end),
-which has no steps. The paired test is Student's over the seeds. A finished run is kept in --out and
-not repeated.
+of steps. Each seed splits a file differently: a fifth is the test set, a tenth of the rest selects
+the epoch, and the others are the training rows. Before that, each head's learning rate is selected
+from five, on the rows that select the epoch, not on the test rows (`full` keeps its own). This
+takes five splits of its own: with a single split the selection was down to chance. With `frozen`
+there is also a logistic regression on the mean embedding (scikit-learn, C selected from five,
+fitted to convergence), which has no steps. The paired test is Student's t-test over the seeds.
+Finished runs are stored in --out and not repeated.
 
---reviews adds 3,708 sentences of product reviews, negative, neutral or positive by the mean of 20
-people's ratings (Hutto and Gilbert 2014, "VADER", MIT licence), taken from the package
+--reviews adds 3,708 sentences of product reviews. They are negative, neutral or positive by the
+mean of 20 people's ratings (Hutto and Gilbert 2014, "VADER", MIT licence), from the package
 vaderSentiment 0.5 of the Python package index.
 """
 
@@ -69,17 +69,17 @@ SHARES_OF_THE_RATE = (
     3.0,
     9.0,
     27.0,
-)  # of the learning rate of `frozen`, tried for each head
+)  # factors of `frozen`'s learning rate, tried for each head
 CHOOSING_SEEDS = range(1000, 1005)
 MOST_TOKENS = 128
-NEUTRAL = 0.5  # a review sentence rated within this, on a scale from -4 to 4
+NEUTRAL = 0.5  # maximum absolute rating of a neutral review sentence, on a scale from -4 to 4
 
 
 @keras.saving.register_keras_serializable(package="benchmarks")
 class FirstToken(keras.layers.Layer):
     """The vector of each text's first token, [CLS].
 
-    Of hidden [B, T, D] and a mask [B, T] gives [B, D], or with `documents` [B, K, D].
+    From hidden [B, T, D] and a mask [B, T] to [B, D], or with `documents` to [B, K, D].
     """
 
     def __init__(self, documents: int | None = None, **kwargs: Any) -> None:
@@ -87,7 +87,7 @@ class FirstToken(keras.layers.Layer):
         self.documents = documents
 
     def call(self, hidden: Any, mask: Any) -> Any:
-        """Take it."""
+        """Select the vectors."""
         if self.documents is None:
             return hidden[:, 0]
         members = ops.equal(
@@ -109,15 +109,15 @@ class FirstToken(keras.layers.Layer):
 
 
 class PooledHead(keras.Model):
-    """One pooled vector and one linear layer, called as `CnnHead` is.
+    """A head with one pooled vector and one linear layer, called as `CnnHead` is.
 
     Args:
         kind: "mean" or "cls".
         width: D.
         classes: C.
-        dropout: share of the pooled vector dropped in training.
-        documents: K, how many documents a row holds at most; by default a row is one text.
-        seed: of the initial weights and of dropout.
+        dropout: rate on the pooled vector in training.
+        documents: K, maximum number of documents in a row; by default a row is one text.
+        seed: for the initial weights and for dropout.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class PooledHead(keras.Model):
         )
 
     def of_documents(self, documents: int) -> PooledHead:
-        """The same head, with the same weights, for rows that hold up to so many documents each."""
+        """The same head, with the same weights, for rows of at most `documents` documents."""
         other = PooledHead(
             self.kind,
             self.width,
@@ -173,13 +173,13 @@ class PooledHead(keras.Model):
         return other
 
     def get_config(self) -> dict[str, Any]:
-        """Only so that Keras does not ask for it; it is never saved."""
+        """Keras requires this, but the head is never saved."""
         return {}
 
 
 @dataclass(frozen=True)
 class Division:
-    """Places of rows: to learn from, to choose the epoch, to be asked about; each int64 [rows]."""
+    """Row indices for training, for selecting the epoch, and for testing; each int64 [rows]."""
 
     learn: np.ndarray
     choose: np.ndarray
@@ -187,7 +187,7 @@ class Division:
 
     @classmethod
     def of(cls, labels: np.ndarray, seed: int, most: int | None) -> Division:
-        """A stratified one, with at most so many rows to learn from."""
+        """A stratified split, with at most `most` training rows."""
         rest, ask = train_test_split(
             np.arange(len(labels)), test_size=ASKED, stratify=labels, random_state=seed
         )
@@ -203,13 +203,13 @@ class Division:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Shares of right answers, on the rows that choose the epoch and on those asked about."""
+    """Accuracy on the rows that select the epoch and on the test rows."""
 
     chosen: float
     asked: float
 
 
-Run = Callable[[str, float, int, Division], Outcome]  # head, share of the learning rate, seed, rows
+Run = Callable[[str, float, int, Division], Outcome]  # head, learning rate factor, seed, rows
 
 
 def main() -> None:
@@ -272,7 +272,7 @@ def compare(
     rates: Sequence[float],
     heads: Sequence[str],
 ) -> None:
-    """Choose each head's learning rate among `rates`, train with all seeds, print a line each."""
+    """Select each head's learning rate from `rates`, train with all seeds, print a line each."""
     found: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     divisions = {seed: Division.of(labels, seed, most) for seed in CHOOSING_SEEDS}
@@ -312,7 +312,7 @@ def compare(
 
 
 def remembered(run: Run, path: Path, key: list[Any]) -> Run:
-    """`run`, which writes what it found to `path` and does not repeat what is there."""
+    """Wrap `run`: store its results in `path` and do not repeat stored runs."""
 
     def once(head: str, share: float, seed: int, division: Division) -> Outcome:
         mine = [*key, head, round(share, 3), seed]
@@ -338,7 +338,7 @@ def new_head(kind: str, width: int, classes: int, settings: HeadSettings, seed: 
 
 
 def frozen(texts: list[str], labels: np.ndarray, settings: TrainingSettings, folder: Path) -> Run:
-    """Heads on an encoder that is not trained: its answers are computed once."""
+    """Train heads on a frozen encoder, whose output is computed once."""
     features, lengths, targets, width = features_of(texts, labels, folder)
     classes, vectors = int(targets.max()) + 1, unit_embeddings(texts)
 
@@ -378,7 +378,7 @@ def features_of(
 ) -> tuple[Features, np.ndarray, np.ndarray, int]:
     """The default encoder's output for the texts.
 
-    With their lengths in tokens, their labels, int [rows], and its width.
+    Also returns their lengths in tokens, their labels, int [rows], and the output's width.
     """
     start = load_start("minilm-l6", MOST_TOKENS, seed=0, progress=Silent())
     token_ids = start.tokenizer.encode(texts).token_ids
@@ -393,9 +393,9 @@ def features_of(
 
 
 def full(texts: list[str], labels: np.ndarray, settings: TrainingSettings, _: Path) -> Run:
-    """Heads trained together with the encoder.
+    """Train heads together with the encoder.
 
-    The share is of the head's learning rate, the encoder's stays.
+    The factor applies to the head's learning rate only, not to the encoder's.
     """
     classes, targets = np.unique(labels, return_inverse=True)
 
