@@ -18,12 +18,12 @@ from bertcnn.tables.tables import Chunk, column_position, read_table
 
 @dataclass(frozen=True)
 class Rows:
-    """What is scored.
+    """The rows that are scored.
 
     Attributes:
         texts: of each row.
         labels: of each row; None if the file has none.
-        columns: where they came from, in words.
+        columns: which columns the texts came from, for messages.
     """
 
     texts: tuple[str, ...]
@@ -31,11 +31,12 @@ class Rows:
     columns: str
 
     def repeated(self, rows: int) -> Rows:
-        """So many rows: fewer are evenly spread over these, which may be sorted by label.
+        """The given number of rows.
 
-        More begin again at the first. From the second time on a text ends with the number of the
-        time, so that no answer can be used twice. A word more changes an answer now and then;
-        compare accuracies of equally many rows only.
+        A smaller number is spread evenly over these rows, since they may be sorted by label. A
+        larger number repeats them from the first. Each repeated text ends with the number of its
+        repetition, so that no cached answer can be used. The additional word sometimes changes an
+        answer, so compare accuracies for the same number of rows only.
         """
         own = len(self.texts)
         if rows <= own:
@@ -57,7 +58,7 @@ def read_input(
 ) -> Rows:
     """The texts and labels of a file.
 
-    From the columns named, else those the model was trained on, else guessed.
+    The text columns are those named, else the model's training columns, else guessed.
     """
     table = read_table(path)
     if text is None and config.text_columns and set(config.text_columns) <= set(table.columns):
@@ -84,7 +85,7 @@ def _texts(table: Chunk, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_rows(path: Path, rows: Rows) -> Path:
-    """The input file of every competitor.
+    """Write the input file of every competitor.
 
     It has a column `text` and, if there are labels, `label`.
     """
@@ -101,21 +102,21 @@ def check_complete(target: Path, rows: Rows) -> list[str]:
     """The labels in a scored file.
 
     Raises:
-        ValueError: it does not have the input's rows in their order.
+        ValueError: it does not have the same rows as the input, in the same order.
     """
     with target.open(newline="", encoding="utf-8") as file:
         scored = [(row[TEXT], row[PREDICTED]) for row in csv.DictReader(file)]
     if len(scored) != len(rows.texts):
         raise ValueError(f"wrote {len(scored):,} of {len(rows.texts):,} rows")
     for number, ((written, _), text) in enumerate(zip(scored, rows.texts, strict=True), 1):
-        # ours quotes what a spreadsheet would run as a formula
+        # our output escapes text that a spreadsheet would run as a formula
         if written.removeprefix("'") != text.removeprefix("'"):
             raise ValueError(f"wrote another text in row {number:,}")
     return [predicted for _, predicted in scored]
 
 
 def accuracy(rows: Rows, predicted: Sequence[str]) -> float:
-    """Share of the labelled rows that got their label."""
+    """Share of the labelled rows whose prediction is correct."""
     pairs = [
         (actual, answer)
         for actual, answer in zip(rows.labels or (), predicted, strict=True)

@@ -1,11 +1,10 @@
-"""The machine's int8 matrix-product peak, and what surrounds a product.
+"""The machine's peak in int8 matrix products, and the cost of the operations around them.
 
     python -m benchmarks.int8_peak
 
-A chain of products, each from numbers of 8 bits to numbers of 8 bits, in MiniLM's shapes for a
-batch of 504 tokens and in a large square, on one core and on all. Two operations for each
-multiplication. Then what surrounds the products of a feed-forward net, a part more each time, on
-one core.
+Runs a chain of products with int8 inputs and outputs, in MiniLM's shapes for a batch of 504 tokens
+and for a large square matrix, on one core and on all cores. A multiplication counts as two
+operations. Then it adds the other operations of a feed-forward net one by one, on one core.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PRODUCTS, ROUNDS, OPERATIONS = (
     16,
     5,
     3e11,
-)  # in a chain, of which the best counts, of a round and core
+)  # products in a chain; rounds, of which the best counts; operations in a round for each core
 PARTS = (
     "a scale for each output",
     "a bias",
@@ -39,9 +38,9 @@ PARTS = (
 
 
 def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
-    """Products there and back again, and so many of `PARTS`.
+    """Products in pairs, up to `other` and back to `width`, with the first `parts` of `PARTS`.
 
-    Weights have 7 bits, as those of `bertcnn.inference.quantize`.
+    Weights have 7 bits, as in `bertcnn.inference.quantize`.
     """
     chance = np.random.default_rng(0)
 
@@ -76,9 +75,10 @@ def speed(
     parts: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Operations a second, in 1e9, with a stream on each core.
+    """Operations a second, in 1e9, with one stream for each core.
 
-    With `time.process_time` as the clock, those of a second of one core, whatever others do.
+    With `time.process_time` as the clock, it is the speed of one core, and other programs hardly
+    change it.
     """
     compiled = ov.Core().compile_model(
         chain(*shape, parts), "CPU", {"NUM_STREAMS": cores, "INFERENCE_NUM_THREADS": cores}

@@ -2,11 +2,11 @@
 
     python -m benchmarks.kill_pretrain [--kills 20] [--steps 120] [--seed 0]
 
-Each run is `bertcnn pretrain` as a process of its own, a tiny encoder from nothing with a
-checkpoint after every step, and dies by SIGKILL: a quarter of them at any moment of the first
-seconds (imports, tokenising, compiling), half at any moment of their steps, a quarter while a
-checkpoint is being written. Epochs have several steps, so most die in the middle of one. Prints a
-line for each kill and a verdict.
+Each run is `bertcnn pretrain` in its own process: a tiny encoder trained from scratch with a
+checkpoint after every step. It dies by SIGKILL. A quarter of the kills come in the first seconds
+(imports, tokenising, compiling), half during the steps, a quarter while a checkpoint is being
+written. Epochs have several steps, so most runs die within an epoch. Prints a line for each kill
+and a verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPTIONS = (  # noqa: SIM905
     "--size tiny --batch-size 4 --sequence-length 64 --held-out 0.1 --checkpoint-minutes 0 --seed 7"
 ).split()
 _MAIN = "from bertcnn.cli.main import main; main()"
-_LONGEST_START = 120.0  # seconds until the first new checkpoint
+_LONGEST_START = 120.0  # seconds until the first new checkpoint, at most
 _SUBJECTS = ("my router", "the modem", "your app", "the invoice", "my account", "the cable")
 _EVENTS = (
     "is broken again",
@@ -61,7 +61,7 @@ def write_texts(path: Path, count: int = 60) -> None:
 
 
 def steps_saved(checkpoints: Path) -> int:
-    """The newest checkpoint's step, or 0."""
+    """The step of the newest checkpoint, or 0."""
     names = [path.name for path in checkpoints.iterdir()] if checkpoints.is_dir() else []
     return max(
         (int(name.removeprefix("step-")) for name in names if name.startswith("step-")), default=0
@@ -69,21 +69,21 @@ def steps_saved(checkpoints: Path) -> int:
 
 
 class Killer:
-    """Starts runs and ends them.
+    """Starts runs and kills them.
 
     Args:
-        folder: where the texts are.
+        folder: contains the texts.
         steps: of a run.
-        chance: decides on the moments.
+        chance: random generator for the moments.
     """
 
     def __init__(self, folder: Path, steps: int, chance: random.Random) -> None:
         self._folder, self._steps, self._chance = folder, steps, chance
 
     def run(self, out: Path, kind: str | None) -> bool:
-        """One run, killed at a moment of this kind if it lives long enough.
+        """Start a run and kill it at a moment of this kind, unless it ends first.
 
-        Says whether it was killed.
+        Returns whether it was killed.
         """
         texts = self._folder / "texts.txt"
         command = [
@@ -108,7 +108,7 @@ class Killer:
         return running.returncode == -9
 
     def _wait(self, running: subprocess.Popen[bytes], checkpoints: Path, kind: str) -> None:
-        """Until the moment to kill has come, or the run has ended."""
+        """Wait for the moment to kill, or for the run to end."""
         if kind == "start":
             time.sleep(self._chance.uniform(0, 15))
             return
@@ -127,7 +127,7 @@ class Killer:
 
 
 def main() -> None:
-    """Kill, go on, compare, and print the verdict."""
+    """Kill and resume runs, compare the encoders, and print the verdict."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=120)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.kill_resume [--kills 50] [--rows 40000] [--seed 0]
 
-The model is a stub, slow enough to be killed at work; everything around it is real. Each run is a
-process of its own and dies by SIGKILL: most at any moment of their lives, every fourth while it
-puts its files in place. Prints a line for each finished file and a verdict.
+The model is a stub, slow enough to be killed while it works; everything around it is real. Each run
+is a separate process and dies by SIGKILL: most at a random moment, every fourth while it moves its
+files into place. Prints a line for each finished file and a verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECONDS_A_ROW = 0.0001
 
 
 def write_input(path: Path, rows: int) -> None:
-    """Tickets, half of which repeat; every thousandth row cannot be read."""
+    """Write tickets; half of the texts repeat, and every thousandth row cannot be read."""
     with path.open("w") as stream:
         stream.write("id,text\n")
         for row in range(rows):
@@ -34,12 +34,12 @@ def write_input(path: Path, rows: int) -> None:
 
 
 class Killer:
-    """Starts runs and ends them.
+    """Starts runs and kills them.
 
     Args:
-        folder: where everything lies.
-        chance: decides on the moments.
-        seconds: how long an unbroken run takes.
+        folder: contains all files.
+        chance: random generator for the moments.
+        seconds: duration of an uninterrupted run.
 
     Attributes:
         kills: runs killed so far.
@@ -55,7 +55,7 @@ class Killer:
         self.kills = 0
 
     def run(self, target: Path, *, kill: bool) -> None:
-        """One run, killed before its end if it lives long enough."""
+        """Start a run and, if asked, kill it at a random moment, unless it ends first."""
         command = [
             sys.executable,
             "-m",
@@ -75,7 +75,7 @@ class Killer:
             raise SystemExit(f"a run ended with {running.returncode}")
 
     def _wait(self, running: subprocess.Popen[bytes], target: Path) -> None:
-        """Until the moment to kill has come, or the run has ended."""
+        """Wait for the moment to kill, or for the run to end."""
         rejects = target.with_name(target.name + ".rejects.csv")
         at_the_end = self._chance.random() < 0.25
         end = time.monotonic() + (
@@ -89,7 +89,7 @@ class Killer:
 
 
 def finished(target: Path, killer: Killer, most_kills: int) -> str:
-    """Go on until the output is there; says what is wrong with it, or nothing."""
+    """Resume until the output exists; returns what is wrong with it, or an empty string."""
     before, runs = killer.kills, 0
     while not target.exists():
         killer.run(target, kill=killer.kills < most_kills)
@@ -98,7 +98,7 @@ def finished(target: Path, killer: Killer, most_kills: int) -> str:
         target.name,
         target.name + ".rejects.csv",
     }
-    # killed after its file was in place: the next run of this output cleans up
+    # killed after its file was in place: the next run with this output cleans up
     if leftovers and killer.kills == before + runs:
         leftovers -= {name for name in leftovers if name.endswith((".journal", ".tmp.d"))}
     same = all(
@@ -118,7 +118,7 @@ def finished(target: Path, killer: Killer, most_kills: int) -> str:
 
 
 def main() -> None:
-    """Kill, go on, compare, and print the verdict."""
+    """Kill and resume runs, compare the files, and print the verdict."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=40_000)

@@ -20,7 +20,7 @@ from bertcnn.tables.tables import Table, read_table
 
 
 def main() -> None:
-    """Flip, check and print, once for each seed."""
+    """Flip labels, check and print, once for each seed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
@@ -65,9 +65,9 @@ def main() -> None:
 
 
 def flip(labels: list[str], share: float, seed: int) -> tuple[list[str], dict[int, str]]:
-    """The labels with a share of them replaced by another one each, all equally likely.
+    """Replace a share of the labels, each by another one, all equally likely.
 
-    And the right ones of these rows.
+    Also returns the correct labels of these rows.
     """
     generator = np.random.default_rng(seed)
     names = sorted(set(labels))
@@ -81,7 +81,7 @@ def flip(labels: list[str], share: float, seed: int) -> tuple[list[str], dict[in
 
 
 def write(path: Path, table: Table, column: str, labels: list[str]) -> None:
-    """The table with other labels."""
+    """Write the table with other labels."""
     place = table.columns.index(column)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

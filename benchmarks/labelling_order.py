@@ -1,12 +1,13 @@
-"""Which texts to label first: accuracy after so many labels, by the order of labelling.
+"""Which texts to label first: accuracy by number of labels, for several orders of labelling.
 
     python -m benchmarks.labelling_order banking77/train.csv [--seeds 3]
 
-A logistic regression on mean token embeddings learns from the first texts of each order and is
-asked about 3,000 held-out rows, or a third of a smaller file. `ours` starts with `cold_start_order`
-and goes on with `review_order` in batches of 50, each time with the regression that has learned
-from the texts before. The others take the most uncertain texts instead, from the same start or from
-a random one, or multiply uncertainty by typicality, the mean cosine to the 20 nearest texts.
+A logistic regression on mean token embeddings is trained on the first texts of each order and
+tested on 3,000 held-out rows, or a third of a smaller file. `ours` starts with `cold_start_order`
+and continues with `review_order` in batches of 50, each time with the regression trained on all
+texts labelled so far. The other orders take the most uncertain texts instead, from the same start
+or from a random one, or multiply uncertainty by typicality, the mean cosine to the 20 nearest
+texts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NEIGHBOURS = 20
 
 @dataclass(frozen=True)
 class Pool:
-    """Texts without labels, whose labels are looked up when they are chosen."""
+    """Unlabelled texts, whose labels are looked up once they are chosen."""
 
     texts: list[str]
     embeddings: np.ndarray
@@ -37,7 +38,7 @@ class Pool:
     typicality: np.ndarray
 
     def learn(self, rows: np.ndarray) -> LogisticRegression:
-        """The regression on some of them."""
+        """Train the regression on these rows."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             regression = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300)
@@ -74,7 +75,7 @@ def most_useful(
 
 
 def label(rule: str, pool: Pool, start: np.ndarray) -> list[np.ndarray]:
-    """The rows that have a label when there are so many, for each of `LABELLED`."""
+    """The labelled rows at each size in `LABELLED`."""
     rows, found = start, []
     for wanted in (number for number in LABELLED if number <= len(pool.texts)):
         while len(rows) < wanted:
@@ -125,7 +126,7 @@ def main() -> None:
 
 
 def typicality(embeddings: np.ndarray) -> np.ndarray:
-    """The mean cosine of each text to its nearest, float32 [N]."""
+    """The mean cosine of each text to its nearest neighbours, float32 [N]."""
     cosines = embeddings @ embeddings.T
     np.fill_diagonal(cosines, -1)
     return np.partition(cosines, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS:].mean(axis=1)

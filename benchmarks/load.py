@@ -1,4 +1,4 @@
-"""HTTP clients for measuring a server: many connections in one process, little work for each."""
+"""HTTP clients for measuring a server: many connections in one process, with little overhead."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _STAGGERED = 0.002  # seconds between two clients' first requests
 
 @dataclass
 class Answers:
-    """What clients were answered.
+    """The answers that clients received.
 
     Attributes:
-        statuses: how often each was; 0 for connections that broke.
-        seconds: from each request to its answer.
-        refused_seconds: the same of those that were refused with 429.
+        statuses: count of each status; 0 for broken connections.
+        seconds: latency of each request answered with 200.
+        refused_seconds: latency of each request refused with 429.
         elapsed: seconds of the whole measurement.
     """
 
@@ -39,7 +39,7 @@ class Answers:
         return self.statuses[200] / self.elapsed
 
     def percentile(self, share: float) -> float:
-        """Milliseconds within which so many of 100 requests were answered."""
+        """A percentile of the latency, in milliseconds."""
         return float(np.percentile(self.seconds or [np.nan], share)) * 1000
 
     def add(self, status: int, seconds: float) -> None:
@@ -93,19 +93,19 @@ class _Client(asyncio.Protocol):
                 self._send()
 
     def connection_lost(self, _: Exception | None) -> None:
-        if self._began:  # a request was under way
+        if self._began:  # a request was in progress
             self._measured.answers.add(0, time.perf_counter() - self._began)
         self._measured.lost(self)
 
 
 class Measurement:
-    """Requests from several connections for some seconds.
+    """Sends requests over several connections for some seconds.
 
     Args:
         place: host and port.
         requests: whole HTTP requests, sent in turn.
-        connections: at the same time.
-        seconds: no request begins later.
+        connections: how many at the same time.
+        seconds: after this time no new request is sent.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class Measurement:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more requests begin."""
+        """Whether no new requests are sent."""
         return time.perf_counter() >= self._until
 
     def stop(self) -> None:
-        """Begin no more requests."""
+        """Send no new requests."""
         self._until = 0.0
 
     def next_request(self) -> bytes:
@@ -133,8 +133,8 @@ class Measurement:
         return self._requests[self._sent % len(self._requests)]
 
     async def run(self) -> Answers:
-        """Measure."""
-        gc.freeze()  # or collecting garbage would stop this process for up to 0.1 s at a time
+        """Run the measurement."""
+        gc.freeze()  # otherwise garbage collection would pause this process for up to 0.1 s
         began = time.perf_counter()
         self._until = began + self._seconds
         for _ in range(self._connections):
@@ -153,7 +153,7 @@ class Measurement:
             self._open.discard(client)
 
     def lost(self, client: _Client) -> None:
-        """A connection has ended; another takes its place while requests still begin."""
+        """Replace a closed connection while requests are still sent."""
         self._open.discard(client)
         if not self.is_over:
             asyncio.get_running_loop().create_task(self._connect())

@@ -1,12 +1,12 @@
-"""How fast an engine is with long texts, and where the time goes.
+"""How fast an engine scores long texts, and where the time goes.
 
     python -m benchmarks.long_texts MODEL [--lengths 128,256,512] [--rounds 5]
 
-For texts of so many tokens each: rows/s on all cores, the operations of a core in a second of its
-time, those of attention counted, and their share of the peak in int8. The peak is that of products
-in the model's own shapes (`benchmarks.int8_peak`), by turns with the engine and in processor time
-too, so that other programs hardly change the share. Then a batch on one core, by kind of node, as
-OpenVINO counts it.
+For each length in tokens it prints: rows/s on all cores, the operations in a second of one core's
+time, including attention, and their share of the int8 peak. The peak is measured on products in the
+model's own shapes (`benchmarks.int8_peak`), in rounds that alternate with the engine's and also in
+processor time, so that other programs hardly affect the share. Then it profiles a batch on one
+core, by node type, as OpenVINO counts it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bertcnn.inference.cores import usable_cores
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.openvino_engine import read_graph
 
-_TOKENS, _PROFILED = 30_000, 20  # of all texts of a round; batches that are profiled
+_TOKENS, _PROFILED = 30_000, 20  # tokens of all texts in a round; batches that are profiled
 _KINDS = {
     "FullyConnectedQuantizedLegacy": "products in int8, GELU",
     "FullyConnected": "windows and labels",
@@ -44,13 +44,13 @@ _KINDS = {
     "Add": "normalisation, additions",
     "Multiply": "normalisation, additions",
     "MulAdd": "normalisation, additions",
-}  # by type of node; others are "the rest"
+}  # by node type; others are "the rest"
 
 
 def operations(config: BundleConfig, tokens: int) -> tuple[float, float]:
-    """Operations for a text of so many tokens, two for each multiplication.
+    """Operations for a text of this many tokens; a multiplication counts as two.
 
-    Those of products with weights, and those of attention between tokens.
+    The products with weights, and the attention between tokens.
     """
     encoder, head = config.encoder, config.head
     width = encoder.width
@@ -60,13 +60,13 @@ def operations(config: BundleConfig, tokens: int) -> tuple[float, float]:
 
 
 def texts_of(tokens: int, number: int) -> list[np.ndarray]:
-    """Texts of so many tokens each, any words."""
+    """Texts of `tokens` tokens each, random words."""
     chance = np.random.default_rng(0)
     return [chance.integers(1000, 20_000, tokens).astype(np.int32) for _ in range(number)]
 
 
 def rows_per_second(engine: Engine, texts: Sequence[np.ndarray]) -> tuple[float, float]:
-    """How many of these the engine answers in a second, and in a second of one core's time."""
+    """Rows/s of the engine in wall time, and in processor time of one core."""
     began, processor = time.perf_counter(), time.process_time()
     engine.run(texts, evidence=True)
     return (
@@ -76,7 +76,7 @@ def rows_per_second(engine: Engine, texts: Sequence[np.ndarray]) -> tuple[float,
 
 
 def milliseconds_by_kind(folder: Path, tokens: int) -> dict[str, float]:
-    """What a batch of texts of so many tokens costs on one core, the largest part first."""
+    """Cost of a batch of texts with `tokens` tokens on one core, the largest part first."""
     saved = read_engine(folder, read_bundle(folder, weights=False).bundle_id)
     if saved is None:
         raise SystemExit(f"{folder} has no compiled engine; train the model again")
@@ -94,7 +94,7 @@ def milliseconds_by_kind(folder: Path, tokens: int) -> dict[str, float]:
             kinds[node.node_name] = _KINDS.get(node.node_type, "the rest")
     found = dict.fromkeys(kinds.values(), 0.0)
     for name, times in nodes.items():
-        found[kinds[name]] += min(times)  # longer ones are those of other programs
+        found[kinds[name]] += min(times)  # longer times include other programs
     return dict(sorted(found.items(), key=lambda part: -part[1]))
 
 

@@ -1,11 +1,10 @@
-"""Malformed requests to `bertcnn serve`: none may be answered with 5xx, or cost a worker.
+"""Malformed requests to `bertcnn serve`: none may return 5xx or kill a worker.
 
     python -m benchmarks.malformed MODEL [--requests 10000] [--seed 0]
 
-A fifth is made by schemathesis from /openapi.json, in an environment of its own. The others are
-bytes on a socket: valid requests of each kind that were broken in one way, in their JSON, their
-tensors, their encoding or their framing. Then the service has to have the worker that it began
-with, and to answer.
+Schemathesis generates a fifth of them from /openapi.json, in its own environment. The others are
+bytes sent over a socket: valid requests of each kind with one defect, in their JSON, tensors,
+encoding or framing. Afterwards the service must still have the same worker, and must answer.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from benchmarks.environment import peers_python
 from benchmarks.serving import Service, service
 
 _PATIENCE: Final = 60  # seconds
-_SHARE: Final = 5  # one of so many requests is made by schemathesis, which is slow
+_SHARE: Final = 5  # one request in 5 is made by schemathesis, which is slow
 _MOMENT: Final = 2.0  # seconds
 _CLIENTS: Final = 32
 _STATUS_LINE: Final = 64  # bytes, at least
@@ -39,7 +38,7 @@ _VALUES: Final = (
     *("NaN", "-Infinity", "1e999", "-0", "1" * 5000, "9" * 4000, "null", "true", "[]", "{}", '""'),
     *('"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\U0001f468\u200d\U0001f469"', '"\u202e"'),
     *("[" * 20_000, '{"a":' * 20_000, "[" * 500 + "]" * 500, '"' + "x" * 200_000 + '"', "'a'"),
-)  # in place of a part of JSON
+)  # replacements for a part of the JSON
 _LENGTHS: Final = ("-1", "0", "1", "+5", "5, 6", "0x10", "1e3", "9" * 30, "9" * 5000, "\xb2", "")
 _CODECS: Final = ("utf-16", "utf-32", "utf-8-sig", "cp037", "utf-7")
 
@@ -47,18 +46,18 @@ _CODECS: Final = ("utf-16", "utf-32", "utf-8-sig", "cp037", "utf-7")
 def request(
     path: str, body: bytes, *headers: str, method: str = "POST", length: str | None = None
 ) -> bytes:
-    """A whole request; its framing is as it should be unless `length` says otherwise."""
+    """A whole request; its framing is correct unless `length` is given."""
     size = str(len(body)) if length is None else length
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size}", *headers]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
 class Broken:
-    """Makes requests that are wrong in one way.
+    """Makes requests with one defect each.
 
     Args:
         model: name of a model that is served.
-        chance: decides on all of it.
+        chance: random generator.
     """
 
     def __init__(self, model: str, chance: random.Random) -> None:
@@ -75,7 +74,7 @@ class Broken:
         }
 
     def request(self) -> bytes:
-        """Any of them."""
+        """A request with a random kind of defect."""
         ways: tuple[Callable[[], bytes], ...] = (
             self._other_value,
             self._other_bytes,
@@ -88,19 +87,19 @@ class Broken:
         return self._chance.choice(ways)()
 
     def _valid(self) -> tuple[str, str]:
-        """A path, and a body for it."""
+        """A path and a valid body for it."""
         path = self._chance.choice(list(self._bodies))
         return path, json.dumps(self._chance.choice(self._bodies[path]))
 
     def _other_value(self) -> bytes:
-        """A string, number, list or key of the JSON replaced."""
+        """Replace a string, number, list or key of the JSON."""
         path, body = self._valid()
         parts = [match.span() for match in re.finditer(r'"[^"]*"|[\d.]+|true|\[.*\]', body)]
         start, end = self._chance.choice(parts)
         return request(path, (body[:start] + self._chance.choice(_VALUES) + body[end:]).encode())
 
     def _other_bytes(self) -> bytes:
-        """Some bytes replaced, cut out, doubled, or the end cut off."""
+        """Replace, cut out or double some bytes, or cut off the end."""
         path, text = self._valid()
         body = bytearray(text.encode())
         for _ in range(self._chance.randrange(1, 4)):
@@ -114,7 +113,7 @@ class Broken:
         return request(path, bytes(body))
 
     def _other_encoding(self) -> bytes:
-        """JSON that is not in UTF-8, or is said to be something else."""
+        """JSON that is not in UTF-8, or that declares another encoding."""
         path, body = self._valid()
         codec = self._chance.choice(_CODECS)
         headers = (
@@ -124,7 +123,7 @@ class Broken:
         return request(path, body.encode(codec), *self._chance.sample(headers, 1))
 
     def _other_framing(self) -> bytes:
-        """A wrong length, or two of them."""
+        """A wrong content length, or two of them."""
         path, body = self._valid()
         data, length = body.encode(), self._chance.choice(_LENGTHS)
         if self._chance.random() < 0.5:
@@ -134,7 +133,7 @@ class Broken:
         return request(path, cut, length=self._chance.choice((length, str(len(data)))))
 
     def _chunked(self) -> bytes:
-        """A body in chunks, of which one is wrong or the last is missing."""
+        """A chunked body with one wrong chunk, or without the last one."""
         path, body = self._valid()
         data, chunks = body.encode(), []
         while data:
@@ -191,9 +190,9 @@ class Broken:
 
 
 def answer_to(place: tuple[str, int], data: bytes) -> str:
-    """The status of what is answered to these bytes.
+    """The status of the response to these bytes.
 
-    A request that the server waits for the rest of is broken off after a moment.
+    If the server waits for the rest of the request, the connection is closed after a moment.
     """
     with socket.create_connection(place, timeout=_MOMENT) as connection:
         try:
@@ -207,7 +206,7 @@ def answer_to(place: tuple[str, int], data: bytes) -> str:
 
 
 def hand_made(served: Service, number: int, seed: int) -> Counter[str]:
-    """The statuses of so many broken requests."""
+    """Send `number` broken requests; count their statuses."""
     broken = Broken("model", random.Random(seed))
     requests = [broken.request() for _ in range(number)]
     with ThreadPoolExecutor(_CLIENTS) as clients:
@@ -215,12 +214,12 @@ def hand_made(served: Service, number: int, seed: int) -> Counter[str]:
 
 
 def schemathesis(served: Service, number: int, seed: int) -> str:
-    """About so many requests that schemathesis makes from the documentation of the routes.
+    """Send about `number` requests that schemathesis generates from the OpenAPI schema.
 
-    Most of them name the model that is served, so that their bodies are looked at.
+    Most of them name the served model, so that the server parses their bodies.
 
     Returns:
-        What it says of them, and of errors of its own.
+        Its summary of the requests and of its own errors.
     """
     schema = served.ask("/openapi.json")
     for path, operations in schema["paths"].items():
@@ -259,7 +258,7 @@ def counted(served: Service) -> Counter[str]:
 
 
 def main() -> None:
-    """Send the requests, and say what came of them."""
+    """Send the requests and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--requests", type=int, default=10_000)

@@ -1,6 +1,6 @@
-"""What every competitor of scoring.py does alike: arguments, warm-up, clock, peak memory.
+"""Code shared by all competitors of scoring.py: arguments, warm-up, clock, peak memory.
 
-Runs in the peers' environment too, so it needs the standard library only.
+It also runs in the peers' environments, so it needs the standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TEXT, LABEL, PREDICTED = "text", "label", "predicted_label"
 
 
 def parser(model: str) -> argparse.ArgumentParser:
-    """The arguments of every competitor: `model`, as described, and the files."""
+    """The argument parser of every competitor: `model`, as described, and the files."""
     made = argparse.ArgumentParser()
     made.add_argument("model", type=Path, help=model)
     made.add_argument("warm_up", type=Path, help="a few rows, scored before the clock starts")
@@ -27,14 +27,14 @@ def parser(model: str) -> argparse.ArgumentParser:
 
 
 def measure(score: Callable[[Path, Path], object], options: argparse.Namespace, name: str) -> None:
-    """Score the warm-up, then the source by the clock.
+    """Score the warm-up, then time the scoring of the source.
 
     Prints one line of JSON with `name`, `seconds` and `peak` (bytes).
 
     Args:
         score: scores a file into another.
         options: of `parser`.
-        name: what computed the answers, with its version.
+        name: the software that computed the answers, with its version.
     """
     score(options.warm_up, options.target)
     options.target.unlink()
@@ -45,16 +45,15 @@ def measure(score: Callable[[Path, Path], object], options: argparse.Namespace, 
 
 
 def peak_memory() -> int:
-    """The most memory this process had resident, in bytes.
+    """Peak resident memory of this process, in bytes.
 
-    On Linux from /proc: `ru_maxrss` of a started process begins with that of the process that
-    started it.
+    On Linux it is read from /proc: a child process inherits the `ru_maxrss` of its parent.
     """
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
-    import resource  # Windows has none
+    import resource  # not available on Windows
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
@@ -69,7 +68,7 @@ def read_rows(source: Path) -> list[dict[str, str]]:
 def write_scored(
     target: Path, rows: Sequence[dict[str, str]], labels: Sequence[str], confidence: Sequence[float]
 ) -> None:
-    """The rows with their labels and how sure they are, as our own scored file has them."""
+    """Write the rows with labels and confidence, in the format of our own scored file."""
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*rows[0], PREDICTED, "confidence"])

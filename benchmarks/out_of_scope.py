@@ -1,16 +1,17 @@
-"""How well texts of unknown labels and of another domain are told from known ones.
+"""How well texts of unknown labels and of another domain are detected.
 
 Also how precise automatic answers are.
 
     python -m benchmarks.out_of_scope train.csv --other data/isp_tickets.csv [--draws 3] [--first 0]
     [--held-out 0.34] [--recipe frozen]
 
-For each draw a third of the labels is held out and a model trained, saved and loaded as users do,
-on five sixths of the other labels' rows. Strangeness, the highest probability, energy (Liu et al.
-2020) and the nearest training row, by logits and by means of token embeddings, then say of the last
-sixth, of the held-out labels' rows and of the other file's how strange each row is. Prints AUROC
-and the share found where 2 % of the last sixth are called strange, the share of rows called out of
-scope and answered automatically, and the precision of automatic answers on the last sixth.
+For each draw a third of the labels is held out. A model is trained, saved and loaded as users do,
+on five sixths of the other labels' rows. The test rows are the last sixth, the held-out labels'
+rows and the other file's rows. They are scored by strangeness, the highest probability, energy
+(Liu et al. 2020) and the distance to the nearest training row, by logits and by mean token
+embeddings. Prints AUROC, the share detected where 2 % of the last sixth are called strange, the
+shares called out of scope and answered automatically, and the precision of automatic answers on the
+last sixth.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def labelled(path: Path) -> tuple[list[str], list[str]]:
 
 
 def read(predictor: Predictor, texts: list[str]) -> DetectorInputs:
-    """What the model makes of texts."""
+    """The model's outputs for the texts, as the detector needs them."""
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
     return predictor.readings(encoded.token_ids, output.logits, output.found.means)
@@ -56,7 +57,7 @@ def read(predictor: Predictor, texts: list[str]) -> DetectorInputs:
 def scores(
     predictor: Predictor, texts: DetectorInputs, train: DetectorInputs
 ) -> dict[str, np.ndarray]:
-    """How strange each row is, by each rule."""
+    """The outlier score of each row, by each rule."""
     logits, means = texts.logits, texts.means
     scope = predictor.bundle.scope
     return {
@@ -77,7 +78,7 @@ def without(scope: OutOfScopeDetector, texts: DetectorInputs, part: str) -> np.n
 
 
 def main() -> None:
-    """Hold out, train, measure and print, once for each draw."""
+    """Hold out labels, train, measure and print, once for each draw."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--other", type=Path, required=True)
@@ -145,7 +146,7 @@ def main() -> None:
 
 
 def auroc(known: np.ndarray, strange: np.ndarray) -> float:
-    """The chance that a strange row gets the higher score of the two."""
+    """AUROC: the chance that a strange row gets a higher score than a known one."""
     return float(
         roc_auc_score(
             np.repeat([0, 1], [len(known), len(strange)]), np.concatenate([known, strange])
@@ -167,7 +168,7 @@ def automatic_share(predictor: Predictor, texts: list[str]) -> float:
 
 
 def load_again(predictor: Predictor, target: float) -> Predictor:
-    """The same model, deciding for another precision."""
+    """The same model with the thresholds for another precision."""
     from bertcnn.evaluation.decisions import decide
     from bertcnn.settings import PrecisionTargets
 
@@ -178,7 +179,7 @@ def load_again(predictor: Predictor, target: float) -> Predictor:
 
 
 def automatic(predictor: Predictor, texts: list[str], truth: np.ndarray) -> str:
-    """How many answers are automatic and how many of them right, in words."""
+    """How many answers are automatic, and how many of them are right, as text."""
     answers = predictor.answer(texts)
     chosen = answers.decisions == DECISIONS.index("auto")
     right = np.array(predictor.labels, object)[answers.labels] == truth

@@ -1,12 +1,11 @@
-"""Can pretraining learn 200 tickets by heart, masked anew in every epoch?
+"""Can pretraining memorise 200 tickets, with new masks in every epoch?
 
     python -m benchmarks.overfit_pretraining [--steps 10000] [--seed 0]
 
-A network that cannot learn 200 documents by heart has a fault in its gradients, its masks or its
-labels. Masks, 80/10/10 choices and pairs are drawn anew in each epoch, in training and in the
-epochs it is measured on afterwards, which training never came to; so the figures count words and
-pairs in places that were not asked for just so before. Training masks 30%, with which it takes half
-the steps; what is asked for is 15%, as published.
+A network that cannot memorise 200 documents has a bug in its gradients, masks or labels. Each epoch
+draws new masks, 80/10/10 choices and sentence pairs. The figures come from epochs that training
+never reached, so no word or pair was masked or paired in just this way before. Training masks 30%
+of the words, which takes half the steps; the evaluation masks 15%, as published.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def write_documents(path: Path) -> None:
 
 
 def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, float]:
-    """Accuracy of masked words and of next sentences, over epochs that training never came to."""
+    """Accuracy of masked words and next sentences, over epochs that training never reached."""
     settings = PretrainingDataSettings(**ASKED)
     checkpoint = read_checkpoint(folder)
     tokenizer = WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), TokenizerSettings())
@@ -98,7 +97,7 @@ def measure(folder: Path, texts: Path, cache: Path, seed: int) -> tuple[float, f
 
 
 def main() -> None:
-    """Learn by heart and ask."""
+    """Train until the texts are memorised, and evaluate."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)

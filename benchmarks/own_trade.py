@@ -1,10 +1,10 @@
-"""Whether a user's own trade is ever strange, and other trades always are.
+"""Whether texts of the model's own domain are called out of scope, and other domains always are.
 
     python -m benchmarks.own_trade data/intents.csv [--column domain] [--recipe frozen]
 
 For each domain of the file a model is trained, saved and loaded as users do, on five sixths of its
 rows. Prints which share of the last sixth, and of 1,500 rows of the other domains, is called out of
-scope and answered automatically, with the AUROC of the outlier score with and without its
+scope and answered automatically. Also prints the AUROC of the outlier score with and without its
 background.
 """
 

@@ -1,4 +1,4 @@
-"""Our saved models for the peers: a Hugging Face BertModel with our head, or with theirs."""
+"""Converts our saved models for the peers: a Hugging Face BertModel with our head or theirs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _HEAD = ("convolution_", "logits/")
 
 
 def write_peer_model(bundle: Bundle, folder: Path) -> Path:
-    """Write a model in files that other libraries read.
+    """Write a model in the formats that other libraries read.
 
-    `config.json`, `model.safetensors`, the tokenizer's files, `labels.json`, and
-    `head.safetensors` (the head, by our names).
+    The files are `config.json`, `model.safetensors`, the tokenizer's files, `labels.json`, and
+    `head.safetensors` (the head, under our names).
 
     Our network has no pooler, the dense layer on [CLS]. The heads of transformers and KerasHub need
-    one, and get one that changes nothing but the time.
+    one, so they get an identity pooler that only costs time.
     """
     folder.mkdir()
     head = {name: value for name, value in bundle.tensors.items() if name.startswith(_HEAD)}
@@ -76,14 +76,14 @@ def write_peer_answerer(saved: SavedAnswerer, folder: Path) -> Path:
 
 
 def _published(name: str, value: np.ndarray) -> np.ndarray:
-    """A weight as PyTorch keeps it."""
+    """A weight in PyTorch's layout."""
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
 
 def _write_texts(
     folder: Path, config: object, vocabulary: Sequence[str], lowercase: bool, max_tokens: int
 ) -> None:
-    """`config.json` and the tokenizer's files."""
+    """Write `config.json` and the tokenizer's files."""
     tokenizer = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": lowercase,

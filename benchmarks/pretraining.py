@@ -1,4 +1,4 @@
-"""Pretraining in tokens/s, beside Hugging Face's BertForPreTraining in PyTorch.
+"""Pretraining in tokens/s, compared with Hugging Face's BertForPreTraining in PyTorch.
 
 Also model FLOP utilisation (Chowdhery et al. 2022, appendix B).
 
@@ -7,10 +7,10 @@ python -m benchmarks.pretraining [TEXTS] --size mini --length 128
     KERAS_BACKEND=jax python -m benchmarks.pretraining TEXTS --size base --precision bfloat16 \
         --batch 0 --no-peer
 
-Tokens are real ones, without padding. FLOPs are the formula's, of real tokens and of real masked
-words: what is computed on padding, and at places that no loss looks at, is waste and does not
-count. The peak is the best that this machine gives in a single matrix product, of several sizes,
-through the backend, NumPy or PyTorch.
+The tokens are real ones, without padding. FLOPs follow the formula and count real tokens and real
+masked words only: computation on padding, and on positions without a loss, does not count. The peak
+is the fastest single matrix product on this machine, of several sizes, through the backend, NumPy
+or PyTorch.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from bertcnn.settings import EncoderSettings, PretrainingDataSettings
 
 _TEXTS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
 _PEAK_SIZES = ((4096, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192))
-_CPU_LARGEST = 10e9  # products; a larger matrix product would take seconds on a CPU
+_CPU_LARGEST = 10e9  # multiplications; a larger matrix product would take seconds on a CPU
 _FIRST_BATCH, _GAIN = (
     8,
     1.03,
-)  # the search for a batch: from here it doubles as long as that is faster by this much
+)  # batch size search: from this size it doubles while that is faster by this factor
 Batch = dict[str, np.ndarray]
 TARGETS = ("masked_labels", "masked_weights", "next_labels", "next_weights")
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast batches were learned from."""
+    """Training speed on some batches."""
 
     tokens_per_second: float
     flops_per_second: float
 
 
 def main() -> None:
-    """Measure the peak, take turns, and print each round, then the medians."""
+    """Measure the peak, run alternating rounds, and print each round, then the medians."""
     options = parse()
     load_keras()
     import keras
@@ -136,7 +136,7 @@ def parse() -> argparse.Namespace:
 def prepared(
     options: argparse.Namespace,
 ) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
-    """The encoder's shape, and a function of batch size and packing that gives batches."""
+    """The encoder's shape, and a function from batch size and packing to batches."""
     from bertcnn.encoders.download import fetch_encoder
     from bertcnn.pretraining.batches import PretrainingBatches
     from bertcnn.pretraining.corpus import open_corpus
@@ -162,7 +162,7 @@ def prepared(
 
 
 def find_batch(encoder: EncoderSettings, batches_of: Callable[[int, bool], list[Batch]]) -> int:
-    """The batch size, a power of two, after which a larger one is no faster or does not fit."""
+    """The largest useful batch size, a power of two; doubling it is not faster, or fails."""
     best, size = 0.0, _FIRST_BATCH
     while True:
         try:
@@ -182,12 +182,12 @@ def find_batch(encoder: EncoderSettings, batches_of: Callable[[int, bool], list[
 
 
 def training_flops(encoder: EncoderSettings, batches: list[Batch]) -> float:
-    """Of forward and backward pass, by formula.
+    """FLOPs of the forward and backward pass, by formula.
 
-    Two for a multiplication with its addition, the backward pass twice the forward one. A block's
-    products are 4 D^2 + 2 D F a token, its attention 2 D for each pair of tokens that see each
-    other; a masked word costs D^2 + D V in the head. Normalisations, activations and the optimizer
-    are left out, as is usual (Chowdhery et al. 2022, appendix B).
+    A multiplication with its addition counts as two, the backward pass as twice the forward pass. A
+    block's products are 4 D^2 + 2 D F a token, its attention 2 D for each pair of tokens that see
+    each other; a masked word costs D^2 + D V in the head. Normalisation, activations and the
+    optimizer are left out, as usual (Chowdhery et al. 2022, appendix B).
     """
     width, inner = encoder.width, encoder.feed_forward_width
     tokens = sum(int(batch["padding_mask"].sum()) for batch in batches)
@@ -207,14 +207,14 @@ def documents(batch: Batch) -> np.ndarray:
 
 
 def filled(batches: list[Batch]) -> float:
-    """Share of the places that are no padding."""
+    """Share of the positions that are not padding."""
     return sum(int(batch["padding_mask"].sum()) for batch in batches) / sum(
         batch["padding_mask"].size for batch in batches
     )
 
 
 def backend_peak(precision: str) -> float:
-    """The best of a few compiled matrix products, FLOP/s."""
+    """The fastest of a few compiled matrix products, FLOP/s."""
     import keras
 
     from bertcnn.backend import on_gpu
@@ -251,7 +251,7 @@ def backend_peak(precision: str) -> float:
 
 
 def numpy_peak() -> float:
-    """The best of a few matrix products in float32 on the CPU, FLOP/s."""
+    """The fastest of a few matrix products in float32 on the CPU, FLOP/s."""
     found = []
     for rows, inner, _ in _PEAK_SIZES[:2]:
         left, right = np.ones((rows, inner), np.float32), np.ones((inner, inner), np.float32)
@@ -260,7 +260,7 @@ def numpy_peak() -> float:
 
 
 def best_of(work: Callable[[], object], times: int = 8) -> float:
-    """The least seconds that `work` takes, after one warm-up."""
+    """The shortest time of `work` in seconds, after one warm-up."""
     work()
     found = []
     for _ in range(times):
@@ -276,7 +276,7 @@ def best_of(work: Callable[[], object], times: int = 8) -> float:
 class Ours:
     """Our compiled step on batches of one shape.
 
-    The first run compiles, before its clock starts.
+    The first run compiles before its clock starts.
     """
 
     def __init__(self, encoder: EncoderSettings, batches: list[Batch]) -> None:
@@ -292,7 +292,7 @@ class Ours:
         self._inputs = list(model.input)
 
     def run(self) -> Speed:
-        """Learn from every batch once."""
+        """Train on every batch once."""
         parts = [self._part(batch) for batch in self._batches]
         if not self._warm:
             self._step([parts[0]])
@@ -326,7 +326,7 @@ def theirs(stored: Path, encoder: EncoderSettings, batches: list[Batch]) -> Spee
 
 
 def store(path: Path, encoder: EncoderSettings, batches: list[Batch]) -> None:
-    """The batches and the encoder's shape as arrays, for the peer."""
+    """Save the batches as arrays and the encoder's shape, for the peer."""
     shape = {
         name: np.array(getattr(encoder, name))
         for name in ("vocabulary_size", "width", "layers", "heads", "feed_forward_width")
@@ -347,7 +347,7 @@ def store(path: Path, encoder: EncoderSettings, batches: list[Batch]) -> None:
 
 @contextmanager
 def profiled(folder: Path | None) -> Iterator[None]:
-    """The backend's own trace of what happens in the block, if a folder is given."""
+    """Write the backend's own trace of the block, if a folder is given."""
     import keras
 
     if folder is None:
@@ -365,7 +365,7 @@ def profiled(folder: Path | None) -> Iterator[None]:
 
 
 def show(rounds: dict[str, list[Speed]], peak: float, real: dict[str, float]) -> None:
-    """A Markdown table of the medians."""
+    """Print a Markdown table of the medians."""
     middle = {
         name: statistics.median(speed.tokens_per_second for speed in speeds)
         for name, speeds in rounds.items()

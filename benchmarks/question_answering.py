@@ -1,13 +1,13 @@
-"""How well fields are filled from tickets, beside regular expressions, and how fast.
+"""How well questions fill fields from tickets, compared with regular expressions, and how fast.
 
     python -m benchmarks.question_answering data/ticket_questions.jsonl [--seeds 3] [--peers]
 
-For each seed a fifth of the tickets is held out, and a question answerer trained, saved and loaded
-as users do on the questions about the others. Prints exact match and F1 (SQuAD 2.0's definitions)
-on the held-out questions, the same of one regular expression for each kind of question and of never
-answering, and questions/s of the loaded model. With --peers also of Hugging Face's recipe `run_qa`
-on the same questions, with its documented learning rate and with ours, and questions/s of
-transformers' pipeline with our weights.
+For each seed a fifth of the tickets is held out. A question answerer is trained, saved and loaded
+as users do, on the questions about the other tickets. Prints exact match and F1 (SQuAD 2.0's
+definitions) on the held-out questions, for the model, for one regular expression per kind of
+question, and for never answering; also questions/s of the loaded model. With --peers it also
+measures Hugging Face's recipe `run_qa` on the same questions, with its documented learning rate and
+with ours, and questions/s of transformers' pipeline with our weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
 _HELD_OUT = 0.2
-_RUN_QA = 3e-5  # the learning rate of its documentation
+_RUN_QA = 3e-5  # the learning rate in its documentation
 _ROUNDS = 3
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
@@ -45,7 +45,7 @@ _THINGS = (
     "router|modem|box|cable|socket|remote|handset|phone|app|portal|webmail|antenna|extender|laptop"
     "|tablet|tv|printer|website|wifi|wi-fi|internet|line|power supply|decoder"
 )
-_RULES = (  # the first whose left side is in the question; what its right side finds is the answer
+_RULES = (  # the first rule whose left side matches the question; its right side finds the answer
     (r"month", rf"\b(?:{_MONTHS})\b"),
     (r"error|code|message", r"\b[A-Z]{1,4}[- ]?\d{2,5}\b|\b\d{3,4}\b"),
     (r"colou?r", r"\b(?:red|green|blue|white|orange|amber|yellow|purple|pink|black|grey)\b"),
@@ -68,7 +68,7 @@ _RULES = (  # the first whose left side is in the question; what its right side 
 
 
 def by_rule(question: str, context: str) -> str:
-    """The answer of the first rule that the question fits; empty if it finds nothing."""
+    """The answer of the first rule that matches the question; empty if it finds nothing."""
     for asks, finds in _RULES:
         if re.search(asks, question, re.IGNORECASE):
             found = re.search(finds, context, re.IGNORECASE if finds.islower() else 0)
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def ours(seed: int, kept: Sequence[Question], held_out: Sequence[Question], folder: Path) -> None:
-    """Train, save as `model`, load and ask."""
+    """Train, save as `model`, load and answer the held-out questions."""
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
     started = time.perf_counter()
@@ -115,7 +115,7 @@ def ours(seed: int, kept: Sequence[Question], held_out: Sequence[Question], fold
 
 
 def recipe(seed: int, kept: Sequence[Question], held_out: Sequence[Question], folder: Path) -> None:
-    """Hugging Face's, with as many epochs and as large batches, and two learning rates."""
+    """Hugging Face's recipe, with as many epochs, the same batch size, and two learning rates."""
     encoder = fetch_encoder("minilm-l6").folder
     files = write_questions(kept, folder / "kept"), write_questions(held_out, folder / "held_out")
     ours = QuestionTrainingSettings()
@@ -134,7 +134,7 @@ def recipe(seed: int, kept: Sequence[Question], held_out: Sequence[Question], fo
 
 
 def pipeline(held_out: Sequence[Question], folder: Path) -> None:
-    """Questions/s of ours, of transformers' pipeline, and again of ours; all answer alike."""
+    """Questions/s of ours, of transformers' pipeline, and again of ours; all answers agree."""
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 
     answerer = QuestionAnswerer.load(folder / "model")
@@ -177,7 +177,7 @@ def asked(questions: Sequence[Question]) -> tuple[list[str], list[str]]:
 
 
 def write_questions(questions: Sequence[Question], file: Path) -> Path:
-    """A line of JSON for each, with its first answer."""
+    """Write a line of JSON for each question, with its first answer."""
     lines = [
         json.dumps(
             {
@@ -194,7 +194,7 @@ def write_questions(questions: Sequence[Question], file: Path) -> Path:
 
 
 def show(seed: int, who: str, answers: Sequence[str], questions: Sequence[Question]) -> None:
-    """A row of the table."""
+    """Print a row of the table."""
     found = AnswerFigures.of(answers, questions)
     print(
         f"| {seed} | {who} | {found.exact:.1%} | {found.f1:.1%} | {found.answerable_f1:.1%} |"

@@ -1,12 +1,12 @@
-"""Ray Data and Dask where processes are killed: rows that are missing or there twice.
+"""Ray Data and Dask when processes are killed: missing and duplicate rows.
 
     pip install distributed
     python -m benchmarks.ray_peers [--kills 100] [--rows 150000] [--seed 0] [--minutes 8]
 
-Beside `benchmarks.ray_scoring kills`, with the same stub engine, nodes and kinds of kills. Each
-peer's program is the one of its own guide: read a CSV file, add the answers, write a folder of CSV
-files. If the program was killed or failed, it is run again into the same folder, as a scheduler
-does. Then the rows of that folder are counted. Linux only.
+Complements `benchmarks.ray_scoring kills`, with the same stub engine, nodes and kinds of kills.
+Each peer's program follows its own guide: read a CSV file, add the answers, write a folder of CSV
+files. If the program is killed or fails, it is run again into the same folder, as a scheduler does.
+Then the rows of that folder are counted. Linux only.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from benchmarks.stub_engine import stub_predictor
 from bertcnn.inference.predictor import Predictor
 
 _SECONDS_A_ROW = 0.0001
-_PARTS = 50  # of the input
-_WORKS_AFTER = 8.0  # seconds; by then a program answers rows
+_PARTS = 50  # partitions of the input
+_WORKS_AFTER = 8.0  # seconds until a program answers rows
 _COLUMNS = ["id", "text", "label"]
-_MOST_RUNS = 30  # of a program for one folder
+_MOST_RUNS = 30  # runs of a program for one folder
 
 
 # === Their programs ===
@@ -47,7 +47,7 @@ class Answerer:
         self._predictor: Predictor | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, a DataFrame, with a column more."""
+        """The batch, a DataFrame, with a column of answers."""
         if self._predictor is None:
             self._predictor = stub_predictor(_SECONDS_A_ROW)
         answers = self._predictor.classify(batch["text"].tolist())
@@ -55,7 +55,7 @@ class Answerer:
 
 
 def with_ray_data(source: Path, target: Path, address: str) -> None:
-    """One actor a node; tasks that read and write have the rest of it."""
+    """One actor a node; the tasks that read and write use the rest of the node."""
     import ray
 
     ray.init(address, log_to_driver=False)
@@ -71,7 +71,7 @@ def with_ray_data(source: Path, target: Path, address: str) -> None:
 
 
 def with_dask(source: Path, target: Path, _: str) -> None:
-    """Two worker processes of this one."""
+    """Two worker processes started by this process."""
     import dask.dataframe
     from dask.distributed import Client, LocalCluster
 
@@ -95,7 +95,7 @@ PROGRAMS: dict[str, Callable[[Path, Path, str], None]] = {
 
 
 def workers(peer: str, program: int) -> list[int]:
-    """Process ids of those that answer rows."""
+    """Process ids of the workers that answer rows."""
     if peer == "Ray Data":
         return actors(b"ray::MapWorker")
     found = []
@@ -110,7 +110,7 @@ def workers(peer: str, program: int) -> list[int]:
 def kill(
     peer: str, program: subprocess.Popen[bytes], raylets: Any, chance: random.Random
 ) -> str | None:
-    """End one process; which kind it was."""
+    """Kill one process; returns its kind."""
     kind = chance.choices(("worker", "node", "program"), (20, 1, 1))[0]
     found = workers(peer, program.pid)
     if kind == "program":
@@ -134,10 +134,10 @@ def finish(
     options: argparse.Namespace,
     kinds: Counter[str],
 ) -> tuple[int, int]:
-    """Run a program until it says that it is done, killing meanwhile.
+    """Rerun a program until it reports success, and kill processes meanwhile.
 
     Returns:
-        How often it ran, and how often it gave up by itself.
+        Number of runs, and how many of them failed by themselves.
     """
     chance, runs, failures = random.Random(options.seed + kinds.total()), 0, 0
     command = [sys.executable, "-m", "benchmarks.ray_peers", "--run", peer, str(source)]
@@ -157,7 +157,7 @@ def finish(
                 program.wait(chance.expovariate(1 / options.every))
         complaint = program.communicate()[1].decode(errors="replace").strip().splitlines()
         with suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)  # workers that its death left behind
+            os.killpg(program.pid, signal.SIGKILL)  # workers that the killed program left behind
         if program.returncode == 0:
             break
         if program.returncode != -signal.SIGKILL:
@@ -167,7 +167,7 @@ def finish(
 
 
 def count(folder: Path, rows: int) -> tuple[int, int]:
-    """How many rows are missing in the files of a folder, and how many are there again."""
+    """Missing rows and duplicate rows in the files of a folder."""
     found: Counter[str] = Counter()
     for path in folder.glob("*.csv"):
         with path.open(newline="") as stream:
@@ -176,7 +176,7 @@ def count(folder: Path, rows: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Kill, run again, count."""
+    """Kill, rerun and count for each peer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=150_000)
     parser.add_argument("--kills", type=int, default=100, help="of each peer")
@@ -196,7 +196,7 @@ def main() -> None:
 
 
 def measure(peer: str, options: argparse.Namespace) -> None:
-    """Print what a peer's folders hold."""
+    """Print the counts for a peer's folders."""
     kinds: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     until = time.monotonic() + 60 * options.minutes

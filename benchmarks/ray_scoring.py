@@ -1,16 +1,17 @@
-"""Scoring on Ray beside scoring in one process: rows/s, kills, and what a lost actor costs.
+"""Scoring on Ray compared with one process: rows/s, kills, and the cost of a lost actor.
 
     python -m benchmarks.ray_scoring speed [--rows 100000] [--rounds 3] [--model FOLDER]
     python -m benchmarks.ray_scoring kills [--kills 200] [--seed 0] [--minutes 10] [--model FOLDER]
     python -m benchmarks.ray_scoring lost [--rounds 5] [--model FOLDER]
 
 `speed` compares a local run with `--ray`, and a process of two threads with two nodes of one core
-each, on the same rows, by turns; starting Ray and loading the model do not count. `kills` ends
-actors, raylets and the process that scores by SIGKILL at random moments; every finished file must
-have the sha256 of an unbroken local run. `lost` kills one actor of two in the middle of a run.
+each, on the same rows, in alternating rounds; starting Ray and loading the model do not count.
+`kills` kills actors, raylets and the scoring process by SIGKILL at random moments; every finished
+file must have the sha256 of an uninterrupted local run. `lost` kills one of two actors in the
+middle of a run.
 
-Without --model the engine is a stub that sleeps for --seconds-a-row and answers by arithmetic: all
-but the network is real. Linux only.
+Without --model the engine is a stub that sleeps for --seconds-a-row and computes answers by
+arithmetic: everything except the network is real. Linux only.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from bertcnn.scoring.ray_connection import LOCAL
 from bertcnn.scoring.score import ScoringReport, score_csv
 
 _SECONDS_A_ROW = 0.0001
-_FIRST_ANSWERS = 10_000  # bytes of a journal that hold some
-_WORKS_AFTER = 8.0  # seconds; by then a run scores, and before that kills hit its start
+_FIRST_ANSWERS = 10_000  # size in bytes of a journal with some answers
+_WORKS_AFTER = 8.0  # seconds until a run scores; earlier kills hit its start
 
 
-# === A run, in a process of its own ===
+# === A run in its own process ===
 
 
 def run(options: argparse.Namespace) -> ScoringReport:
-    """Score a file, on a cluster if one is named."""
+    """Score a file, on a cluster if an address is given."""
     given: dict[str, Any] = {"text": "text", "probabilities": True}
     if options.model is not None:
         cluster = options.address or None
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> ScoringReport:
 
 
 def command(options: argparse.Namespace, source: Path, target: Path, address: str) -> list[str]:
-    """The command of a run."""
+    """The command line of a run."""
     model = [] if options.model is None else ["--model", str(options.model)]
     return [
         *(sys.executable, "-m", "benchmarks.ray_scoring", "run", str(source), str(target)),
@@ -74,7 +75,7 @@ def command(options: argparse.Namespace, source: Path, target: Path, address: st
 
 
 def rows_per_second(options: argparse.Namespace, source: Path, address: str, cores: int) -> float:
-    """Of one run, which prints its report."""
+    """Rows/s of one run, read from its printed report."""
     with tempfile.TemporaryDirectory() as scratch:
         done = subprocess.run(
             command(options, source, Path(scratch) / "out.csv", address),
@@ -92,7 +93,7 @@ def rows_per_second(options: argparse.Namespace, source: Path, address: str, cor
 
 @contextmanager
 def nodes(number: int) -> Iterator[Raylets]:
-    """A cluster on loopback: a head that computes nothing, and nodes of one core each."""
+    """A cluster on loopback: a head without work, and nodes of one core each."""
     head = {"num_cpus": 0, "include_dashboard": False}
     raylets = Raylets(initialize_head=True, head_node_args=head)
     try:
@@ -115,7 +116,7 @@ def actors(kind: bytes = b"ray::NodeScorer") -> list[int]:
 
 
 def lose_node(raylets: Raylets, chance: random.Random) -> None:
-    """End one node at random; another one joins."""
+    """Kill a random node and add another one."""
     raylets.remove_node(chance.choice([*raylets.worker_nodes]), allow_graceful=False)
     raylets.add_node(num_cpus=1)
 
@@ -129,7 +130,7 @@ def parent(process: int) -> int:
 
 
 def speed(options: argparse.Namespace) -> None:
-    """Print rows/s of each arrangement and their ratios."""
+    """Print rows/s of each setup and their ratios."""
     with tempfile.TemporaryDirectory() as scratch, nodes(2) as raylets:
         source = Path(scratch) / "in.csv"
         write_input(source, options.rows)
@@ -150,14 +151,14 @@ def speed(options: argparse.Namespace) -> None:
 
 
 class Killer:
-    """Ends processes of a cluster at random.
+    """Kills random processes of a cluster.
 
     Args:
         raylets: the cluster.
-        chance: decides.
+        chance: random generator.
 
     Attributes:
-        kills: how many of each kind.
+        kills: count of each kind.
     """
 
     def __init__(self, raylets: Raylets, chance: random.Random) -> None:
@@ -165,7 +166,7 @@ class Killer:
         self.kills: Counter[str] = Counter()
 
     def kill(self, driver: subprocess.Popen[bytes]) -> None:
-        """One of them: an actor in most cases."""
+        """Kill one process, in most cases an actor."""
         kind = self._chance.choices(("actor", "raylet", "driver"), (20, 1, 1))[0]
         if kind == "driver":
             driver.kill()
@@ -181,7 +182,7 @@ class Killer:
 
 
 def kills(options: argparse.Namespace) -> None:
-    """Kill, go on, compare, and print the verdict."""
+    """Kill and resume runs, compare the files, and print the verdict."""
     faults, files, until = [], 0, time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as scratch, nodes(2) as raylets:
         folder = Path(scratch)
@@ -208,7 +209,7 @@ def kills(options: argparse.Namespace) -> None:
 def finish(
     options: argparse.Namespace, source: Path, target: Path, address: str, killer: Killer
 ) -> int:
-    """Run until the output is there, killing meanwhile; gives the number of runs."""
+    """Run until the output exists, killing meanwhile; returns the number of runs."""
     chance, runs = random.Random(killer.kills.total()), 0
     while not target.exists():
         driver = subprocess.Popen(
@@ -234,7 +235,7 @@ def digest(path: Path) -> str:
 
 
 def lost(options: argparse.Namespace) -> None:
-    """Print what the death of one of two actors costs, in seconds."""
+    """Print how many seconds the death of one of two actors costs."""
     costs = []
     with tempfile.TemporaryDirectory() as scratch, nodes(2) as raylets:
         source = Path(scratch) / "in.csv"
@@ -263,7 +264,7 @@ def is_answered(target: Path) -> bool:
 
 
 def main() -> None:
-    """Run one of the parts."""
+    """Run the chosen part."""
     parser = argparse.ArgumentParser()
     parser.add_argument("part", choices=("speed", "kills", "lost", "run"))
     parser.add_argument("source", type=Path, nargs="?")

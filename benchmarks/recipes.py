@@ -1,10 +1,10 @@
-"""Where time is short: `frozen` on all rows beside a few epochs of `full`.
+"""When time is short: `frozen` on all rows compared with a few epochs of `full`.
 
     python -m benchmarks.recipes banking77/train.csv [--sets groups,movies] [--seeds 2]
 
-Two tasks: Banking77's labels joined into nine groups, and 10,605 sentences of film reviews,
-negative or positive by the mean of 20 people's ratings (from the same source as those of
-`benchmarks.heads`, whose divisions and trainings these are).
+Two tasks: Banking77's labels merged into nine groups, and 10,605 sentences of film reviews,
+negative or positive by the mean of 20 people's ratings. The ratings come from the same source as in
+`benchmarks.heads`, which also provides the splits and the training code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.few_shot import read
 from benchmarks.heads import MOST_TOKENS, Division, frozen, full, rated_sentences
 from bertcnn.settings import FROZEN, FULL
 
-GROUPS = {  # the first of them that has a word of the label's name
+GROUPS = {  # a label belongs to the first group with a word of the label's name
     "codes": ("pin", "passcode"),
     "identity": ("verify", "identity", "source_of_funds", "edit_personal", "terminate"),
     "exchange": ("exchange", "currenc", "fiat"),
@@ -31,14 +31,14 @@ GROUPS = {  # the first of them that has a word of the label's name
     "cards": ("card",),
     "other": ("",),
 }
-WAYS: dict[str, list[tuple[int | None, int]]] = {  # rows to learn from, all if None, and epochs
+WAYS: dict[str, list[tuple[int | None, int]]] = {  # training rows, None for all, and epochs
     "groups": [(1125, 1), (2250, 1), (4500, 1), (None, 1), (None, 2)],
     "movies": [(1000, 1), (2000, 1), (4000, 1), (None, 1)],
 }
 
 
 def main() -> None:
-    """Train each way with each seed and print its accuracy and seconds."""
+    """Train each variant with each seed; print its accuracy and seconds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def grouped(path: str) -> tuple[list[str], np.ndarray]:
-    """Banking77's texts, and the group of each label."""
+    """Banking77's texts, with the group of each label."""
     texts, labels = read(path)
     group = {
         str(label): next(

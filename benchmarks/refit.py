@@ -1,11 +1,12 @@
-"""What training once more on all rows gains, and whether held-out figures still hold.
+"""What retraining on all rows gains, and whether the held-out figures still hold.
 
     python -m benchmarks.refit train.csv [--rows 2000] [--recipe full] [--seeds 4] [--asked 4000]
 
-For each seed rows are drawn, a tenth of which is held out; both classifiers are saved and loaded as
-users do, and asked about other rows. Prints the accuracy of both, and of the second one the
-expected calibration error and the share and precision of automatic answers, which rest on what the
-first one answered to the held-out rows. The paired test is Student's over the seeds.
+Each seed draws rows and holds out a tenth of them. Both classifiers, with and without retraining,
+are saved and loaded as users do, and tested on other rows. Prints the accuracy of both. For the
+retrained classifier it also prints the expected calibration error and the share and precision of
+automatic answers; its thresholds come from the first one's answers to the held-out rows. The paired
+test is Student's t-test over the seeds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bertcnn.settings import DECISIONS
 
 
 def main() -> None:
-    """Draw, train both, ask and print, once for each seed."""
+    """Draw, train both, test and print, once for each seed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,12 +1,12 @@
-"""Kills pushes and pulls of models at random moments; nobody may ever see half a model.
+"""Kills pushes and pulls of models at random moments; no reader may ever see half a model.
 
     python -m benchmarks.remote_kills [--kills 50] [--seed 0]
 
-The store is a server on loopback that answers as S3 does; commands are processes of their own and
-die by SIGKILL. Two models replace each other at one URL, and after every kill the model at the URL
-is pulled into an empty cache: it has to be the one that was there or the one that was pushed, every
-byte of it. Pulls into one cache are killed too; a model that stands in it has to be whole, and the
-next pull has to end well. Prints a line for every ten kills and a verdict.
+The store is an S3-compatible server on loopback; each command is a separate process and dies by
+SIGKILL. Two models replace each other at one URL. After every kill the model at the URL is pulled
+into an empty cache: every byte of it must equal the old or the pushed model. Pulls into one cache
+are killed too: a model in the cache must be whole, and the next pull must succeed. Prints a line
+for every ten kills and a verdict.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Round:
         url: of the model.
         models: the folders of both models, by bundle id.
         folder: for caches.
-        chance: decides on the moments.
+        chance: random generator for the moments.
         kills: processes killed so far.
-        faults: what was wrong, in words.
+        faults: descriptions of what was wrong.
     """
 
     url: str
@@ -57,7 +57,7 @@ class Round:
     _seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self, code: str, *arguments: object, cache: Path, kill: bool) -> bool:
-        """Run Python code as a process, killed before its end if asked; whether it ended well."""
+        """Run Python code in a process, and kill it if asked; returns whether it succeeded."""
         command = [sys.executable, "-c", code, *map(str, arguments)]
         started = time.monotonic()
         with subprocess.Popen(
@@ -82,11 +82,11 @@ class Round:
         return running.returncode == 0
 
     def push(self, folder: Path, *, kill: bool) -> bool:
-        """Push a model over what is there."""
+        """Push a model, replacing the current one."""
         return self.run(_PUSH, folder, self.url, cache=self.folder / "none", kill=kill)
 
     def pull(self, cache: Path, *, kill: bool) -> bool:
-        """Pull what is there into a cache."""
+        """Pull the current model into a cache."""
         return self.run(_PULL, self.url, cache=cache, kill=kill)
 
     def check(self, cache: Path, allowed: set[str]) -> str | None:
@@ -101,7 +101,7 @@ class Round:
         return found
 
     def check_cache(self, cache: Path) -> None:
-        """What stands in a cache under a model's name has to be that model."""
+        """Check that a model in the cache is the one that its name says."""
         for name, model in self.models.items():
             place = cache / "models" / name
             if place.exists() and not _same(model, place):
@@ -109,7 +109,7 @@ class Round:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same files."""
+    """Whether two folders contain the same files."""
     names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     others = sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
     return names == others and all(
@@ -118,7 +118,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def make_models(folder: Path) -> dict[str, Path]:
-    """Two models with large members, one with an engine; by their ids."""
+    """Create two models with large members, one with an engine; returns them by id."""
     models = {}
     bundle = read_bundle(_MODEL)
     for number in range(2):
@@ -132,7 +132,7 @@ def make_models(folder: Path) -> dict[str, Path]:
 
 
 def kill_pushes(state: Round, kills: int) -> None:
-    """Push both models in turn over each other, killing most pushes."""
+    """Push both models in turn, killing most pushes."""
     there = next(iter(state.models))
     state.push(state.models[there], kill=False)
     while state.kills < kills:
@@ -146,7 +146,7 @@ def kill_pushes(state: Round, kills: int) -> None:
 
 
 def kill_pulls(state: Round, kills: int) -> None:
-    """Pull into one cache, killing most pulls; two at once every third time."""
+    """Pull into one cache, killing most pulls; every third time two pulls run at once."""
     cache, before = state.folder / "cache", state.kills
     while state.kills - before < kills:
         if state.chance.random() < 0.33:
@@ -177,7 +177,7 @@ def _tell(state: Round, what: str) -> None:
 
 
 def rounds(server: ObjectServer, kills: int, seed: int) -> Round:
-    """All kills, half of pushes and half of pulls."""
+    """Run the kills, half of them during pushes and half during pulls."""
     server.make_bucket("models")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -189,7 +189,7 @@ def rounds(server: ObjectServer, kills: int, seed: int) -> Round:
 
 
 def main() -> None:
-    """Kill, look, and print the verdict."""
+    """Run the kills, check the models, and print the verdict."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,13 +1,13 @@
-"""How fast the desk is, and what is lost when servers, pages and networks fail.
+"""How fast the review desk is, and what is lost when servers, pages and networks fail.
 
     python -m benchmarks.review_desk [--decisions 600] [--kills 0] [--offline 0] [--pace 2]
 
 Five reviewers, each with a page in headless Chromium, decide on tickets at two decisions a second
-in all. Prints how long it takes from a key to the next ticket painted, and until the server has
-acknowledged the decision. With `--kills`, the server is killed that often meanwhile, or pages are
-reloaded (one time in four). With `--offline`, all pages lose the network for so many seconds in the
-middle. At the end every decision must be in the store exactly once, and the server's memory before
-and after is printed.
+in all. Prints the time from a key press to the next ticket painted, and to the server's
+acknowledgement of the decision. With `--kills`, the server is killed that often meanwhile, or (one
+time in four) a page is reloaded. With `--offline`, all pages lose the network for that many seconds
+in the middle. At the end every decision must be in the store exactly once. The server's memory
+before and after is printed.
 """
 
 from __future__ import annotations
@@ -58,34 +58,34 @@ _WATCH = """() => {  // when what a key changed was painted, and when it was ack
     if (shown) watch.observe(shown, {childList: true, characterData: true, subtree: true});
   }, {capture: true});
 }"""
-_UNTIL_RELOADED = 10  # times without a ticket, after which somebody loads the page again
+_UNTIL_RELOADED = 10  # times without a ticket until the page is reloaded
 _PATIENCE = 120_000  # milliseconds
 
 
 class Reviewer:
-    """Somebody with a page, who notes what they have decided."""
+    """A reviewer with a page, who records their own decisions."""
 
     def __init__(self, name: str, page: Any, address: str) -> None:
         self.name, self.page, self.address = name, page, f"{address}/review"
         self.page.add_init_script(f"({_WATCH})()")
         self.page.on("dialog", lambda dialog: dialog.accept())  # "leave the page?"
         self.decided: dict[str, str] = {}  # label by text
-        self.without = 0  # how often in a row no ticket was there
+        self.without = 0  # consecutive times without a ticket
         self.painted: list[float] = []
         self.acknowledged: list[float] = []
 
     def open(self) -> None:
-        """Open the desk, or open it again."""
+        """Open or reopen the desk."""
         self.page.goto(self.address, timeout=_PATIENCE)
         self.page.locator(_TEXT).wait_for(timeout=_PATIENCE)
         self.without = 0
 
     def decide(self, *, wait: bool) -> None:
-        """Give a label to the ticket shown; wait until it is acknowledged if wanted."""
+        """Label the ticket shown; optionally wait for the acknowledgement."""
         try:
             shown = self.page.locator(_TEXT).all_text_contents()
         except Error:
-            return  # the page loads itself again, since its connection is dead
+            return  # the page reloads itself, since its connection is dead
         if not shown:  # between two batches, while the server is away
             self.without += 1
             if self.without > _UNTIL_RELOADED:
@@ -99,12 +99,12 @@ class Reviewer:
             self.saved()
 
     def saved(self) -> None:
-        """Wait until the server has everything."""
+        """Wait until the server has stored everything."""
         shown = self.page.locator(".desk .unsent")
         shown.get_by_text("All saved", exact=True).wait_for(timeout=_PATIENCE)
 
     def reload(self) -> None:
-        """Load the page again, without waiting for anything."""
+        """Reload the page, without waiting for anything."""
         self.keep()
         self.page.reload(timeout=_PATIENCE)
         self.page.locator(_TEXT).wait_for(timeout=_PATIENCE)
@@ -117,7 +117,7 @@ class Reviewer:
 
 @contextmanager
 def reviewing(folder: Path, tickets: int) -> Iterator[tuple[ReviewStore, Server, list[Reviewer]]]:
-    """A store with tickets that wait, a server, and five reviewers at their desks."""
+    """A store with waiting tickets, a server, and five reviewers at their desks."""
     model = save_model(
         folder / "models" / "tiny",
         labels=_LABELS,
@@ -146,14 +146,14 @@ def reviewing(folder: Path, tickets: int) -> Iterator[tuple[ReviewStore, Server,
 
 
 def memory_of(server: Server) -> float:
-    """What the server's process has resident, MB."""
+    """Resident memory of the server's process, MB."""
     status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
     return int(line.split()[1]) / 1024
 
 
 def run(options: argparse.Namespace, server: Server, reviewers: list[Reviewer]) -> None:
-    """Decide, kill, go offline."""
+    """Decide tickets; kill servers and go offline as the options say."""
     kills = set(np.linspace(0, options.decisions, options.kills + 2, dtype=int)[1:-1].tolist())
     middle = options.decisions // 2 if options.offline else -1
     began = time.perf_counter()
@@ -191,7 +191,7 @@ def fail(server: Server, reviewer: Reviewer) -> None:
 
 
 def check(store: ReviewStore, reviewers: list[Reviewer]) -> str:
-    """Compare what was decided with what is stored."""
+    """Compare the reviewers' decisions with the stored ones."""
     with store.reading() as connection:
         texts = {row.id: row.text for row in connection.execute(select(ticket))}
         stands = {
@@ -213,7 +213,7 @@ def check(store: ReviewStore, reviewers: list[Reviewer]) -> str:
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the measurement and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

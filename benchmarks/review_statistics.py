@@ -1,10 +1,10 @@
-"""Whether the figures on a model in use keep their promises, over simulated weeks and comparisons.
+"""Do the figures on a model in use keep their promises? Simulated weeks and comparisons.
 
     python -m benchmarks.review_statistics [--repeats 1000] [--seed 0]
 
 Prints how often the interval of audited accuracy covers the truth, how often and how late the watch
-over a promised accuracy gives alarm, and which verdict a challenger of known accuracy gets; beside
-each the rule that is used without such figures.
+over a promised accuracy raises an alarm, and which verdict a challenger of known accuracy gets.
+Next to each it prints the usual rule without such figures.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _audit_table(repeats: int, generator: np.random.Generator) -> None:
 def _week(
     labels: int, accuracy: float, generator: np.random.Generator
 ) -> tuple[float, float, float, float]:
-    """Of one week: covered, half-width, covered by the exact interval, error of the reviewed."""
+    """One week: covered, half-width, covered by the exact interval, error of reviewed ones."""
     strata = [Stratum(str(label), tercile) for label in range(labels) for tercile in range(3)]
     automatic = round(_WEEK * (1 - _REVIEWED))
     shares = np.repeat(generator.dirichlet(np.full(labels, 0.5)) / 3, 3)
@@ -103,10 +103,10 @@ def _week(
 
 
 def _error_rates(shares: np.ndarray, overall: float, generator: np.random.Generator) -> np.ndarray:
-    """Of each stratum: labels differ, and little confidence errs six times as often as much."""
+    """Error rates by stratum: labels differ, and low confidence errs six times as often."""
     labels = len(shares) // 3
     rates = np.tile([1.9, 0.8, 0.3], labels) * np.repeat(generator.gamma(2, 0.5, labels), 3)
-    for _ in range(20):  # until they have the mean that is wanted, in spite of the bounds
+    for _ in range(20):  # until the mean is the wanted one, in spite of the bounds
         rates = np.clip(rates * overall / (shares @ rates), 0.0002, 0.8)
     return rates
 
@@ -165,14 +165,14 @@ def _ours(right: np.ndarray) -> float:
 
 
 def _exact(right: np.ndarray) -> float:
-    """Audits until a look at the end of some day finds the exact test significant."""
+    """Audits until the exact test, done at the end of each day, is significant."""
     looks = np.arange(_DAY, len(right) + 1, _DAY)
     reached = binom.cdf(np.cumsum(right)[looks - 1], looks, _PROMISED) <= 0.05
     return float(looks[reached.argmax()]) if reached.any() else np.inf
 
 
 def _start(right: np.ndarray) -> float:
-    """Audits until six bettors who all begin at the first one have 20 times what they had."""
+    """Audits until six bettors who all start at the first audit have 20 times their capital."""
     odds = np.array([1.25, 1.5, 2, 3, 5, 10])[:, np.newaxis]
     error = odds * (1 - _PROMISED) / (_PROMISED + odds * (1 - _PROMISED))
     ratio = np.where(right, (1 - error) / _PROMISED, error / (1 - _PROMISED))
@@ -181,7 +181,7 @@ def _start(right: np.ndarray) -> float:
 
 
 def _daily(audits: float) -> float:
-    """When the alarm is seen: at the end of the day."""
+    """Audits at the end of the day, when the alarm is seen."""
     return np.ceil(audits / _DAY) * _DAY
 
 

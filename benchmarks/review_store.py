@@ -1,10 +1,10 @@
-"""How long reviewers wait for the store: tickets claimed, decisions recorded.
+"""How long reviewers wait for the store: claiming tickets and recording decisions.
 
     python -m benchmarks.review_store [--tickets 1000000] [--store FILE|URL]
 
-Fills a store with tickets of which 13 % wait for people, then lets five reviewers, each a process
-of its own, claim 20 and decide them one by one, at two decisions a second in all. Prints
-percentiles of both.
+Fills a store with tickets, 13 % of which wait for review. Then five reviewers, each a separate
+process, claim 20 and decide them one by one, at two decisions a second in all. Prints percentiles
+of both times.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _WAITING = 0.13
 _AT_ONCE = 20_000
 _LABELS = ("billing", "hardware", "software")
 _REVIEWERS = 5
-_A_SECOND = 2.0  # decisions of all reviewers
+_A_SECOND = 2.0  # decisions of all reviewers together
 _TEXT = "My router's led is not working since Monday and nobody has called me back, please help. "
 
 
 def fill(store: ReviewStore, tickets: int) -> None:
-    """Insert tickets with answers, some of which wait."""
+    """Insert tickets with answers; some of them wait for review."""
     chance = np.random.default_rng(0)
     with store.writing() as connection:
         connection.execute(
@@ -114,7 +114,7 @@ def review(place: str, name: str, seconds: float, results: Any) -> None:
 
 
 def main() -> None:
-    """Fill, measure alone and together, and print."""
+    """Fill the store, measure one reviewer and all together, and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tickets", type=int, default=1_000_000)
     parser.add_argument("--store", default=None, help="an empty database; a new file by default")
@@ -153,7 +153,7 @@ def main() -> None:
 
 
 def show(what: str, seconds: list[float]) -> None:
-    """Percentiles in milliseconds."""
+    """Print percentiles in milliseconds."""
     middle, high, highest = np.percentile(1000 * np.array(seconds), [50, 95, 99])
     print(
         f"| {what} | {len(seconds)} | p50 {middle:.1f} ms | p95 {high:.1f} ms |"
