@@ -4,8 +4,8 @@
 
 Each seed shuffles the labels. From the first label to the last, each keeps fewer of its rows, in
 equal ratios; the last keeps one row in `--steepness` (3 at least). The result is a long tail, as in
-real label sets. A fifth of the file is the test set, from which no rows are removed. Recipe
-`frozen`; Student's paired t-test over the seeds.
+real label sets. A fifth of the file is the test set and loses no rows. Recipe `frozen`; Student's
+paired t-test over the seeds.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ PRODUCTS, ROUNDS, OPERATIONS = (
     16,
     5,
     3e11,
-)  # products in a chain; rounds, of which the best counts; operations in a round for each core
+)  # products in a chain; rounds (the best counts); operations in a round for each core
 PARTS = (
     "a scale for each output",
     "a bias",

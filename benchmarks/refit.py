@@ -1,4 +1,4 @@
-"""What retraining on all rows gains, and whether the held-out figures still hold.
+"""Whether retraining on all rows gains accuracy, and whether the held-out figures still hold.
 
     python -m benchmarks.refit train.csv [--rows 2000] [--recipe full] [--seeds 4] [--asked 4000]
 

@@ -63,7 +63,7 @@ _PATIENCE = 120_000  # milliseconds
 
 
 class Reviewer:
-    """A reviewer with a page, who records their own decisions."""
+    """A reviewer's page, with a record of the reviewer's decisions."""
 
     def __init__(self, name: str, page: Any, address: str) -> None:
         self.name, self.page, self.address = name, page, f"{address}/review"

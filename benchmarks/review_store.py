@@ -2,7 +2,7 @@
 
     python -m benchmarks.review_store [--tickets 1000000] [--store FILE|URL]
 
-Fills a store with tickets, 13 % of which wait for review. Then five reviewers, each a separate
+Fills a store with tickets; 13 % of them wait for review. Then five reviewers, each a separate
 process, claim 20 and decide them one by one, at two decisions a second in all. Prints percentiles
 of both times.
 """

@@ -2,11 +2,11 @@
 
     python -m benchmarks.same_as BASE HEAD [--rows test.csv] [--rounds 3]
 
-Each version (a git revision) is checked out into a temporary folder and run in child processes of
-its own. Both train with one seed by each recipe on the sample tickets; the tensors must be equal
-bit for bit, and the JSON files but for versions, formats and times. Both score the rows with their
-own model; the files must be equal byte for byte. Then both score by turns, and their best rounds
-are compared. Exits with code 1 if anything differs.
+Each version (a git revision) is checked out into a temporary folder and runs in its own processes.
+Both train with one seed by each recipe on the sample tickets. The tensors must be bit-identical;
+the JSON files may differ in versions, formats and times only. Both score the rows with their own
+model, and the files must be byte-identical. Then their scoring speed is measured in alternating
+rounds, and the best rounds are compared. Exits with code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _CHANGING = {
     "id",
     "path",
     "origin",
-}  # keys of JSON files that tell of the run, not of the model
-_PER_LABEL = {"frozen": None, "full": 60, "few-shot": 10}  # rows that each recipe learns from
+}  # JSON keys that describe the run, not the model
+_PER_LABEL = {"frozen": None, "full": 60, "few-shot": 10}  # training rows for each recipe
 _OPTIONS = {
     "frozen": ["--epochs", "10"],
     "full": ["--epochs", "2"],
@@ -51,12 +51,12 @@ _OPTIONS = {
 
 @dataclass
 class Version:
-    """A version of the package, and the seconds it took.
+    """A version of the package, and its measured times.
 
     Attributes:
         name: the git revision.
         folder: where it is checked out.
-        output: where it writes.
+        output: folder for its output.
         seconds: of each measured step, one for each round.
     """
 
@@ -66,7 +66,7 @@ class Version:
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def run(self, step: str, *arguments: str | Path) -> None:
-        """One command of `bertcnn`, by the clock."""
+        """Run and time one `bertcnn` command."""
         started = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", "bertcnn", *map(str, arguments)],
@@ -80,7 +80,7 @@ class Version:
 
 @contextmanager
 def checked_out(names: list[str]) -> Iterator[list[Version]]:
-    """Each of these revisions, in a temporary folder."""
+    """Check out each revision into a temporary folder."""
     with tempfile.TemporaryDirectory() as place:
         versions = []
         for number, name in enumerate(names):
@@ -116,7 +116,7 @@ def first_rows(source: Path, target: Path, per_label: int | None) -> None:
 
 
 def without_run(content: Any) -> Any:
-    """A JSON value without what tells of the run that wrote it."""
+    """A JSON value without the keys that describe the run."""
     if isinstance(content, Mapping):
         return {
             name: without_run(value) for name, value in content.items() if name not in _CHANGING

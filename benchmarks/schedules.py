@@ -1,15 +1,15 @@
-"""Which schedule of `full` is most accurate for its time: epochs, averages, layers that stay.
+"""Which schedule of `full` is most accurate for its time: epochs, averaging, frozen layers.
 
     python -m benchmarks.schedules train.csv [--rows 7003] [--held-out 3000]
     [--seeds 10] [--only WORD] [--out FILE]
 
-All seeds train side by side in one program of JAX, so a GPU has enough to do: on one H100 an epoch
-of ten seeds takes 2.4 seconds. Each seed has its own division of the file, order of the rows, head
-and dropout. A schedule's cost is in epochs of training all layers; a layer that stays as it is
-costs a third of the others. Besides the last weights each run keeps means of its weights: of the
-last 60, 45 and 30 % of its steps, and moving ones that forget within 15 to 50 % of them. Prints
-each schedule's accuracy on the held-out rows, and its difference from two averaged trainings of
-five epochs with Student's paired standard error.
+All seeds train in parallel in one JAX program, so that a GPU is fully used: on one H100 an epoch of
+ten seeds takes 2.4 seconds. Each seed has its own split of the file, row order, head and dropout. A
+schedule's cost is in epochs of training all layers; a frozen layer costs a third of a trained one.
+Besides the last weights, each run keeps averages of its weights: over the last 60, 45 and 30 % of
+its steps, and moving averages that forget within 15 to 50 % of them. Prints each schedule's
+accuracy on the held-out rows, and its difference from two averaged trainings of five epochs with
+Student's paired standard error.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from bertcnn.settings import FULL, HeadSettings
 MEANS = {"moving 15 %": 0.15, "moving 25 %": 0.25, "moving 35 %": 0.35, "moving 50 %": 0.5}
 TAILS = {"last 60 %": 0.4, "last 45 %": 0.55, "last 30 %": 0.7}
 LAST, BASELINE = "last step", "two trainings of 5 epochs"
-CHUNK, EVALUATED = 47, 20  # batches of a program, rows of a batch that is evaluated
+CHUNK, EVALUATED = 47, 20  # batches in a program; rows in an evaluation batch
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How an encoder and a head are trained; the peak and lowest rate, and layers that stay."""
+    """How an encoder and a head are trained: peak and lowest learning rate, frozen layers."""
 
     epochs: int
     peak: float = FULL.learning_rate
@@ -49,7 +49,7 @@ class Schedule:
     order: int = 0
 
     def cost(self, layers: int) -> float:
-        """In epochs of training all layers."""
+        """The cost in epochs of training all layers."""
         return self.epochs * (1 - 2 / 3 * self.frozen / layers)
 
     def rate(self, done: float) -> float:
@@ -74,13 +74,13 @@ TWICE = {BASELINE: Schedule(5), "two trainings of 3 epochs": Schedule(3)}
 
 
 class Lab:
-    """Models of all seeds, and one program that trains them side by side.
+    """Models of all seeds, and one program that trains them in parallel.
 
     Args:
         data: a labelled file.
-        rows: to learn from, of each seed.
-        held_out: rows to be asked about.
-        seeds: how many.
+        rows: training rows of each seed.
+        held_out: number of test rows.
+        seeds: number of seeds.
     """
 
     def __init__(self, data: str, rows: int, held_out: int, seeds: int) -> None:
@@ -108,7 +108,7 @@ class Lab:
         self.weights = [
             class_weights(self.labels[rows], self.classes, None) for rows in self.learned
         ]
-        # rows of one length and size for all seeds, so that their batches have one shape
+        # same number of rows and same sizes for all seeds, so that their batches have one shape
         self.documents = max(packing.documents for packing in self.packings)
         self.size = max(packing.shapes[0][0] for packing in self.packings)
         self.length = longest
@@ -143,7 +143,7 @@ class Lab:
 
     @cached_property
     def train_chunk(self) -> Callable[..., Any]:
-        """Some steps of all seeds."""
+        """Train all seeds for some steps."""
         import jax
         import jax.numpy as jnp
 
@@ -219,13 +219,13 @@ class Lab:
     # === Batches ===
 
     def _filled(self, slots: np.ndarray, size: int) -> np.ndarray:
-        """The slots in a batch of so many rows and of `documents` places each."""
+        """The slots, padded to a batch of `size` rows with `documents` places each."""
         filled = np.full((size, self.documents), -1, np.int64)
         filled[: slots.shape[0], : slots.shape[1]] = slots
         return filled
 
     def batches(self, seed: int, order: int, epoch: int) -> Iterator[dict[str, np.ndarray]]:
-        """One epoch of a seed."""
+        """The batches of one epoch of a seed."""
         rows = self.learned[seed]
         for plan in self.packings[seed].epoch(np.random.default_rng([seed, order, epoch])):
             slots = self._filled(np.where(plan.slots >= 0, rows[plan.slots], -1), self.size)
@@ -267,7 +267,7 @@ class Lab:
     # === Runs ===
 
     def run(self, schedule: Schedule) -> dict[str, list[Any]]:
-        """All seeds' weights after a training, by what is averaged."""
+        """All seeds' weights after a training, by kind of average."""
         import jax.numpy as jnp
 
         from bertcnn.training.optimizer import layer_share
@@ -307,7 +307,7 @@ class Lab:
         return {LAST: state[0], **dict(zip((*MEANS, *TAILS), state[5], strict=True))}
 
     def accuracies(self, weights: list[Any]) -> list[float]:
-        """Of each seed, on its held-out rows."""
+        """The accuracy of each seed on its held-out rows."""
         slots, inputs = self.asked
         logits = np.asarray(self.answer(weights, self.fixed, inputs))  # [batches, seeds, B, K, C]
         found = []
@@ -319,7 +319,7 @@ class Lab:
 
 
 def _means(step: int, total: int) -> list[float]:
-    """What each mean takes of the weights after a step; 1 where it has not begun."""
+    """The share of the new weights in each average after a step; 1 before it has begun."""
     moving = [1 / (share * total) if step >= total / 50 else 1.0 for share in MEANS.values()]
     tails = [
         1.0 if step < share * total else 1 / (step - share * total + 1) for share in TAILS.values()

@@ -1,10 +1,10 @@
 """A competitor of scoring.py: KerasHub's BertTextClassifier.
 
-It has our encoder's weights, and is a process of its own.
+It has our encoder's weights, and runs in its own process.
 
-Its preprocessor pads every text to one length: 512 tokens by default. Here it is the longest
-text's, the best that can be set; batches are of 64. It computes GELU by its tanh approximation,
-which takes as long as the exact one, or less.
+Its preprocessor pads every text to one length, 512 tokens by default. Here the length is that of
+the longest text, the best possible setting; the batch size is 64. It uses the tanh approximation of
+GELU, which takes as long as the exact form, or less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BATCH_ROWS = 64
 
 
 def main() -> None:
-    """Load the model, then score and tell the speed."""
+    """Load the model, then score and print the speed."""
     options = parser("a folder of peer_model.py").parse_args()
     load_keras()
     import keras_hub

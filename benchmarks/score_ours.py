@@ -11,7 +11,7 @@ from bertcnn.inference.engines import EngineName
 
 
 def main() -> None:
-    """Load the model, then score and tell the speed."""
+    """Load the model, then score and print the speed."""
     arguments = parser("our saved model")
     arguments.add_argument("--engine", choices=get_args(EngineName), default="auto")
     options = arguments.parse_args()

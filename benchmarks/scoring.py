@@ -1,14 +1,14 @@
-"""Rows/s from CSV on disk to CSV on disk, beside the peers with the same weights.
+"""Rows/s from CSV file to CSV file, compared with peers that have the same weights.
 
     python -m benchmarks.scoring MODEL test.csv [--rows N] [--rounds 3] [--only NAME,...] [--limit
     SECONDS]
 
-Every competitor is a process of its own in every round. Imports, loading and one warm-up on 64 rows
+Every competitor runs in its own process in every round. Imports, loading and one warm-up on 64 rows
 are not counted; compiling for shapes that the warm-up did not have is. The peers get the tensors of
-MODEL: ONNX Runtime computes our network, head and all. The others have another head (transformers
-and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN head is 4% more
-work). It is not trained, so their row tells the speed and no accuracy. Peak memory is that of the
-process, loading and libraries included.
+MODEL: ONNX Runtime computes our network including the head. The others have another head
+(transformers and KerasHub a linear layer on [CLS], sentence-transformers one on the mean; our CNN
+head is 4% more work). That head is not trained, so their rows show the speed but no accuracy. Peak
+memory covers the whole process, including loading and libraries.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from bertcnn.bundle.bundle import read_config
 from bertcnn.errors import BertCNNError
 
 WARM_UP_ROWS = 64
-_PIPE_WIDTH = 240  # columns; a line that is too long is better than one that is folded
+_PIPE_WIDTH = 240  # columns; a line that is too long is better than a wrapped one
 
 
 @dataclass
 class Result:
-    """What one competitor has shown so far.
+    """One competitor's results so far.
 
     Attributes:
         speeds: rows/s of each round.
-        peak: the most memory of all rounds, bytes.
-        accuracy: share of labels met; None without labels, or where the network is another.
-        computed_by: what computed the answers, in its own words.
-        failure: why it could not go on.
+        peak: the highest peak memory of all rounds, bytes.
+        accuracy: share of correct labels; None without labels, or if the network differs.
+        computed_by: the software that computed the answers, by its own description.
+        failure: why it failed.
     """
 
     speeds: list[float] = field(default_factory=list)
@@ -61,13 +61,13 @@ class Result:
 
 
 class Contest:
-    """The rows on disk, and what each competitor did with them.
+    """The input file, and each competitor's results.
 
     Args:
-        rows: what is scored.
-        models: the model in each competitor's form.
+        rows: the rows to score.
+        models: the model in each competitor's format.
         scratch: a folder.
-        limit: seconds for one run of one competitor.
+        limit: timeout of one run of one competitor, seconds.
 
     Attributes:
         results: by the competitor's name.
@@ -86,7 +86,7 @@ class Contest:
         self.results: dict[str, Result] = {}
 
     def run(self, name: str) -> str:
-        """One run of one competitor, unless it has failed before; says how it went."""
+        """Run one competitor, unless it has failed before; returns a line about the run."""
         competitor, result = COMPETITORS[name], self.results.setdefault(name, Result())
         if not result.failure:
             self._target.unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def _cells(name: str, result: Result, results: dict[str, Result], rounds: int) -
 
 
 def _lost(competitor: Competitor, result: Result, results: dict[str, Result]) -> str:
-    """Points of accuracy that float32 of the same network has more."""
+    """Points of accuracy lost compared with float32 of the same network."""
     reference = results.get(competitor.float32 or "", Result()).accuracy
     return (
         f"{100 * (reference - result.accuracy):+.2f}"
@@ -164,12 +164,12 @@ def chosen(only: str | None) -> list[str]:
 
 
 def console() -> Console:
-    """As wide as the terminal; in a pipe, where it writes plain text, as wide as any table."""
+    """As wide as the terminal; in a pipe, with plain text, as wide as any table."""
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Take turns and print each run, then the table."""
+    """Run all rounds and print each run, then the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)

@@ -1,10 +1,10 @@
-"""How scoring grows: rows/s and peak memory by number of rows, rows/s by text length.
+"""Rows/s and peak memory by number of rows, and rows/s by text length.
 
     python -m benchmarks.scoring_growth MODEL test.csv [--most 1000000] [--only int8,float32]
 
-Every figure is from a process of its own; loading and a warm-up are not counted in the time. The
-rows are those of the file, repeated with a number in every text, so that no answer can be used
-twice. Texts of a certain length are words of the file, as many as make it.
+Every figure comes from a separate process; loading and a warm-up are not timed. The rows are the
+file's rows, repeated with a number in every text, so that no cached answer can be used. Texts of a
+given length are made of words of the file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def texts_of_length(
 
 
 def measured(rows: Rows, models: Models, names: Sequence[str], rounds: int) -> dict[str, Result]:
-    """The competitors on these rows, taking turns."""
+    """Measure the competitors on these rows, in alternating rounds."""
     with tempfile.TemporaryDirectory() as scratch:
         contest = Contest(rows, models, Path(scratch))
         for _ in range(rounds):
@@ -92,9 +92,9 @@ def table_of(first: str, figures: dict[str, dict[str, Result]]) -> Table:
 def by_length(
     options: argparse.Namespace, rows: Rows, models: Models, bundle: Bundle
 ) -> dict[str, dict[str, Result]]:
-    """Results by tokens in a text, as far as the model goes.
+    """Results by tokens in a text, up to the model's limit.
 
-    About as many tokens in all at every length.
+    The total number of tokens is about the same at every length.
     """
     tokenizer, figures = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer), {}
     for tokens in (length for length in LENGTHS if length <= bundle.config.tokenizer.max_tokens):

@@ -1,10 +1,9 @@
-"""`bertcnn serve` under load, beside the same model called in this process.
+"""`bertcnn serve` under load, compared with the same model called in this process.
 
     python -m benchmarks.serving MODEL texts.csv [--text COL] [--seconds 5] [--rounds 3]
 
-Client and server share the machine's cores. Rounds of the model in process and of the service
-follow each other; the ratios are medians over rounds. The clients are `benchmarks.load`, in this
-process.
+Client and server share the machine's cores. Rounds of the in-process model and of the service
+alternate; the ratios are medians over rounds. The clients are `benchmarks.load`, in this process.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from bertcnn.inference.predictor import Predictor, load
 
 MANY, FEW_CONNECTIONS = 64, 8
 CONNECTIONS = 64
-REST = 3  # seconds, after which nothing uses a model that was exchanged
+REST = 3  # seconds until nothing uses a swapped-out model
 
 
 class Service:
@@ -49,12 +48,12 @@ class Service:
 
     @property
     def worker(self) -> int:
-        """The worker's process number."""
+        """The worker's process id."""
         pid = self.process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0])
 
     def request(self, texts: Sequence[str]) -> bytes:
-        """A whole request of `POST /classify`."""
+        """A `POST /classify` request, as bytes."""
         return whole_request(self.place, "/classify", {"texts": list(texts)})
 
     def ask(self, path: str, body: bytes | None = None) -> Any:
@@ -63,7 +62,7 @@ class Service:
             return json.load(response)
 
     def classify(self, parts: Sequence[Sequence[str]]) -> list[Any]:
-        """The answers to all texts, of one request after the other on one connection."""
+        """The answers to all texts, requested one after the other on one connection."""
         connection, found = HTTPConnection(*self.place, timeout=60), []
         for part in parts:
             connection.request("POST", "/classify", json.dumps({"texts": list(part)}))
@@ -76,7 +75,7 @@ class Service:
         return found
 
     def measure(self, texts: Sequence[str], size: int, connections: int, seconds: float) -> Answers:
-        """Requests of `size` texts each from so many connections."""
+        """Send requests of `size` texts each over `connections` connections."""
         return uvloop.run(self.measured(texts, size, connections, seconds))
 
     async def measured(
@@ -115,7 +114,7 @@ def whole_request(place: tuple[str, int], path: str, value: Mapping[str, Any]) -
 
 
 def parts_of(texts: Sequence[str], size: int) -> Iterator[list[str]]:
-    """So many texts at a time, each text equally often."""
+    """Slices of `size` texts, each text equally often."""
     endless = cycle(texts)
     for _ in range(max(64, len(texts) // size)):
         yield list(islice(endless, size))
@@ -133,9 +132,9 @@ def in_process(predictor: Predictor, texts: Sequence[str], size: int, seconds: f
 
 
 def timed(process: int, measure: Callable[[], Answers]) -> tuple[Answers, float]:
-    """A measurement, and the milliseconds of processor time of a process for each request.
+    """A measurement, and a process's processor time for each request, in milliseconds.
 
-    On a busy machine these tell more than the rate.
+    On a busy machine the processor time says more than the rate.
     """
     before = _processor_time(process)
     answers = measure()
@@ -143,14 +142,14 @@ def timed(process: int, measure: Callable[[], Answers]) -> tuple[Answers, float]
 
 
 def _processor_time(process: int) -> float:
-    """Seconds that all threads of a process have computed."""
+    """Processor time of all threads of a process, in seconds."""
     status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     fields = status.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def answers(model: Path, texts: Sequence[str]) -> None:
-    """Each text's answer over HTTP, beside `Predictor.classify` in this process."""
+    """Compare each text's answer over HTTP with `Predictor.classify` in this process."""
     predicted = load(model).classify(texts)
     own = json.loads(json.dumps([answer.as_json() for answer in predicted]))
     expected = dict(zip(texts, own, strict=True))
@@ -166,13 +165,13 @@ def answers(model: Path, texts: Sequence[str]) -> None:
 def different_answers(
     served: Service, expected: Mapping[str, Any], size: int, connections: int
 ) -> int:
-    """How many texts are not answered as expected, to the last digit.
+    """How many answers differ from the expected ones in any digit.
 
     Args:
-        served: answers.
+        served: the service.
         expected: the answer to each text.
         size: texts of a request.
-        connections: that ask at the same time.
+        connections: number of concurrent connections.
     """
     texts = list(expected)
     parts = [texts[start : start + size] for start in range(0, len(texts), size)]
@@ -187,7 +186,7 @@ def different_answers(
 
 
 def compare(model: Path, texts: Sequence[str], seconds: float, rounds: int) -> None:
-    """Throughput and waiting times beside the model in process."""
+    """Compare throughput and latency with the model in process."""
     predictor = load(model)
     found: dict[str, list[float]] = {}
     with service(model, "--drain", 0) as served:
@@ -226,7 +225,7 @@ def compare(model: Path, texts: Sequence[str], seconds: float, rounds: int) -> N
 
 
 def overload(model: Path, texts: Sequence[str], seconds: float) -> None:
-    """Three times the connections that fill the queue: what is still answered, and how refused."""
+    """Three times the connections that fill the queue: answers and refusals."""
     queue = 128
     with service(model, "--drain", 0, "--queue", queue, "--most-texts", 64) as served:
         peak = served.measure(texts, 1, queue, seconds)
@@ -240,12 +239,12 @@ def overload(model: Path, texts: Sequence[str], seconds: float) -> None:
 
 
 def swaps(model: Path, texts: Sequence[str], number: int, requests: int) -> None:
-    """Models exchanged while clients ask, at equal distances in at least so many requests."""
+    """Swap models at regular intervals over at least `requests` requests, under load."""
 
     async def run(served: Service) -> Answers:
         measurement = Measurement(served.place, [served.request(texts[:1])], 16, 3600)
         clients = asyncio.create_task(measurement.run())
-        await asyncio.sleep(REST)  # the first answers
+        await asyncio.sleep(REST)  # until the first answers
         memory.append(_memory(served.worker))
         for swap in range(number):
             await asyncio.to_thread(served.ask, "/v2/repository/models/model/load", b"{}")
@@ -274,7 +273,7 @@ def _memory(process: int) -> int:
 
 
 def stop_under_load(model: Path, texts: Sequence[str]) -> None:
-    """SIGTERM while clients ask that stop when the service is no longer ready."""
+    """Send SIGTERM under load; the clients stop when the service is no longer ready."""
 
     async def run(served: Service) -> Answers:
         measurement = Measurement(served.place, [served.request(texts[:1])], 16, 60)
@@ -297,7 +296,7 @@ def stop_under_load(model: Path, texts: Sequence[str]) -> None:
 
 
 def kill(model: Path, rounds: int) -> None:
-    """Seconds from `kill -9` of the worker until a request that was sent at once is answered."""
+    """Seconds from `kill -9` of the worker until a request sent right away is answered."""
     seconds = []
     with service(model, "--drain", 0) as served:
         for _ in range(rounds):
@@ -310,7 +309,7 @@ def kill(model: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    """Run all of it, or one part."""
+    """Run all parts, or one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("source", type=Path)

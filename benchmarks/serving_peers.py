@@ -1,11 +1,11 @@
-"""`bertcnn serve` beside other model servers with the same OpenVINO model, under the same load.
+"""`bertcnn serve` and other model servers with the same OpenVINO model, under the same load.
 
     python -m benchmarks.serving_peers MODEL texts.csv [--text COL] [--seconds 5] [--rounds 3]
 
-LitServe and MLServer get what `bertcnn export --format openvino` made of the model, in environments
-of their own. They run with batches of up to 64 requests, gathered for 10 ms. Servers are measured
-by turns, one running at a time, each after it has answered for a second; figures are medians over
-rounds. The peers give label and confidence; ours also gives decision, reason and phrases.
+LitServe and MLServer get the output of `bertcnn export --format openvino`, in environments of their
+own. They collect batches of up to 64 requests for 10 ms. Servers are measured in alternating
+rounds, one at a time, each after a second of warm-up; figures are medians over rounds. The peers
+return label and confidence; ours also returns decision, reason and phrases.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _WARM_UP = 1.0  # seconds
 
 
 class Peer(NamedTuple):
-    """Where a server answers, and what it is sent."""
+    """A server's address, and the format of its requests."""
 
     place: tuple[str, int]
     path: str
 
     def request(self, texts: Sequence[str]) -> bytes:
-        """A whole request."""
+        """A request as bytes."""
         tensor = {"name": "text", "shape": [len(texts)], "datatype": "BYTES", "data": list(texts)}
         body = {"inputs": [tensor]} if "infer" in self.path else {"texts": list(texts)}
         return whole_request(self.place, self.path, body)
 
     def measure(self, texts: Sequence[str], size: int, connections: int, seconds: float) -> Answers:
-        """Requests of `size` texts each from so many connections."""
+        """Send requests of `size` texts each over `connections` connections."""
         requests = [self.request(part) for part in parts_of(texts, size)]
 
         async def run() -> Answers:
@@ -81,7 +81,7 @@ def mlserver(_: Path, exported: Path) -> Iterator[Peer]:
 
 @contextmanager
 def _started(name: str, path: str, exported: Path) -> Iterator[Peer]:
-    """A peer that answers; it and its processes are ended with the block."""
+    """Start a peer and wait until it answers; it is stopped when the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         peer = Peer(("127.0.0.1", free.getsockname()[1]), path)
     command = [str(peers_python(name)), "-m", f"benchmarks.peers.serve_{name}", str(exported)]
@@ -102,7 +102,7 @@ def _started(name: str, path: str, exported: Path) -> Iterator[Peer]:
 
 
 def _wait(peer: Peer, process: subprocess.Popen[bytes]) -> None:
-    """Until it answers.
+    """Wait until it answers.
 
     Raises:
         RuntimeError: it ends, or takes too long.
@@ -126,7 +126,7 @@ SERVERS = {"bertcnn serve": ours, "LitServe": litserve, "MLServer": mlserver}
 def compare(
     model: Path, exported: Path, texts: Sequence[str], seconds: float, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """By server, the figures of each round."""
+    """The figures of each round, by server."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in SERVERS}
     for _ in range(rounds):
         for name, start in SERVERS.items():

@@ -1,11 +1,11 @@
-"""Rows with several labels: a recipe beside one logistic regression a label.
+"""Rows with several labels: a recipe compared with one logistic regression per label.
 
     python -m benchmarks.several_labels train.csv [--recipe frozen] [--seeds 3] [--labels 30]
 
-No public set with several labels is at hand, so rows of a file with one label each are made into
-such: of the file's commonest labels, a third of the rows are two texts of different labels, one
-behind the other, and some are three. Both learn from the same rows. The regression gives a label
-from one half on, and with thresholds of the validation rows as the classifier has them.
+No public data set with several labels is available, so rows are made from a file with one label per
+row, from its most common labels. A third of the rows are two texts with different labels, joined,
+and some are three. Both classifiers train on the same rows. The regression is evaluated twice: with
+a threshold of one half, and with thresholds from the validation rows, as the classifier has them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASKED = 700
 
 
 def main() -> None:
-    """Train both with each seed and print F1 and the share of rows right in every label."""
+    """Train both with each seed; print F1 and the share of rows with all labels right."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -82,7 +82,7 @@ def main() -> None:
 def joined(texts: list[str], labels: np.ndarray, seed: int) -> list[tuple[str, LabelSet]]:
     """Rows of one to three of the texts, each text in one row at most.
 
-    Learned, chosen and asked ones have no text in common.
+    Training, validation and test rows have no text in common.
     """
     chance = np.random.default_rng(seed)
     order, made = chance.permutation(len(texts)).tolist(), []

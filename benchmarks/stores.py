@@ -1,4 +1,4 @@
-"""An object store on loopback, in an environment of its own."""
+"""An object store on loopback, in its own environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.environment import HERE, CompetitorError, peers_python
 
 _REQUEST = re.compile(r"([A-Z]+) (/\S*) HTTP/1\.1")
-ACCESS = {  # of anybody, for the server on loopback
+ACCESS = {  # arbitrary keys, for the server on loopback
     "AWS_ACCESS_KEY_ID": "anybody",
     "AWS_SECRET_ACCESS_KEY": "anything",
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -24,7 +24,7 @@ ACCESS = {  # of anybody, for the server on loopback
 
 @dataclass(frozen=True)
 class ObjectServer:
-    """A server that answers as S3 does.
+    """An S3-compatible server.
 
     Attributes:
         port: on loopback.
@@ -36,11 +36,11 @@ class ObjectServer:
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """The server's address."""
         return f"http://127.0.0.1:{self.port}"
 
     def url(self, path: str) -> str:
-        """The URL of a place, "bucket/folder", without need of variables but the keys."""
+        """The URL of a path, "bucket/folder", that needs no variables except the keys."""
         return f"s3://{path}?scheme=http&endpoint_override=127.0.0.1:{self.port}"
 
     def make_bucket(self, name: str) -> None:
@@ -48,7 +48,7 @@ class ObjectServer:
         self.ask("PUT", f"/{name}", b"")
 
     def ask(self, method: str, path: str, data: bytes | None = None) -> bytes:
-        """The answer to a request without a signature, which the server takes."""
+        """The answer to an unsigned request, which the server accepts."""
         request = urllib.request.Request(
             self.endpoint + path, data, {"Content-Type": "text/plain"}, method=method
         )
@@ -61,16 +61,16 @@ class ObjectServer:
         return [f"{method} {path}" for method, path in found]
 
     def check_access(self, wanted: bool) -> None:
-        """Refuse keys that it does not know from now on, as AWS does; or take all again."""
+        """From now on refuse unknown keys, as AWS does, or accept all keys again."""
         self.ask("POST", "/moto-api/reset-auth", b"0" if wanted else b"inf")
 
 
 @contextmanager
 def object_server() -> Iterator[ObjectServer]:
-    """The server; it ends with the block, or with this process.
+    """Start the server; it stops with the block, or with this process.
 
     Raises:
-        CompetitorError: its environment cannot be made, or it does not start.
+        CompetitorError: its environment cannot be created, or it does not start.
     """
     python = peers_python("moto")
     with tempfile.TemporaryDirectory(prefix="s3-") as folder:

@@ -1,8 +1,8 @@
-"""A model that answers at once, or as slowly as asked: all but the network is real.
+"""A model with a stub network that answers at once, or after a given time.
 
     python -m benchmarks.stub_engine IN OUT [--seconds-a-row S]
 
-scores a file with it, as `bertcnn score` does.
+The command scores a file with it, as `bertcnn score` does.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _WIDTH, _FILTERS = 4, 2
 
 
 class StubEngine:
-    """Logits from arithmetic on the ids.
+    """Computes logits from the token ids by arithmetic.
 
-    The answers of a real network depend in their last digits on the rows that share its batch.
-    These depend on it in their first ones, so that a run that asks for the same texts in other
-    batches gives itself away.
+    A real network's answers depend on the other rows of the batch, but only in their last digits.
+    The stub's answers depend on the batch in their first digits, so that a run that splits the same
+    texts into other batches is detected.
 
     Attributes:
-        seconds_a_row: how long a row takes.
+        seconds_a_row: time for a row.
         asked: rows so far.
     """
 
@@ -55,12 +55,12 @@ class StubEngine:
 
     def __init__(self, seconds_a_row: float = 0.0) -> None:
         self.seconds_a_row, self.asked = seconds_a_row, 0
-        self._lock = threading.Lock()  # as real engines have, one call at a time
+        self._lock = threading.Lock()  # as in real engines, one call at a time
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
         """Logits of each row, in order, and evidence for single windows.
 
-        Both follow from the ids, as if they had a meaning.
+        Both are computed from the ids.
         """
         with self._lock:
             self.asked += len(token_ids)

@@ -1,10 +1,10 @@
-"""How many answers are automatic at a promised precision, by procedure, over simulated models.
+"""How many answers are automatic at a promised precision: several procedures, simulated models.
 
     python -m benchmarks.thresholds [--draws 1000] [--target 0.95] [--seed 0]
 
-Models differ in accuracy, and in how well their confidence separates right from wrong answers. Each
-draw is a set of held-out rows, from which each procedure chooses its threshold. Printed are the
-share of new answers above it, and how often their precision is below the target.
+The models differ in accuracy, and in how well their confidence separates right from wrong answers.
+Each draw is a set of held-out rows, and each procedure chooses its threshold from them. Prints the
+share of new answers above the threshold, and how often their precision is below the target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROWS = (60, 150, 300, 1000, 5000)
 _ACCURACIES = (0.8, 0.85, 0.9, 0.93, 0.97, 0.99)
 _POPULATION = 20_000  # answers of a model, the most confident first
 _STEPS = 50
-_STAKES = np.linspace(0.05, 1, 20)  # of the largest possible stake
+_STAKES = np.linspace(0.05, 1, 20)  # as shares of the largest possible stake
 
 Procedure = Callable[[np.ndarray, float], np.ndarray]  # wrong answers so far [draws, rows + 1]
 
@@ -59,9 +59,9 @@ def main() -> None:
 def _one_model(
     right: np.ndarray, rows: int, options: argparse.Namespace, generator: np.random.Generator
 ) -> tuple[float, list[float], list[float]]:
-    """The largest possible share, each procedure's mean share, and how often each is too imprecise.
+    """The largest possible share, each procedure's mean share, and its rate of misses.
 
-    All procedures see the same draws.
+    A miss is a draw whose precision is below the target. All procedures see the same draws.
     """
     precision = np.cumsum(right) / np.arange(1, _POPULATION + 1)
     enough = np.flatnonzero(precision >= options.target)
@@ -78,7 +78,7 @@ def _one_model(
 
 
 def _with_mean(form: Callable[[float], np.ndarray], accuracy: float) -> np.ndarray:
-    """The form at the middle that gives this accuracy."""
+    """The form, with its middle moved so that it has this accuracy."""
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -90,17 +90,17 @@ _PLACE = (np.arange(_POPULATION) + 0.5) / _POPULATION
 
 
 def _late(middle: float) -> np.ndarray:
-    """Right until the last answers."""
+    """Right answers, except for the least confident ones."""
     return 1 - 0.75 / (1 + np.exp(-np.clip((_PLACE - middle) / 0.08, -50, 50)))
 
 
 def _noisy(middle: float) -> np.ndarray:
-    """The same, where 2 % of the labels are wrong."""
+    """The same with 2 % wrong labels."""
     return 0.98 * _late(middle)
 
 
 def _gradual(middle: float) -> np.ndarray:
-    """Less right with each answer."""
+    """Precision falls with each answer."""
     return 1 - _PLACE**1.5 / (1 + np.exp(middle))
 
 
@@ -122,9 +122,9 @@ def _ours(so_far: np.ndarray, target: float) -> np.ndarray:
 
 
 def _walks(starts: tuple[float, ...]) -> Procedure:
-    """Walks from these shares of the rows, each with an equal part of the error probability.
+    """Fixed sequence tests from these shares of the rows, which split the error probability.
 
-    A walk that arrives at the next start leaves its part to the next walk (Wiens 2003).
+    A test that arrives at the next start passes its part on to the next test (Wiens 2003).
     """
 
     def chosen(so_far: np.ndarray, target: float) -> np.ndarray:
@@ -149,10 +149,10 @@ def _walks(starts: tuple[float, ...]) -> Procedure:
 
 
 def _bets(so_far: np.ndarray, target: float) -> np.ndarray:
-    """Bets against the target on each answer (Waudby-Smith and Ramdas 2024), stakes mixed.
+    """Bets against the target on each answer (Waudby-Smith and Ramdas 2024), with mixed stakes.
 
-    The wealth of all stakes is no martingale while answers are more precise than the target, and is
-    one afterwards. So the last set at which it is high enough may be taken.
+    The wealth is no martingale while the precision is above the target, but becomes one afterwards.
+    So the last set of rows with enough wealth may be used.
     """
     sizes = np.arange(so_far.shape[1])
     stakes = (0.999 * _STAKES / target)[:, np.newaxis]

@@ -1,12 +1,11 @@
-"""How well both translators learn: dates in ISO form, and everyday phrases in Italian.
+"""How well both translators learn: dates to ISO form, and everyday phrases to Italian.
 
     python -m benchmarks.translation dates [--pairs 20000] [--epochs 11]
     python -m benchmarks.translation phrases [--pieces 1000] [--epochs 60] [--seeds 3]
 
-Dates: 1,000 spellings of days that no training pair has; prints the share translated exactly.
-Phrases: data/phrases_en_it.tsv, of which a tenth is held out, another one for each seed; prints
-chrF (Popović 2015) by sacrebleu, greedy and with a beam of 4. sacrebleu is wanted in the
-environment: pip install sacrebleu.
+Dates: 1,000 spelled-out days that are in no training pair; prints the share translated exactly.
+Phrases: data/phrases_en_it.tsv, with another tenth held out for each seed; prints chrF (Popović
+2015) by sacrebleu, for greedy search and a beam of 4. Needs sacrebleu: pip install sacrebleu.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def learned(
     seed: int = 0,
     **training: Any,
 ) -> Any:
-    """A translator of these pairs, and the seconds it took."""
+    """Train a translator on these pairs; also returns the seconds it took."""
     from bertcnn.tasks.translation.translator import Translator
 
     model, training = {"dropout": options.dropout}, {"epochs": options.epochs, **training}
@@ -46,7 +45,7 @@ def learned(
 
 
 def dates(options: argparse.Namespace) -> None:
-    """Exact translations of unseen days."""
+    """Print the share of unseen days translated exactly."""
     chosen = days()
     pairs = date_pairs(chosen[_UNSEEN_DAYS:], options.pairs, seed=1)
     sources, targets = date_pairs(chosen[:_UNSEEN_DAYS], _TESTED, seed=2)
@@ -64,7 +63,7 @@ def dates(options: argparse.Namespace) -> None:
 
 
 def phrases(options: argparse.Namespace) -> None:
-    """ChrF on held-out phrases."""
+    """Print chrF on held-out phrases."""
     import sacrebleu
 
     from bertcnn.tasks.translation.pairs import read_pairs
