@@ -1,4 +1,4 @@
-"""Answers to texts: one by one as people read them, and by column for large files."""
+"""Answers to texts: `Prediction` for one text, `Answers` by column for large files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from bertcnn.settings import PHRASES
 
 @dataclass(frozen=True)
 class Phrase:
-    """A place in a text.
+    """A phrase of a text, on one line.
 
     Attributes:
-        start: its first character.
-        end: the one behind its last.
-        words: what stands there, on one line.
+        start: index of the first character.
+        end: index after the last character.
     """
 
     start: int
@@ -31,23 +30,23 @@ class Prediction:
     """The answer for one text.
 
     Attributes:
-        label: the most probable label; where only a parent of labels is certain enough, that
-            parent; where a text may have several, all of them in one string, which is empty if no
-            label is probable enough; None for a text in which nothing can be seen.
-        confidence: its calibrated probability, 0 to 1, or that all labels are right and none is
+        label: the most probable label; a parent label if only that is certain enough; all labels in
+            one string if a text may have several (empty if none is probable enough); None for a
+            blank text.
+        confidence: calibrated probability that the label is right, or that the set of labels is
+            exactly right, 0 to 1; None without a label.
+
             missing; None without a label.
-        probabilities: of every label, in the model's order, then of their parents, if they have
-            any.
-        because: the phrases that moved the answer most, at most three, the most important first.
-        decision: "auto" if the answer may be acted on; else "review:ambiguous",
-            "review:out_of_scope" (the text looks like none that the model was trained on, or gets
-            no label where it may have several), "review:language" (it is in another language than
-            they) or "review:empty", a matter for a person.
-        runner_up: the second most probable label, or where there may be several, the one nearest to
+        probabilities: of every label in the model's order, then of every parent label.
+        because: at most three phrases that moved the answer most, the most important first.
+        decision: "auto" if nobody needs to check the answer. Otherwise a person does:
+            "review:ambiguous", "review:out_of_scope" (unlike the training texts, or no label where
+            a text may have several), "review:language" (not in a training language) or
+            "review:empty".
+        runner_up: the second most probable label; if a text may have several, the label nearest to
             its threshold; None without a label.
-        labels: all labels of a text that may have several, the most probable first; else the one in
-            `label`.
-        reason: why the decision is what it is, in words.
+        labels: all labels of the text, the most probable first.
+        reason: why the decision was made, as text.
     """
 
     label: str | None
@@ -60,7 +59,7 @@ class Prediction:
     reason: str = ""
 
     def as_json(self, *, because: bool = True, probabilities: bool = False) -> dict[str, Any]:
-        """The answer as a JSON object, on request without its phrases or with all probabilities.
+        """The answer as a JSON object, optionally without phrases or with all probabilities.
 
         Example:
             >>> Prediction("billing", 0.75, {"billing": 0.75}, decision="auto").as_json()["label"]
@@ -86,20 +85,19 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers for many texts, by column; the one type from the model to the scored file.
+    """The answers for many texts, by column; used from the model to the scored file.
 
     Attributes:
-        labels: int32 [rows], places in `Predictor.hierarchy.answers`: labels, then parents; -1 for
-            a text in which nothing can be seen.
-        confidence: float32 [rows], the calibrated probability of that label, 0 to 1; 0 without one.
-        decisions: int32 [rows], places in `bertcnn.settings.DECISIONS`.
-        because: int32 [rows, 3, 2], the phrases that moved the answer most, by their first
-            character in the text and the one behind the last; zeros where there are fewer.
+        labels: int32 [rows], indices into `Predictor.hierarchy.answers` (labels, then parents); -1
+            for blank texts.
+        confidence: float32 [rows], calibrated probability of that label, 0 to 1; 0 without a label.
+        decisions: int32 [rows], indices into `bertcnn.settings.DECISIONS`.
+        because: int32 [rows, 3, 2], first character and index after the last character of the
+            phrases that moved the answer most; zeros where there are fewer.
         probabilities: float32 [rows, C + P], of every label, then of every parent; zeros without a
-            label. [rows, 0] where they are not kept.
-        reasons: int32 [rows, 2], why the decision is what it is, a place in
-            `bertcnn.settings.REASONS`, and the label whose known texts are nearest, -1 if not
-            known.
+            label. [rows, 0] if probabilities are not kept.
+        reasons: int32 [rows, 2], an index into `bertcnn.settings.REASONS`, and the label with the
+            nearest training texts (-1 if unknown).
     """
 
     labels: np.ndarray
@@ -111,7 +109,7 @@ class Answers:
 
     @classmethod
     def empty(cls, rows: int, names: int) -> Self:
-        """Room for so many answers, with the probabilities of so many names."""
+        """Empty answers for `rows` texts, with room for the probabilities of `names` labels."""
         return cls(
             np.zeros(rows, np.int32),
             np.zeros(rows, np.float32),
@@ -123,13 +121,13 @@ class Answers:
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Self:
-        """The answers of at least one part after the other."""
+        """Concatenate answers; needs at least one part."""
         columns = zip(*(part.columns for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
-        """All columns, in the order in which the journal of a scoring keeps them."""
+        """All columns, in the order of the scoring journal."""
         return (
             self.labels,
             self.confidence,
@@ -147,12 +145,12 @@ class Answers:
         return type(self)(*(column[rows] for column in self.columns))
 
     def put(self, rows: np.ndarray, answers: Answers) -> None:
-        """Put answers at these rows; probabilities only where they are kept."""
+        """Store answers at these rows; probabilities only if they are kept."""
         for own, given in zip(self.columns, answers.columns, strict=True):
             if own is not self.probabilities or own.shape[1]:
                 own[rows] = given
 
 
 def no_reasons(rows: int) -> np.ndarray:
-    """The column `reasons` of answers without one."""
+    """A `reasons` column without reasons."""
     return np.tile(np.array([0, -1], np.int32), (rows, 1))

@@ -1,7 +1,7 @@
-"""A look inside the encoder: attention maps and integrated gradients (Keras only).
+"""Attention maps and integrated gradients (Keras only).
 
-Slower than the evidence of the CNN head by far, and no exact account of a logit; for research and
-for doubts.
+Both are far slower than the evidence of the CNN head and do not explain a logit exactly. They are
+meant for research and debugging.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from bertcnn.inference.evidence import Part
 from bertcnn.models.classifier import BertCnn
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-_PART_TOKENS = 2048  # tokens for which gradients are computed at once
+_PART_TOKENS = 2048  # tokens per gradient batch
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """How much each token of a text looked at each other one.
+    """The attention of a text's tokens to each other.
 
     Attributes:
-        tokens: the pieces, from [CLS] to [SEP].
-        weights: float32 [layers, H, T, T]; the last axis, the tokens looked at, sums to 1.
+        tokens: word pieces, from [CLS] to [SEP].
+        weights: float32 [layers, H, T, T]; the last axis (attended tokens) sums to 1.
     """
 
     tokens: tuple[str, ...]
@@ -39,14 +39,13 @@ class AttentionMaps:
 class Attribution:
     """Integrated gradients of a logit.
 
-    `baseline` and the tokens' shares add up to `logit`, but for the error of the sum over steps.
+    `logit` is the sum of `baseline` and the tokens' shares, up to the error of numeric integration.
 
     Attributes:
-        label: the label explained.
-        logit: its logit.
-        baseline: its logit for the same text with [PAD] in place of every token but [CLS] and
-            [SEP].
-        tokens: the text's tokens in their order, with their shares.
+        label: the explained label.
+        logit: the label's logit.
+        baseline: its logit with [PAD] in place of every token except [CLS] and [SEP].
+        tokens: the tokens in order, with their shares.
     """
 
     label: str
@@ -56,7 +55,7 @@ class Attribution:
 
 
 def attention_weights(model: BertCnn, token_ids: np.ndarray) -> np.ndarray:
-    """The attention probabilities in every layer and head, float32 [layers, H, T, T].
+    """The attention probabilities of every layer and head, float32 [layers, H, T, T].
 
     Args:
         model: the classifier.
@@ -78,27 +77,25 @@ def attention_weights(model: BertCnn, token_ids: np.ndarray) -> np.ndarray:
 def integrated_gradients(
     model: BertCnn, token_ids: np.ndarray, label: int, *, pad_id: int, steps: int
 ) -> tuple[np.ndarray, float, float]:
-    """What each token added to a logit on the straight way from a text of [PAD] to this one.
+    """Each token's contribution to a logit, integrated from a text of [PAD] to this text.
 
-    The gradient is taken with respect to the embeddings, normalised with position and segment, at
-    the middle of each step.
+    Gradients are taken with respect to the normalised embeddings, at the midpoint of each step.
 
     Args:
         model: the classifier.
         token_ids: int32 [T], from [CLS] to [SEP].
-        label: place of the label.
-        pad_id: the id of [PAD].
-        steps: of the way; more are more exact.
+        label: index of the label.
+        pad_id: id of [PAD].
+        steps: of the integration; more steps are more exact.
 
     Returns:
-        The tokens' shares, float64 [T], which are 0 for [CLS] and [SEP]; the logit; the logit at
-        the start of the way.
+        The tokens' shares, float64 [T], 0 for [CLS] and [SEP]; the logit; the baseline's logit.
 
     Raises:
         SettingsError: fewer than one step, or a Keras backend other than TensorFlow and JAX.
 
-    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3. By their proposition 1 the shares
-        add up to the difference of the logits.
+    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3. Proposition 1: the shares sum to the
+    difference of the logits.
     """
     if not isinstance(steps, int) or steps < 1:
         raise SettingsError(
@@ -137,14 +134,14 @@ def integrated_gradients(
 def attribute(
     model: BertCnn, tokenizer: WordPieceTokenizer, text: str, label: int, *, name: str, steps: int
 ) -> Attribution:
-    """Integrated gradients for a text, with the places of its tokens.
+    """Integrated gradients for a text, with the tokens' positions.
 
     Args:
         model: the classifier.
         tokenizer: its tokenizer.
-        text: as it was given.
-        label: place of the label to explain.
-        name: of that label.
+        text: the original text.
+        label: index of the label to explain.
+        name: name of that label.
         steps: as in `integrated_gradients`.
 
     Raises:
@@ -173,7 +170,7 @@ def _blocks(model: BertCnn) -> list[Any]:
 
 
 def gradient_of(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """The gradient of a function of [S, T, D] to [S] whose rows do not depend on each other."""
+    """The gradient of a function from [S, T, D] to [S] whose rows are independent."""
     backend = keras.backend.backend()
     if backend == "jax":
         import jax

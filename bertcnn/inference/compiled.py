@@ -1,7 +1,4 @@
-"""OpenVINO models compiled for this machine: cached, and read ahead.
-
-They are read while Python is still importing.
-"""
+"""OpenVINO models compiled for this machine: cached, and preloaded while Python is importing."""
 
 from __future__ import annotations
 
@@ -26,38 +23,36 @@ from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 8  # compiled engines in the cache
-# bytes that a compiled copy may have, and so many for each of the model's constants; usual is 1.0
+_KEPT = 8  # most compiled engines in the cache
+# largest compiled copy in bytes: a fixed part, and a multiple of the model's constants (usually
+# 1.0)
 _BLOB, _BLOB_PER_BYTE = 16 << 20, 2
-_LAYOUT = 1  # of what is kept; with another one, engines are compiled again
-_ABOUT_CPU = Path("/proc/cpuinfo")  # of Linux
+_LAYOUT = 1  # version of the cache format; a new one recompiles all engines
+_ABOUT_CPU = Path("/proc/cpuinfo")  # Linux only
 _LARGEST_RECORD = 1 << 16  # bytes
 _MANIFEST = (
-    "manifest.json"  # of `bertcnn.storage.manifest`, whose import would take a third as long
+    "manifest.json"  # of `bertcnn.storage.manifest`, whose import would take three times as long
 )
-_USUAL_TOKENS = 16  # of the text with which a model is tried that is read ahead
+_USUAL_TOKENS = 16  # length of the text that warms up a preloaded model
 
 
 def has_bfloat16() -> bool:
-    """Whether this machine's CPU computes products in bfloat16."""
+    """Whether this CPU supports matrix products in bfloat16."""
     return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def has_fast_int8() -> bool:
-    """Whether this machine's CPU is faster at products in int8 than in float32."""
+    """Whether this CPU computes int8 products faster than float32 products."""
     return is_fast_at_int8(cpu_flags())
 
 
 def has_vnni() -> bool:
-    """Whether this machine's CPU adds up products in int8 without going over 16 bits.
-
-    False where that cannot be found out.
-    """
+    """Whether this CPU adds up int8 products without overflowing 16 bits; False if unknown."""
     return any("vnni" in flag for flag in cpu_flags().split())
 
 
 def cpu_description() -> tuple[object, ...]:
-    """This machine's CPU: its name, and what OpenVINO and Linux say that it can do."""
+    """This CPU's name and capabilities, from OpenVINO and Linux."""
     return *_cpu(ov.Core()), cpu_flags()
 
 
@@ -68,7 +63,7 @@ def _cpu(core: ov.Core) -> list[Any]:
 
 
 def cpu_flags() -> str:
-    """What Linux says of the CPU's instructions; nothing on other systems."""
+    """The CPU flags from Linux; empty on other systems."""
     try:
         with _ABOUT_CPU.open(encoding="ascii", errors="replace") as lines:
             return next((line for line in lines if line.startswith("flags")), "")
@@ -77,11 +72,10 @@ def cpu_flags() -> str:
 
 
 def is_fast_at_int8(flags: str) -> bool:
-    """Whether a CPU of x86 with these flags, as Linux names them, is.
+    """Whether an x86 CPU with these Linux flags computes int8 faster than float32.
 
-    Where they say nothing, as on other CPUs, it is taken to be. Without VNNI and AVX-512 a product
-    in int8 is three instructions, and OpenVINO's reach what its products in float32 reach; what
-    quantising costs comes on top.
+    True if the flags say nothing, as on other CPUs. Without VNNI and AVX-512, an int8 product takes
+    three instructions, so OpenVINO's int8 is only as fast as float32, and quantization costs extra.
 
     Example:
         >>> plain, vnni = "flags : sse2 avx2 fma", "flags : sse2 avx2 fma avx_vnni"
@@ -93,9 +87,9 @@ def is_fast_at_int8(flags: str) -> bool:
 
 
 def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) -> tuple[str, str]:
-    """Id and precision of what this machine runs of a saved engine.
+    """Id and precision of the engine that this machine runs for a saved one.
 
-    Its model in float32 where int8 is slow or would saturate.
+    It is the model in float32 where int8 is slow or would saturate.
     """
     if precision == "int8" and not (has_fast_int8() and (weight_bits == 7 or has_vnni())):
         return in_float32(bundle_id), "float32"
@@ -103,7 +97,7 @@ def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) ->
 
 
 def in_float32(bundle_id: str) -> str:
-    """Id of the engine that is made of a model's own weights."""
+    """Id of the engine made from a model's own float32 weights."""
     return f"{bundle_id}-float32"
 
 
@@ -113,16 +107,14 @@ def compiled_model(
     streams: int | None = None,
     precision: str = "float32",
 ) -> ov.CompiledModel:
-    """The model compiled for this machine's CPU, one thread a core.
-
-    An engine with an id is compiled once and kept in the cache.
+    """The model compiled for this CPU, one thread per core; cached if it has an id.
 
     Args:
-        read: gives the model; not called where a compiled one is kept.
-        engine_id: names this exact model; without it nothing is kept.
-        streams: batches computed at the same time; by default one a core.
-        precision: "bfloat16" for what the model has in float32, if the CPU can; else it is computed
-            as it is.
+        read: returns the model; not called if a compiled copy is cached.
+        engine_id: identifies this exact model; without it nothing is cached.
+        streams: batches computed in parallel; by default one per core.
+        precision: "bfloat16" computes the model's float32 parts in bfloat16 if the CPU supports it;
+            otherwise precisions stay as they are.
 
     Raises:
         BundleError: OpenVINO cannot compile the model on this machine.
@@ -132,7 +124,7 @@ def compiled_model(
         return _compiled(core, read(), options)
     try:
         path = _place(core, engine_id, options)
-    except OutputError:  # nowhere to keep it
+    except OutputError:  # no writable cache
         return _compiled(core, read(), options)
     compiled = _read_ahead.take(path) or _imported(core, path, options)
     if compiled is not None:
@@ -140,7 +132,7 @@ def compiled_model(
     model = read()
     compiled = _compiled(core, model, options)
     exported = compiled.export_model()
-    # a stream, in some versions
+    # some versions require a stream
     blob = exported if isinstance(exported, bytes) else exported.getvalue()
     most = _BLOB + _BLOB_PER_BYTE * _constant_bytes(model)
     if len(blob) > most:
@@ -151,7 +143,7 @@ def compiled_model(
             f"{most:,}",
         )
         return compiled
-    # a cache that cannot be written costs half a second at every start, nothing else
+    # without a writable cache, each start takes 0.5 s longer
     with suppress(OSError):
         keep(path, blob, _KEPT)
     return compiled
@@ -174,16 +166,15 @@ def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.Com
 
 
 def read_ahead(engine: Path, streams: int) -> None:
-    """Begin to read a compiled engine on a thread of its own.
+    """Start to read a compiled engine on a thread of its own.
 
-    It takes 0.2 s, in which Python can import what else an answer needs.
-
-    It is used when `compiled_model` is asked for exactly this engine; what cannot be read now is no
-    error, which is raised then.
+    Reading takes 0.2 s; meanwhile Python can import other modules. `compiled_model` uses the result
+    if it is called for exactly this engine. Read errors are ignored here; `compiled_model` raises
+    them.
 
     Args:
-        engine: the folder of a saved engine, in a model's; without it the engine is that of the
-            model's own weights.
+        engine: the saved engine's folder within a model's; if it does not exist, the engine made
+            from the model's own weights is read.
         streams: as for `compiled_model`.
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
@@ -193,7 +184,7 @@ def read_ahead(engine: Path, streams: int) -> None:
 
 
 def _runs(engine: Path) -> tuple[str, str]:
-    """Id and precision of what this machine runs of the engine in a folder, as `kept_as` says."""
+    """Id and precision, as from `kept_as`, of the engine in a folder."""
     if not os.path.lexists(engine):
         return in_float32(str(_json_of(engine.parent / _MANIFEST)["bundle_id"])), "float32"
     record = _json_of(engine / "engine.json")
@@ -202,7 +193,7 @@ def _runs(engine: Path) -> tuple[str, str]:
 
 
 class _ReadAhead:
-    """At most one compiled engine that is being read; taken once."""
+    """At most one compiled engine that is being preloaded; can be taken once."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -211,10 +202,7 @@ class _ReadAhead:
         self._process = 0
 
     def begin(self, core: ov.Core, path: Path, options: dict[str, Any]) -> None:
-        """Read the engine that is kept there, and have it answer once.
-
-        The first answer takes ten times as long as others.
-        """
+        """Read the cached engine and run one batch; a first batch is ten times slower."""
 
         def read() -> None:
             compiled = _imported(core, path, options)
@@ -233,8 +221,8 @@ class _ReadAhead:
         self._thread.start()
 
     def take(self, path: Path) -> ov.CompiledModel | None:
-        """The engine kept at this place, if it is the one that was begun with."""
-        # forked since: it is the parent's
+        """The preloaded engine, if it is the one at `path`."""
+        # forked since: the engine is the parent's
         if self._process != os.getpid() and self._compiled is not None:
             never_destroy(self._compiled)
             self._thread = None
@@ -249,10 +237,9 @@ _read_ahead = _ReadAhead()
 
 
 def _json_of(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """What a small JSON file says.
+    """Parse a small JSON file.
 
-    A pipe in its place, which nobody may ever write to, is not opened. It is checked when it
-    counts.
+    Refuses pipes, which could block for ever. The contents are checked where they are used.
     """
     if not path.is_file() or path.stat().st_size > _LARGEST_RECORD:
         raise ValueError(f"{path} is no small file")
@@ -260,10 +247,9 @@ def _json_of(path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _options(streams: int | None, precision: str) -> dict[str, Any]:
-    """How a model is compiled, one thread a core.
+    """Options for compiling, one thread per core.
 
-    Where others use cores of this machine too, threads are not pinned: each process would pin its
-    own to the same first cores.
+    Threads are not pinned if other processes use cores too: all would pin the same first cores.
     """
     cores = usable_cores()
     hint = "bf16" if precision == "bfloat16" else "f32"
@@ -276,7 +262,6 @@ def _options(streams: int | None, precision: str) -> dict[str, Any]:
 
 
 def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
-    """Where an engine is kept that was compiled for this machine and with these options."""
     cpu = _cpu(core)
     made_for = engine_id, _LAYOUT, ov.__version__, cpu, sorted(options.items())
     key = hashlib.sha256(repr(made_for).encode()).hexdigest()
@@ -284,10 +269,7 @@ def _place(core: ov.Core, engine_id: str, options: dict[str, Any]) -> Path:
 
 
 def _imported(core: ov.Core, path: Path, options: dict[str, Any]) -> ov.CompiledModel | None:
-    """The compiled engine kept there.
-
-    None if there is none, it was damaged, or it is of another build of OpenVINO.
-    """
+    """The cached engine; None if it is missing, damaged or from another OpenVINO build."""
     blob = read_kept(path)
     if blob is None:
         return None

@@ -1,4 +1,4 @@
-"""How many cores this process may use: those of the machine, its container, or a setting."""
+"""How many cores this process may use: limits of machine and container, and a setting."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 
 from bertcnn.errors import SettingsError, one_line
 
-CORES: Final = "BERTCNN_CORES"  # environment variable: cores to use, whatever there is
+CORES: Final = "BERTCNN_CORES"  # environment variable: number of cores, overrides detection
 
-_GROUPS = Path("/proc/self/cgroup")  # of Linux
+_GROUPS = Path("/proc/self/cgroup")  # Linux only
 _MOUNT = Path("/sys/fs/cgroup")
 
-QuotaReader = Callable[[Path], float | None]  # a group's folder to its quota
+QuotaReader = Callable[[Path], float | None]  # maps a control group's folder to its quota
 
 
 def usable_cores() -> int:
-    """Cores that this process may keep busy, at least 1.
+    """The number of cores that this process may use, at least 1.
 
-    `BERTCNN_CORES` if that is set; else those that the system lets it run on, or fewer where a
-    container has a quota of processor time.
+    `BERTCNN_CORES` if set; otherwise the cores of the CPU affinity mask, or fewer if a container
+    has a CPU quota.
 
     Raises:
         SettingsError: `BERTCNN_CORES` is not a positive number.
@@ -36,24 +36,24 @@ def usable_cores() -> int:
             )
         return int(given)
     cores, quota = machine_cores(), processor_quota()
-    # 1.5 cores are two threads: a rest below half a core is too little for one more
+    # 1.5 cores give two threads; a fraction below half a core gives none
     return cores if quota is None else max(1, min(cores, int(quota + 0.5)))
 
 
 def machine_cores() -> int:
-    """Cores that the system lets this process run on, whatever a quota says."""
+    """The cores in this process's affinity mask, ignoring quotas."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def processor_quota(groups: Path = _GROUPS, mount: Path = _MOUNT) -> float | None:
-    """The cores whose time this process's control groups let it use; None without a limit.
+    """The CPU quota of this process in cores; None without a quota.
 
-    The smallest quota counts, of its own group and of those above it.
+    The smallest quota of its control group and all parent groups counts.
 
     Args:
-        groups: which groups it is in (cgroups(7)).
+        groups: file that lists the process's groups (cgroups(7)).
         mount: where the groups are mounted.
     """
     try:
@@ -73,9 +73,9 @@ def processor_quota(groups: Path = _GROUPS, mount: Path = _MOUNT) -> float | Non
 
 
 def _quotas(mount: Path, path: str, read: QuotaReader) -> list[float]:
-    """The quotas of a group and of all above it.
+    """The quotas of a group and its parents.
 
-    Inside a container the path may be the host's, of which only the mount's own files are there.
+    Inside a container, the path may be the host's; then only the mount's own files exist.
     """
     group = mount / path.strip("/")
     found = []

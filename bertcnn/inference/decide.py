@@ -1,4 +1,4 @@
-"""What is answered, and who may act on it: from probabilities to labels and decisions."""
+"""From probabilities to labels and decisions: which answers are automatic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AUTO: Final = DECISIONS.index("auto")
 _AMBIGUOUS: Final = DECISIONS.index("review:ambiguous")
 _OUT_OF_SCOPE: Final = DECISIONS.index("review:out_of_scope")
 _EMPTY: Final = DECISIONS.index("review:empty")
-_HARDLY_KNOWN: Final = 0.2  # words, by tokens
+_HARDLY_KNOWN: Final = 0.2  # share of words, by tokens
 _LANGUAGE: Final = DECISIONS.index("review:language")
 _BLANK, _CERTAIN, _UNCERTAIN, _NO_LABEL, _FOREIGN = (
     REASONS.index(name) for name in ("empty", "certain", "uncertain", "no_label", "language")
@@ -38,22 +38,21 @@ class Decided:
 
 
 def most_probable(probabilities: np.ndarray, blank: np.ndarray) -> np.ndarray:
-    """The place of each text's most probable label, int32 [rows]; -1 for blank texts."""
+    """The index of each text's most probable label, int32 [rows]; -1 for blank texts."""
     return np.where(blank, -1, probabilities.argmax(axis=1)).astype(np.int32)
 
 
 def foreign_texts(
     texts: Sequence[str], strangeness: Strangeness, languages: Sequence[str]
 ) -> np.ndarray:
-    """Which texts are in another language than the training rows, bool [rows].
+    """Which texts are not in a training language, bool [rows].
 
-    Only texts are looked at of whose words hardly any is known: that are few texts of the right
-    language.
+    Checks only texts with hardly any known word; few texts in the right language are among them.
 
     Args:
-        texts: as they were given.
-        strangeness: theirs.
-        languages: of the training rows; none if not known.
+        texts: the original texts.
+        strangeness: of these texts.
+        languages: of the training rows; empty if unknown.
     """
     foreign = np.zeros(len(texts), bool)
     if languages:
@@ -71,9 +70,9 @@ def held_back(
     """Which texts with known labels are never answered automatically.
 
     Args:
-        scope: the model's.
-        readings: what the model makes of the texts.
-        texts: as they were given.
+        scope: the model's detector.
+        readings: the detector's inputs for the texts.
+        texts: the original texts.
         languages: of the training rows.
     """
     strangeness = scope.judge(readings)
@@ -96,19 +95,20 @@ def decide(
 ) -> Decided:
     """The label of each text, and whether it is automatic.
 
-    A label is automatic from its limit on; else the deepest parent that is certain enough is
-    answered. What is blank, in another language, out of scope or near that, or without a label
-    where there may be several, goes to a person, and so does what is left.
+    A label is automatic if its confidence reaches the label's limit. Otherwise the deepest parent
+    label that is certain enough is automatic. All other texts go to a person, and so do texts that
+    are blank, in another language, out of scope or nearly so, or without a label where several are
+    allowed.
 
     Args:
         probabilities: float32 [rows, C], calibrated; zeros for blank texts.
-        blank: bool [rows], in which texts nothing can be seen.
-        strangeness: which texts are out of scope, or near that.
-        foreign: bool [rows], which are in another language than the training rows.
+        blank: bool [rows], blank texts.
+        strangeness: which texts are out of scope, or nearly so.
+        foreign: bool [rows], texts that are not in a training language.
         hierarchy: of the labels.
-        limits: float32 [C], the confidence from which on each label is automatic.
-        parent_thresholds: the same of each level of parents; None where no confidence is enough.
-        given: bool [rows, C], which labels are given, where a text may have several.
+        limits: float32 [C], the lowest confidence at which each label is automatic.
+        parent_thresholds: the same for each level of parents; None if never automatic.
+        given: bool [rows, C], the assigned labels, if a text may have several.
     """
     labels, outside = most_probable(probabilities, blank), strangeness.outside
     if given is None:
@@ -139,7 +139,7 @@ def decide(
 
 
 def _reasons(decisions: np.ndarray, strangeness: Strangeness) -> np.ndarray:
-    """Why each decision is what it is, places in `REASONS`, int32 [rows]."""
+    """The reason for each decision, indices into `REASONS`, int32 [rows]."""
     strangest = REASONS.index(PARTS[0]) + strangeness.parts.argmax(axis=1)
     return np.select(
         [

@@ -1,4 +1,4 @@
-"""The mean of each text's token embeddings, whatever computes these."""
+"""Mean token embeddings of texts, for any engine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from bertcnn.progress import Progress, Silent
 
-# is given rows int [b] and their token embeddings float32 [b, T, D]
+# called with row indices int [b] and their token embeddings float32 [b, T, D]
 Store = Callable[[np.ndarray, np.ndarray], None]
-# is given rows of token ids, and stores the token embeddings of each
+# called with rows of token ids; stores the token embeddings of each
 Embed = Callable[[Sequence[np.ndarray], Store], None]
 
 

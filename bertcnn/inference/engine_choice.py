@@ -1,8 +1,8 @@
-"""Which engine this machine runs of a saved model: OpenVINO's, or ONNX Runtime's in int8.
+"""Chooses this machine's engine for a saved model: OpenVINO, or ONNX Runtime in int8.
 
-OpenVINO's int8 needs VNNI or AVX-512. A CPU without them computes the model in float32 there, while
-ONNX Runtime's products in int8 are faster. By how much depends on the CPU, so both are tried once,
-and the cache remembers which was faster.
+OpenVINO's int8 needs VNNI or AVX-512. Without them OpenVINO runs the model in float32, and ONNX
+Runtime's int8 is faster. The speed-up depends on the CPU, so both are timed once, and the cache
+stores which was faster.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 logger = logging.getLogger(__name__)
 
-_LAYOUT: Final = 1  # of what is kept; with another one, all is made and tried again
-_KEPT: Final = 8  # models, and choices, in the cache
-_TRIAL_TEXTS, _TRIAL_TOKENS = 33, 15  # for each stream: about one batch, of usual tickets
+_LAYOUT: Final = 1  # version of the cache format; a new one rebuilds and times everything again
+_KEPT: Final = 8  # most models, and choices, in the cache
+_TRIAL_TEXTS, _TRIAL_TOKENS = 33, 15  # per stream: about one batch of usual tickets
 _TRIAL_ROUNDS: Final = 3
-# multiplications for each token, below which products take no time that counts: those of BERT-tiny
-# are 0.4 million, of BERT-mini 3 million
+# multiplications per token; below this, products take negligible time (BERT-tiny: 0.4 million,
+# BERT-mini: 3 million)
 _LEAST_MULTIPLICATIONS: Final = 1_000_000
-_FASTER: Final = 0.9  # of the other engine's time; for less a second engine is not worth it
-# rms difference of logits from float32, of their spread; int8 stands 0.08 to 0.16 away on texts of
-# random tokens, which are harder than tickets
+_FASTER: Final = 0.9  # of the other engine's time; a smaller gain is not worth a second engine
+# rms difference of logits from float32, relative to their spread; int8 is at 0.08 to 0.16 on texts
+# of random tokens, which are harder than tickets
 _FURTHEST: Final = 0.25
 
 
@@ -61,17 +61,17 @@ def running_engine(
     engine: str = "auto",
     streams: int | None = None,
 ) -> Engine:
-    """The engine that was saved with a model, as this machine runs it.
+    """The engine for a saved model that is fastest or requested on this machine.
 
     Args:
-        saved: the engine.
-        folder: the model's.
+        saved: the saved engine.
+        folder: the model's folder.
         bundle: the model; its weights are not needed.
-        engine: "openvino", "onnx", or "auto" for the faster one.
-        streams: batches computed at the same time; by default one a core.
+        engine: "openvino", "onnx", or "auto" for the faster of the two.
+        streams: batches computed in parallel; by default one per core.
 
     Raises:
-        BundleError: it was changed after it was saved, or cannot be computed.
+        BundleError: the engine was changed after it was saved, or cannot run.
         MissingPackageError: "onnx" without ONNX Runtime.
     """
 
@@ -97,14 +97,13 @@ def running_engine(
 
 
 def _is_float32_here(saved: SavedEngine) -> bool:
-    """Whether OpenVINO computes in float32 here what was saved in int8."""
+    """Whether OpenVINO runs an int8 engine in float32 on this machine."""
     record = saved.record
     _, here = kept_as("", record.bundle_id, record.precision, record.weight_bits)
     return record.precision == "int8" and here != "int8"
 
 
 def _is_small(encoder: EncoderSettings) -> bool:
-    """Whether products are too few for their precision to matter."""
     of_block = 2 * encoder.width * (2 * encoder.width + encoder.feed_forward_width)
     return encoder.layers * of_block < _LEAST_MULTIPLICATIONS
 
@@ -115,7 +114,7 @@ def _faster(
     encoder: EncoderSettings,
     weight_bits: int,
 ) -> Engine:
-    """The engine that is faster here, as remembered or as tried now."""
+    """The faster engine on this machine, from the cache or timed now."""
     try:
         path = _choice_path(encoder, weight_bits)
     except MissingPackageError as error:
@@ -134,7 +133,7 @@ def _faster(
     plain = by_openvino()
     seconds = trial_seconds({"openvino": plain, "onnx": onnx}, encoder.vocabulary_size)
     chosen = "onnx" if seconds["onnx"] < _FASTER * seconds["openvino"] else "openvino"
-    with suppress(OSError):  # a cache that cannot be written costs a trial at every start
+    with suppress(OSError):  # without a writable cache, engines are timed at each start
         found = {"engine": chosen, "seconds": seconds}
         if path is not None:
             keep(path, json.dumps(found).encode(), _KEPT)
@@ -142,13 +141,9 @@ def _faster(
 
 
 def trial_seconds(engines: Mapping[str, Engine], vocabulary_size: int) -> dict[str, float]:
-    """How long each engine takes for the same made-up texts, in seconds.
+    """The time in seconds that each engine takes for the same random texts.
 
-    They take turns; the fastest of three rounds counts.
-
-    Args:
-        engines: by name.
-        vocabulary_size: of ids.
+    Engines take turns; the fastest of three rounds counts.
     """
     token_ids = _made_up(_TRIAL_TEXTS * usable_cores(), vocabulary_size)
     seconds = dict.fromkeys(engines, math.inf)
@@ -156,7 +151,7 @@ def trial_seconds(engines: Mapping[str, Engine], vocabulary_size: int) -> dict[s
         for name, engine in engines.items():
             started = time.perf_counter()
             engine.run(token_ids, evidence=True)
-            if number:  # the first round makes what a shape needs
+            if number:  # the first round sets up each shape
                 seconds[name] = min(seconds[name], time.perf_counter() - started)
     return seconds
 
@@ -169,20 +164,21 @@ def onnx_engine(
     streams: int | None = None,
     reference: Callable[[], Engine] | None = None,
 ) -> OnnxEngine:
-    """A saved engine in int8, computed by ONNX Runtime.
+    """A saved int8 engine, run by ONNX Runtime.
 
-    Its weights, scales and ranges are those that passed against float32 when the model was trained.
-    That this machine's products compute what they should is seen once for each model.
+    It uses the weights, scales and ranges that were compared with float32 after training. Whether
+    this machine computes them correctly is checked once per model.
 
     Args:
-        saved: the engine.
-        folder: the model's.
+        saved: the saved engine.
+        folder: the model's folder.
         bundle: the model; its weights are not needed.
-        streams: batches computed at the same time; by default one a core.
-        reference: gives the model in float32; by default it is compiled when it is needed.
+        streams: batches computed in parallel; by default one per core.
+        reference: returns the float32 model; by default it is compiled when needed.
 
     Raises:
-        BundleError: it is not int8, was changed after it was saved, or computes something else.
+        BundleError: the engine is not int8, was changed after it was saved, or its logits are
+            wrong.
         MissingPackageError: ONNX Runtime is not installed.
     """
     if saved.record.precision != "int8":
@@ -208,7 +204,6 @@ def onnx_engine(
 
 
 def _onnx_model(saved: SavedEngine, bundle: Bundle) -> bytes:
-    """The ONNX model of a saved engine in int8."""
     with explain_missing_packages():
         from bertcnn.inference.onnx_graph import Quantized, classifier_onnx_int8
     from bertcnn.inference.int8_products import int8_products
@@ -220,10 +215,10 @@ def _onnx_model(saved: SavedEngine, bundle: Bundle) -> bytes:
 
 
 def check_distance(engine: Engine, reference: Engine, vocabulary_size: int) -> None:
-    """Refuse an engine that is much further from float32 than int8 is.
+    """Compare an int8 engine with float32.
 
     Raises:
-        BundleError: it is.
+        BundleError: the difference is much larger than that of int8.
     """
     token_ids = _made_up(_TRIAL_TEXTS, vocabulary_size)
     found, expected = engine.run(token_ids).logits, reference.run(token_ids).logits
@@ -237,13 +232,13 @@ def check_distance(engine: Engine, reference: Engine, vocabulary_size: int) -> N
 
 
 def _made_up(texts: int, vocabulary_size: int) -> list[np.ndarray]:
-    """Texts of random tokens, always the same."""
+    """Random token ids from a fixed seed."""
     generator = np.random.default_rng(0)
     return list(generator.integers(vocabulary_size, size=(texts, _TRIAL_TOKENS), dtype=np.int32))
 
 
 def _model_path(saved: SavedEngine) -> Path | None:
-    """Where the ONNX model of a saved engine is kept on this machine; None if there is nowhere.
+    """The cached ONNX model's path; None without a writable cache.
 
     Raises:
         MissingPackageError: ONNX Runtime is not installed.
@@ -252,7 +247,7 @@ def _model_path(saved: SavedEngine) -> Path | None:
 
 
 def _choice_path(encoder: EncoderSettings, weight_bits: int) -> Path | None:
-    """Where the choice for a shape of models is kept on this machine; None if there is nowhere.
+    """The path of the choice for this model shape; None without a writable cache.
 
     Raises:
         MissingPackageError: ONNX Runtime is not installed.
@@ -262,7 +257,7 @@ def _choice_path(encoder: EncoderSettings, weight_bits: int) -> Path | None:
 
 
 def _path(extension: str, *made_for: object) -> Path | None:
-    """A place in the cache for what was made with these versions on this CPU."""
+    """A cache path that depends on package versions and the CPU."""
     try:
         versions = [version(name) for name in ("openvino", "onnxruntime")]
     except PackageNotFoundError:
@@ -276,7 +271,7 @@ def _path(extension: str, *made_for: object) -> Path | None:
 
 
 def _remembered(path: Path | None) -> str | None:
-    """The engine that was faster; None if none was tried."""
+    """The faster engine according to the cache; None if unknown."""
     kept = None if path is None else read_kept(path)
     if kept is None:
         return None

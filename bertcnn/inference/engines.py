@@ -1,8 +1,8 @@
-"""What turns token ids into logits when a model is used.
+"""Inference engines: from token ids to logits.
 
-An engine takes rows of any length and does its own sorting, batching and padding, because what is
-best differs: Keras wants few large batches, a compiled engine one stream a core. Rows come back in
-the order they were given.
+An engine takes rows of any length and does its own sorting, batching and padding, because the best
+way differs: Keras wants few large batches, a compiled engine one stream per core. Results are in
+the order of the input rows.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from bertcnn.errors import SettingsError, one_line
 
-# what no honest logit or feature comes near; the products of smaller ones stay finite
+# larger than any valid logit or feature; products of smaller values stay finite
 _LARGEST = np.float32(1e12)
 
 EngineName = Literal["auto", "openvino", "onnx", "keras"]
 
 
 def check_engine(name: str) -> None:
-    """Refuse an unknown engine.
+    """Refuse an unknown engine name.
 
     Raises:
-        SettingsError: it is none of `EngineName`.
+        SettingsError: the name is not one of `EngineName`.
     """
     if name not in get_args(EngineName):
         known = ", ".join(map(repr, get_args(EngineName)))
@@ -37,22 +37,20 @@ def check_engine(name: str) -> None:
 
 
 def reason(error: RuntimeError) -> str:
-    """What OpenVINO or Keras says is wrong: the last of its lines, in quotes."""
+    """The last line of an OpenVINO or Keras error message, in quotes."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return one_line(lines[-1] if lines else type(error).__name__, 200)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What each filter of the CNN head found in a row; the filters of the smallest window first.
-
-    And the other features.
+    """The pooled features of the CNN head per row, filters of the smallest window first.
 
     Attributes:
-        activations: float32 [rows, W * N], each filter's largest activation, not negative.
-        windows: int32 [rows, W * N], the token at which the window starts that gave it; without
-            meaning where the activation is 0.
-        means: float32 [rows, D], of the token embeddings.
+        activations: float32 [rows, W * N], each filter's largest activation, at least 0.
+        windows: int32 [rows, W * N], first token of the window with that activation; undefined
+            where the activation is 0.
+        means: float32 [rows, D], mean token embeddings.
     """
 
     activations: np.ndarray
@@ -61,7 +59,7 @@ class Evidence:
 
     @classmethod
     def empty(cls, rows: int, filters: int, width: int) -> Evidence:
-        """Room for what is found in so many rows."""
+        """Uninitialised evidence for `rows` texts."""
         return cls(
             np.empty((rows, filters), np.float32),
             np.empty((rows, filters), np.int32),
@@ -71,11 +69,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class EngineOutput:
-    """What an engine gives.
+    """An engine's output.
 
     Attributes:
         logits: float32 [rows, C].
-        evidence: which windows won, if it was asked for.
+        evidence: the pooled features, if requested.
     """
 
     logits: np.ndarray
@@ -83,23 +81,20 @@ class EngineOutput:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of it is numbers that can be calculated with.
-
-        Those of damaged or made-up weights may not be.
-        """
+        """Whether all values are finite and of plausible size; damaged weights may give others."""
         found = self.evidence
         numbers = [self.logits, *(() if found is None else (found.activations, found.means))]
         return all(
             values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST
             for values in numbers
-        )  # not so for NaN
+        )  # False for NaN
 
     @property
     def found(self) -> Evidence:
         """The evidence.
 
         Raises:
-            ValueError: it was not asked for.
+            ValueError: no evidence was requested.
         """
         if self.evidence is None:
             raise ValueError("evidence of a run without it; call run(..., evidence=True)")
@@ -111,34 +106,31 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What computes, and in which precision.
-
-        Answers under one name are the same to the last digit shown.
-        """
+        """Engine and precision; equal names give answers that are equal to the last digit shown."""
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""
+        """Run the network on rows of ids (int32 [T], from [CLS] to [SEP]); keeps their order."""
 
 
 class BatchStream(Protocol):
-    """Computes batches, each while the caller waits; for one thread at a time."""
+    """Computes one batch at a time while the caller waits; for one thread at a time."""
 
     def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
-        """Compute a batch of `packed_inputs`; `slots` says where its texts belong in `output`."""
+        """Compute a batch of `packed_inputs`; `slots` are the indices of its texts in `output`."""
 
 
 @runtime_checkable
 class StreamingEngine(Engine, Protocol):
-    """An engine whose batches a caller can make itself.
+    """An engine that also computes batches made by the caller.
 
     Attributes:
-        streams: batches computed at the same time.
+        streams: batches computed in parallel.
     """
 
     streams: int
 
     def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
-        """An output of so many rows, to be filled."""
+        """An output for `rows` texts, to be filled."""
 
     def new_stream(self) -> BatchStream:
-        """A stream for a thread that keeps it."""
+        """A new stream, for use by one thread."""

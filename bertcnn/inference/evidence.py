@@ -1,14 +1,13 @@
-"""Because: which windows of words made a logit, exactly, and phrases to show for them.
+"""Explains logits exactly by windows of words, and selects phrases to show.
 
-A logit is a sum: the bias, plus each filter's largest activation times its weight, plus the share
-of the mean token embedding. The filter's share belongs to the one window of tokens that gave that
-activation. What a filter saw at [CLS], [SEP] or past the end is part of its window too, but has no
-characters.
+A logit is a sum: the bias, each filter's largest activation times its weight, and the share of the
+mean token embedding. A filter's share belongs to the window of tokens with that activation. The
+window may include [CLS], [SEP] or padding, but these have no characters.
 
-Phrases, for people, are made of whole words. The share of a window is divided evenly among its
-tokens, and a word gets what its tokens got. The fewest words that hold more than half of what spoke
-for the label are chosen, at most eight. Chosen neighbours make a phrase, also with one word between
-them; punctuation ends one.
+Phrases consist of whole words. A window's share is divided evenly among its tokens, and a word gets
+the sum of its tokens' shares. The fewest words, at most eight, with more than half of the total
+positive share are selected. Selected words form one phrase if they are adjacent or have one word
+between them; punctuation ends a phrase.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from bertcnn.settings import PHRASES, HeadSettings
 from bertcnn.text.wordpiece import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
 
 _MOST_WORDS = 8
-_ENOUGH = 0.5  # of what spoke for the label
-_ROUNDING = 1e-6  # what a sum of shares may be off
-_LONGEST = 80  # characters of a phrase in a cell
+_ENOUGH = 0.5  # of the total positive share
+_ROUNDING = 1e-6  # tolerance for a sum of shares
+_LONGEST = 80  # characters per phrase in a cell
 _NOWHERE = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
 class Part:
-    """A place in a text, with what it added to a logit.
+    """A window or phrase with its contribution to a logit.
 
     Attributes:
-        start: its first character.
-        end: the one behind its last; the same as `start` if it has no characters.
-        words: what stands there; " ... " where a text over the limit lost its middle.
-        share: added to the logit, or taken from it if negative.
+        start: index of the first character.
+        end: index after the last character; equal to `start` for no characters.
+        words: the text; " ... " where the middle of a long text was cut.
+        share: the contribution, negative if it lowers the logit.
     """
 
     start: int
@@ -50,19 +49,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a text got its label: `bias`, `mean` and the windows' shares add up to `logit`.
+    """Why a text got its label: `logit` = `bias` + `mean` + the windows' shares.
 
     Attributes:
-        label: the label explained; None for a text in which nothing can be seen, unless one was
-            asked for.
-        logit: its logit, before the temperature of the calibration.
-        bias: what the label gets in any text.
-        mean: share of the mean of the token embeddings.
-        windows: the windows that won, each with the sum of the filters that chose it, the largest
-            first by size.
-        phrases: what to show a person, the most important first; see `bertcnn.inference.evidence`
-            for how they are made.
-        reason: why the decision about the text is what it is, in words.
+        label: the explained label; None for a blank text, unless a label was given.
+        logit: its logit, before temperature scaling.
+        bias: the label's bias.
+        mean: share of the mean token embedding.
+        windows: the windows with the largest activations, each with the sum of its filters' shares,
+            sorted by absolute size.
+        phrases: phrases to show, the most important first; see `bertcnn.inference.evidence`.
+        reason: why the decision was made, as text.
     """
 
     label: str | None
@@ -75,12 +72,12 @@ class Explanation:
 
 
 class Explainer:
-    """Turns what the filters found into places in texts.
+    """Maps the filters' activations to positions in texts.
 
     Args:
-        layer: the model's last layer.
-        head: shape of the CNN head.
-        tokenizer: the model's.
+        layer: the model's output layer.
+        head: settings of the CNN head.
+        tokenizer: the model's tokenizer.
     """
 
     def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
@@ -98,14 +95,14 @@ class Explainer:
         """The phrases that moved each answer most, for many texts at once.
 
         Args:
-            texts: as they were given.
+            texts: the original texts.
             encoded: their tokens, with spans.
-            evidence: what the filters found.
+            evidence: the pooled features.
             labels: int [rows], the labels to explain; negative for none.
 
         Returns:
-            int32 [rows, PHRASES, 2], first character and the one behind the last; 0 and 0 where
-            there are no more phrases.
+            int32 [rows, PHRASES, 2], first character and index after the last; zeros where there
+            are fewer phrases.
         """
         return self._phrases(texts, encoded, evidence, labels)[0]
 
@@ -118,12 +115,12 @@ class Explainer:
         labels: np.ndarray,
         names: Sequence[str],
     ) -> list[Explanation]:
-        """Everything that made each text's logit of its label.
+        """Every additive term of each text's logit.
 
         Args:
-            texts: as they were given.
+            texts: the original texts.
             encoded: their tokens, with spans.
-            evidence: what the filters found.
+            evidence: the pooled features.
             logits: float32 [rows, C].
             labels: int [rows], the labels to explain; negative for none.
             names: of all labels.
@@ -158,7 +155,7 @@ class Explainer:
         return explanations
 
     def _windows(self, tokens: _Tokens, starts: np.ndarray, shares: np.ndarray) -> tuple[Part, ...]:
-        """Each different window with the sum of its filters' shares."""
+        """Each distinct window with the sum of its filters' shares."""
         found: dict[tuple[int, int], float] = {}
         for start, width, share in zip(
             starts.tolist(), self._widths.tolist(), shares.tolist(), strict=True
@@ -173,7 +170,7 @@ class Explainer:
     def _phrases(
         self, texts: Sequence[str], encoded: EncodedTexts, evidence: Evidence, labels: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Phrases, int32 [rows, PHRASES, 2], and what each added to the logit, [rows, PHRASES]."""
+        """Phrases, int32 [rows, PHRASES, 2], and their shares, [rows, PHRASES]."""
         spans, moved = np.zeros((len(texts), PHRASES, 2), np.int32), np.zeros((len(texts), PHRASES))
         if not len(texts):
             return spans, moved
@@ -191,23 +188,23 @@ class Explainer:
         spans[place], moved[place] = found[best], strengths[best]
         for row in np.flatnonzero(
             [not text.isascii() for text in texts]
-        ).tolist():  # a letter takes the marks above and below it along
+        ).tolist():  # include combining marks
             for span in spans[row]:
                 span[1] = _behind_marks(texts[row], int(span[1])) if span[1] else 0
         return spans, moved
 
     def _by_token(self, lengths: np.ndarray, windows: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Shares [rows, W * N] of windows, divided evenly among their tokens.
+        """Divide window shares [rows, W * N] evenly among their tokens.
 
-        float64 [tokens of all rows], without [CLS] and [SEP].
+        Returns float64 [tokens of all rows], without [CLS] and [SEP].
         """
         first = np.maximum(windows, 1)
-        # behind the last token, at most on [SEP]
+        # after the last token, at most [SEP]
         end = np.minimum(windows + self._widths, lengths[:, None].astype(np.int32) - 1)
         each = np.where(end > first, shares / np.maximum(end - first, 1), np.float32(0)).ravel()
         base = (np.cumsum(lengths) - lengths)[:, None]
         tokens = int(lengths.sum())
-        # a window's part is there from its first token until its end
+        # a difference array: add at the first token, subtract after the last
         changes = np.bincount((base + first).ravel(), each, tokens) - np.bincount(
             (base + end).ravel(), each, tokens
         )
@@ -215,23 +212,23 @@ class Explainer:
 
 
 class _Words:
-    """The words of many texts, one after the other.
+    """The words of many texts in one sequence.
 
-    [CLS] and [SEP] are words that are never chosen, so that no phrase passes them.
+    [CLS] and [SEP] are words that are never selected, so no phrase crosses texts.
 
     Attributes:
-        first: int [words], the first token of each, among the tokens of all texts.
+        first: int [words], index of each word's first token among the tokens of all texts.
     """
 
     def __init__(self, encoded: EncodedTexts, tokenizer: WordPieceTokenizer) -> None:
         ids, (starts, ends) = np.concatenate(encoded.token_ids), encoded.spans.T
         lengths = encoded.lengths
         marker = starts == ends
-        cut = np.zeros(len(ids), bool)  # where the middle of a long text is missing
+        cut = np.zeros(len(ids), bool)  # where the middle of a long text was cut
         cut[
             (np.cumsum(lengths) - lengths)[encoded.truncated] + 1 + tokenizer.settings.head_tokens
         ] = True
-        # the token before stands before it in the text, too
+        # the preceding token also precedes it in the text
         own = ~(cut | marker | np.roll(marker, 1))
         touches = own & (starts == np.roll(ends, 1))
         kinds = tokenizer.kinds(ids)
@@ -246,11 +243,10 @@ class _Words:
         self._cut = cut[self.first]
 
     def phrases(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The phrases of all texts, by the words' shares, float [words].
+        """The phrases of all texts, from the words' shares, float [words].
 
         Returns:
-            Their rows, int [phrases]; their places, int32 [phrases, 2]; their shares, float
-            [phrases].
+            Row indices, int [phrases]; positions, int32 [phrases, 2]; shares, float [phrases].
         """
         chosen = self._chosen(shares)
         between = self._plain[1:-1] & chosen[:-2] & chosen[2:] & ~(self._cut[1:-1] | self._cut[2:])
@@ -260,7 +256,7 @@ class _Words:
         numbers = np.cumsum(begins)[chosen] - 1
         first = np.flatnonzero(begins)
         ends = np.zeros(len(first), np.int32)
-        ends[numbers] = self._ends[chosen]  # of words in order, the last one's stays
+        ends[numbers] = self._ends[chosen]  # words are in order, so the last one's end stays
         return (
             self._rows[first],
             np.stack([self._starts[first], ends], axis=1),
@@ -268,12 +264,12 @@ class _Words:
         )
 
     def _chosen(self, shares: np.ndarray) -> np.ndarray:
-        """The fewest words that hold more than half of what spoke for the label, bool [words]."""
+        """The fewest words with more than half of the positive share, bool [words]."""
         speaks_for = np.where(self._plain, np.maximum(shares, 0), 0)
-        order = np.lexsort((-speaks_for, self._rows))  # row by row, the strongest word first
-        rank = _ranks(self._rows)  # the rows are in order already
+        order = np.lexsort((-speaks_for, self._rows))  # by row, the largest share first
+        rank = _ranks(self._rows)  # the rows are already sorted
         sums = np.cumsum(speaks_for[order]) - speaks_for[order]
-        # held by stronger words of the row
+        # share of the row's words with larger shares
         before = sums - np.repeat(sums[rank == 0], np.bincount(self._rows))
         whole = np.bincount(self._rows, speaks_for)[self._rows]
         chosen = np.zeros(len(shares), bool)
@@ -287,9 +283,9 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """One text's tokens: their places, int32 [T, 2], and how many stand before the cut.
+    """One text's tokens: positions, int32 [T, 2], and the number of tokens before the cut.
 
-    All, unless the text lost its middle.
+    Without a cut, that is all tokens.
     """
 
     text: str
@@ -308,9 +304,9 @@ class _Tokens:
         )
 
     def part(self, first: int, width: int, share: float) -> Part:
-        """The window of `width` tokens at `first`."""
+        """The window of `width` tokens at index `first`."""
         tokens = range(max(first, 1), min(first + width, len(self.places) - 1))
-        if not tokens:  # [SEP] and what is behind it
+        if not tokens:  # [SEP] or padding
             return Part(len(self.text), len(self.text), "", share)
         start = int(self.places[tokens[0], 0])
         end = _behind_marks(self.text, int(self.places[tokens[-1], 1]))
@@ -321,18 +317,18 @@ class _Tokens:
 
 
 def words_of(text: str, start: int, end: int) -> str:
-    """A phrase on one line, without the sign that stands between phrases."""
+    """A phrase on one line, without the separator of phrases."""
     return " ".join(text[start:end].replace("|", " ").split())
 
 
 def because(text: str, spans: Sequence[Sequence[int]]) -> str:
-    """The phrases as a cell shows them, the most important first.
+    """The phrases as shown in a cell, the most important first.
 
-    Each stands once, and none is over 80 characters.
+    Duplicates are dropped; each phrase has at most 80 characters.
 
     Args:
-        text: as it was given.
-        spans: first character of each phrase and the one behind its last; 0 and 0 for none.
+        text: the original text.
+        spans: first character and index after the last character of each phrase; 0 and 0 for none.
 
     Example:
         >>> because("My router's led is NOT working, not working", [(12, 15), (19, 30), (32, 43)])
@@ -347,7 +343,7 @@ def because(text: str, spans: Sequence[Sequence[int]]) -> str:
 
 
 def _behind_marks(text: str, end: int) -> int:
-    """`end`, moved behind combining marks, which the tokenizer drops."""
+    """Move `end` past combining marks, which the tokenizer drops."""
     while end < len(text) and not text[end].isascii() and category(text[end])[0] == "M":
         end += 1
     return end

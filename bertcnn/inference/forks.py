@@ -1,7 +1,7 @@
-"""Compiled engines across a fork of the process: left alone in the child, compiled again there.
+"""Compiled engines in forked processes: the child abandons them and compiles its own.
 
-OpenVINO's threads stay behind in the parent. What the child inherits would wait for them for ever,
-also when it is destroyed.
+OpenVINO's threads stay in the parent. An inherited engine would wait for them for ever, even in its
+destructor.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """An engine, as a forked process sees it."""
+    """An engine that handles forks."""
 
     def leave(self) -> None:
-        """Take new locks, and never destroy what is inherited."""
+        """Create new locks, and keep inherited objects from being destroyed."""
 
 
 _engines: WeakSet[Forkable] = WeakSet()
@@ -24,14 +24,14 @@ _is_child = False
 
 
 def survive_forks(engine: Forkable) -> None:
-    """Have an engine leave what is its parent's alone in every forked process."""
+    """Have `engine.leave()` called in every forked process."""
     _engines.add(engine)
 
 
 def compiled(model: object) -> None:
-    """Keep the first model that a child compiles.
+    """Keep the first model that a child compiles alive.
 
-    Without one, OpenVINO would wait at the end for threads of the parent.
+    Otherwise OpenVINO would wait at exit for threads of the parent.
     """
     global _is_child
     if _is_child:
@@ -40,7 +40,7 @@ def compiled(model: object) -> None:
 
 
 def never_destroy(thing: object) -> None:
-    """Keep a reference that nothing gives back, also not when Python ends."""
+    """Keep a reference for ever, even at interpreter exit."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -51,5 +51,5 @@ def _in_child() -> None:
         engine.leave()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_in_child)

@@ -1,12 +1,12 @@
-"""Refuses a saved engine that does not compute the model's network, before OpenVINO reads it.
+"""Checks that a saved engine computes the model's network, before OpenVINO reads it.
 
-Neither OpenVINO nor NumPy.
+Uses neither OpenVINO nor NumPy.
 
-Hashes reveal accidents; a forger makes them fit. OpenVINO would read ONNX and other formats under
-the same name, with files from outside the folder, and would run loops without end. So the graph
-must be the one that this package builds for the model's settings, node by node. Beside it there may
-only be what int8 adds: roundings, factors, and weights in int8 with their scales. The weights'
-values are free.
+Hashes find accidental damage, but a forger can recompute them. OpenVINO would also read ONNX and
+other formats under the same name, load files from outside the folder, and run endless loops. So the
+graph must equal, node by node, the graph that this package builds for the model's settings. The
+only additions allowed are those of int8: rounding, factors, and int8 weights with scales. Weight
+values are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 from bertcnn.errors import one_line
 from bertcnn.storage.manifest import refuse
 
-_ITEM_BYTES: Final = {"f32": 4, "i32": 4, "i8": 1}  # of all kinds of constants in our graphs
+_ITEM_BYTES: Final = {"f32": 4, "i32": 4, "i8": 1}  # all constant types in our graphs
 _CHILDREN: Final = {
     "net": {"layers", "edges"},
     "layers": {"layer"},
@@ -36,31 +36,28 @@ _SEVERAL: Final = {
     "edge",
     "port",
     "dim",
-}  # elements that may stand beside others of their kind
-_NOTES: Final = "rt_info"  # which OpenVINO copies at every step, but does not need
+}  # elements that may occur next to others of their kind
+_NOTES: Final = "rt_info"  # OpenVINO copies it at every step, but does not need it
 _START: Final = b'<?xml version="1.0"?>\n<net '
 _VERSION: Final = "11"  # of OpenVINO's format
-_SHORT: Final = 16  # elements: axes, shapes and single numbers, whose values count
-_LONGEST: Final = 256  # characters of an attribute; the longest in our graphs has 57
-_MOST_TIMES: Final = 3  # the XML of the reference; in int8 it has 1.6 times as much
+_SHORT: Final = 16  # elements: axes, shapes and single numbers, whose values are compared
+_LONGEST: Final = 256  # characters per attribute; our longest has 57
+_MOST_TIMES: Final = 3  # size limit relative to the reference's XML; int8 has 1.6 times as much
 _EXPECTED: Final = "the network that bertcnn builds for this model's settings"
 
 _CONST, _CONVERSION, _PRODUCT, _ROUNDING, _RESULT = (
     f"{kind} opset1" for kind in ("Const", "Convert", "Multiply", "FakeQuantize", "Result")
 )
 
-Port = tuple[str, int]  # a layer's id, and which of its outputs
-Form = int  # two layers have the same if they compute the same from the same inputs
-Origin = tuple[Form, int]  # the form of a layer, and which of its outputs
+Port = tuple[str, int]  # layer id, output index
+Form = int  # equal for two layers if they compute the same from the same inputs
+Origin = tuple[Form, int]  # a layer's form, output index
 Shape = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A layer of OpenVINO's XML.
-
-    Its type and version, its attributes, where its inputs come from, and its outputs' shapes.
-    """
+    """A layer of OpenVINO's XML: type, version, attributes, input sources and output shapes."""
 
     kind: str
     settings: Mapping[str, str]
@@ -69,14 +66,14 @@ class _Node:
 
 
 def checked_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]) -> bytes:
-    """The XML for OpenVINO to read: exactly what was checked, without notes (`rt_info`).
+    """The checked XML for OpenVINO, without notes (`rt_info`).
 
-    Refused is a graph that differs from the reference in more than its weights and what int8 adds.
+    The graph may differ from the reference only in its weights and in the additions of int8.
 
     Args:
         graph: XML of OpenVINO's format.
-        constants: the file that it takes its constants from.
-        reference: the same two of the expected graph, with any weights.
+        constants: the graph's constants file.
+        reference: XML and constants of the expected graph, with any weights.
 
     Raises:
         BundleError: it is not XML of OpenVINO's format, or another graph.
@@ -102,10 +99,11 @@ def checked_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]
 def _outputs(
     net: ElementTree.Element, constants: bytes, forms: dict[tuple[object, ...], Form]
 ) -> dict[str, Origin]:
-    """What each output is computed by, by its name.
+    """The origin of each named output.
 
     Raises:
-        ValueError: our graphs are not so; ParseError, CycleError and LookupError say the same.
+        ValueError: the graph is not one of ours; ParseError, CycleError and LookupError mean the
+            same.
     """
     nodes = _nodes(net)
     order = graphlib.TopologicalSorter(
@@ -130,10 +128,7 @@ def _outputs(
 
 
 def _keeps_form(node: _Node, nodes: Mapping[str, _Node]) -> bool:
-    """Whether a node is what int8 adds.
-
-    A rounding, or a product with a constant, which keeps the shape of what comes in.
-    """
+    """Whether int8 added the node: rounding, or a constant factor that keeps the shape."""
     if node.kind not in (_ROUNDING, _PRODUCT) or any(
         nodes[layer].kind != _CONST for layer, _ in node.sources[1:]
     ):
@@ -145,7 +140,7 @@ def _keeps_form(node: _Node, nodes: Mapping[str, _Node]) -> bool:
 
 
 def _broadcasts(factors: Shape, shape: Shape) -> bool:
-    """Whether a constant of the first shape combines with the second without making it larger."""
+    """Whether a constant of shape `factors` broadcasts to `shape`."""
     behind = shape[len(shape) - len(factors) :]
     return len(factors) <= len(shape) and all(
         factor in ("1", length) for factor, length in zip(factors, behind, strict=True)
@@ -155,7 +150,7 @@ def _broadcasts(factors: Shape, shape: Shape) -> bool:
 def _key(
     node: _Node, nodes: Mapping[str, _Node], inputs: tuple[Origin, ...], constants: bytes
 ) -> tuple[object, ...]:
-    """All that a node's form depends on; weights in int8 are those in float32."""
+    """Everything that determines a node's form; int8 weights count as float32 weights."""
     if (
         node.kind == _CONVERSION
         and (source := nodes[node.sources[0][0]]).kind == _CONST
@@ -171,9 +166,9 @@ def _key(
 
 
 def _values(settings: dict[str, str], shape: Shape, constants: bytes) -> bytes:
-    """The values of a constant that are part of its form: axes, shapes and single numbers.
+    """The values of a short constant (axes, shapes, single numbers), which belong to its form.
 
-    Takes what says where they are out.
+    Removes the constant's offset and size from `settings`.
     """
     offset, size, dims, kind = (
         settings.pop(name) for name in ("offset", "size", "shape", "element_type")
@@ -200,7 +195,7 @@ def _whole(text: str) -> int:
 
 
 def _parsed(graph: bytes) -> ElementTree.Element:
-    """OpenVINO's XML without its notes; elements and lengths that it never writes are refused."""
+    """OpenVINO's XML without notes; refuses elements and lengths that OpenVINO never writes."""
     if (
         not graph.startswith(_START)
         or b"<!" in graph
@@ -224,7 +219,6 @@ def _parsed(graph: bytes) -> ElementTree.Element:
 
 
 def _nodes(net: ElementTree.Element) -> dict[str, _Node]:
-    """The layers by their ids."""
     sources: dict[str, dict[str, Port]] = {}
     layers = {layer.attrib["id"]: layer for layer in net.iterfind("layers/layer")}
     outputs = {
@@ -242,7 +236,7 @@ def _nodes(net: ElementTree.Element) -> dict[str, _Node]:
 
 
 def _node(layer: ElementTree.Element, sources: Mapping[str, Port]) -> _Node:
-    """A layer whose inputs these are, by the ids of its ports."""
+    """A layer; `sources` maps input ports to their origins."""
     inputs, outputs = layer.findall("input/port"), layer.findall("output/port")
     ports = [port.attrib["id"] for port in (*inputs, *outputs)]
     if ports != [str(number) for number in range(len(ports))] or sources.keys() != set(

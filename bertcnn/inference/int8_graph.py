@@ -1,4 +1,4 @@
-"""An int8 graph in the shape that OpenVINO's CPU plugin has fast code for."""
+"""Rewrites an int8 graph into a form with fast kernels in OpenVINO's CPU plugin."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import numpy as np
 
 from bertcnn.inference.runtime import ops, ov
 
-_ROUNDING = 1e-3  # of a step between two of the 256 numbers
-# times its own width, a layer's range for the sake of one range in all; MiniLM's become 1.00 to
-# 1.04 times as wide
+_ROUNDING = 1e-3  # of a step between two of the 256 values
+# most that a layer's range may grow to share one range; MiniLM's ranges grow by factors of 1.00 to
+# 1.04
 _MOST_WIDENED = 1.1
 Node = Any  # openvino's node and output classes have no useful types
 
 
 def share_activation_range(graph: ov.Model) -> None:
-    """Give what GELU put out one range in all layers, in place, so that one kernel computes them.
+    """Give GELU outputs the same range in all layers, in place, so that one kernel serves them.
 
-    The CPU plugin writes a range into the machine code of the product before it, and with GELU that
-    code takes long to make: 5 ms a layer, beside 1 ms for other products, and again for every
-    number of tokens. NNCF's smoothing factors take up what the ranges differ in, at the price of a
-    few of the 256 steps where a layer's own range would begin elsewhere. Without these factors, or
-    at a higher price, all stays as it is.
+    The CPU plugin compiles a range into the kernel of the preceding product. With GELU that takes 5
+    ms per layer instead of 1 ms, and again for every number of tokens. NNCF's smoothing factors
+    absorb the differences between ranges; layers with another lower bound lose a few of the 256
+    steps. The graph stays unchanged without such factors or if the loss is too large.
 
     Args:
         graph: quantised by NNCF.
@@ -50,7 +49,7 @@ def share_activation_range(graph: ov.Model) -> None:
     steps = ranges[0][0].get_attributes()["levels"] - 1
     below = (
         math.ceil(max(-low / (high - low) for *_, low, high in ranges) * steps - _ROUNDING) / steps
-    )  # share of a range below 0
+    )  # share of the range below 0
     widths = [
         max(bound / max(share, 1e-9) for bound, share in ((-low, below), (high, 1 - below)))
         for *_, low, high in ranges
@@ -70,12 +69,11 @@ def share_activation_range(graph: ov.Model) -> None:
 
 
 def round_from_zero(graph: ov.Model) -> None:
-    """Count what goes into products from the least of its 256 numbers on, not from 0, in place.
+    """Make the lowest of the 256 values the zero point of product inputs, in place.
 
-    The bias behind takes up the difference. W x + b = W (x - low) + (b + W low), so the answers
-    stay the same. But where 0 is not the first of the numbers the CPU plugin adds W low to all that
-    a product puts out, then multiplies it by the scales of the weights, then adds b; otherwise it
-    has faster code, which made products with AMX a quarter faster.
+    W x + b = W (x - low) + (b + W low), so the bias absorbs the shift and answers stay the same.
+    With another zero point the CPU plugin adds W low to each output, multiplies by the weight
+    scales, and then adds b. Without that step, products with AMX ran a quarter faster.
 
     Args:
         graph: quantised by NNCF.
@@ -100,10 +98,7 @@ def round_from_zero(graph: ov.Model) -> None:
 
 
 def _sums(product: Node) -> np.ndarray | None:
-    """For each output of a product with weights in int8, their sum, float64.
-
-    None for any other node.
-    """
+    """Sum of the int8 weights for each output of a product, float64; None for other nodes."""
     if product.get_type_name() != "MatMul" or not product.get_attributes()["transpose_b"]:
         return None
     scaled = _source(product, 1)
@@ -116,7 +111,7 @@ def _sums(product: Node) -> np.ndarray | None:
 
 
 def _addition(product: Node) -> Node | None:
-    """What adds a bias to all that a node puts out."""
+    """The node that adds a bias to a node's output."""
     readers = _readers(product)
     if (
         len(readers) != 1
@@ -140,5 +135,5 @@ def _readers(node: Node) -> list[Node]:
 
 
 def _put(node: Node, place: int, values: np.ndarray | float) -> None:
-    """Another constant in the place of a node's input."""
+    """Replace an input of a node by a constant."""
     node.input(place).replace_source_output(ops.constant(np.asarray(values, np.float32)).output(0))

@@ -1,4 +1,4 @@
-"""The products in int8 of a quantised OpenVINO graph, as numbers that another program can use."""
+"""Extracts the int8 products of a quantized OpenVINO graph, for use by other programs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _OF_BLOCK: Final = (
     "expand",
     "contract",
 )
-TAPS: Final = "taps"  # every tap of every window of the CNN head, in one product
+TAPS: Final = "taps"  # all taps of all windows of the CNN head, in one product
 Node = Any  # openvino's node and output classes have no useful types
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """How float32 becomes uint8 on the way into a product.
+    """How a product's input is rounded from float32 to uint8.
 
-    A number is round(x * factors / step) + zero. It stands for (number - value_zero) * value_step.
+    x becomes round(x * factors / step) + zero. An integer n represents (n - value_zero) *
+    value_step.
 
     Attributes:
-        factors: float32 [in], NNCF's smoothing of outliers; None without.
-        step: between two numbers, of x * factors.
-        zero: the number of 0.
-        value_step: what a step is worth to the product.
-        value_zero: the number that is worth 0 to the product; where it is not `zero`, the bias
-            makes up for it.
+        factors: float32 [in], NNCF's smoothing of outliers; None without smoothing.
+        step: quantization step of x * factors.
+        zero: zero point of the input.
+        value_step: step used by the product.
+        value_zero: zero point used by the product; the bias corrects any difference from `zero`.
     """
 
     factors: np.ndarray | None
@@ -47,13 +47,13 @@ class Rounding:
 
 @dataclass(frozen=True, eq=False)
 class Int8Product:
-    """A matrix product with weights in int8, and the bias behind it.
+    """A matrix product with int8 weights, and its bias.
 
     Attributes:
-        rounding: of what goes in; the same object where products share it.
+        rounding: of the input; the same object for products with a common input.
         weights: int8 [in, out].
         scales: float32 [out], of the weights.
-        bias: float32 [out]; None without.
+        bias: float32 [out]; None without a bias.
     """
 
     rounding: Rounding
@@ -63,20 +63,20 @@ class Int8Product:
 
 
 def int8_products(graph: ov.Model, layers: int) -> dict[str, Int8Product]:
-    """The products of a classifier in int8, by name.
+    """The int8 products of a classifier, by name.
 
-    Names of nodes cannot be relied on. The order in which products are computed can: it follows
-    from the graph's form, which `graph_check` has compared with the model's.
+    Node names are not reliable, but the order of products is: it follows from the graph's form,
+    which `graph_check` has compared with the model's.
 
     Args:
-        graph: of `classifier_graph`, quantised.
-        layers: of the encoder.
+        graph: quantized `classifier_graph`.
+        layers: number of encoder layers.
 
     Returns:
         `layer_0/attention/query` and so on, and `TAPS`.
 
     Raises:
-        BundleError: some product of the encoder or of the windows is not in int8.
+        BundleError: a product of the encoder or of the windows is not in int8.
     """
     names = [f"layer_{layer}/{part}" for layer in range(layers) for part in _OF_BLOCK] + [TAPS]
     roundings: dict[str, Rounding] = {}
@@ -98,7 +98,7 @@ def _unknown(why: str) -> BundleError:
 
 
 def _in_order(graph: ov.Model) -> Iterator[Node]:
-    """The nodes that the logits need, each after its inputs, first inputs first."""
+    """The nodes that the logits depend on, in topological order."""
     (logits,) = (node for node in graph.outputs if "logits" in node.get_names())
     seen: set[str] = set()
     waiting = [(logits.get_node(), False)]
@@ -115,7 +115,7 @@ def _in_order(graph: ov.Model) -> Iterator[Node]:
 
 
 def _has_int8_weights(node: Node) -> bool:
-    """Whether a node is a product with constant weights in int8 and their scales."""
+    """Whether a node is a product with constant int8 weights and scales."""
     if node.get_type_name() != "MatMul" or _source(node, 1).get_type_name() != "Multiply":
         return False
     stored = _source(_source(node, 1), 0)
@@ -123,7 +123,7 @@ def _has_int8_weights(node: Node) -> bool:
 
 
 def _product(node: Node, roundings: dict[str, Rounding]) -> Int8Product:
-    """A product; `roundings` has those that were met before, by their nodes' names."""
+    """Convert a product; `roundings` caches roundings by node name."""
     scaled, rounding = _source(node, 1), _source(node, 0)
     name = rounding.get_name()
     if name not in roundings:
@@ -137,14 +137,14 @@ def _product(node: Node, roundings: dict[str, Rounding]) -> Int8Product:
 
 
 def _rounding(node: Node) -> Rounding:
-    """What a FakeQuantize does, and the smoothing before it.
+    """The rounding of a FakeQuantize node and the smoothing before it.
 
     Raises:
-        ValueError: it is another node, or has a range for each channel.
+        ValueError: it is another node, or has a range per channel.
     """
     if node.get_type_name() != "FakeQuantize":
         raise ValueError("a product whose input is not rounded")
-    # .item() raises a ValueError where there are several
+    # .item() raises a ValueError if there are several
     low, high, value_low, value_high = (
         float(_source(node, place).data.item()) for place in range(1, 5)
     )
@@ -158,7 +158,7 @@ def _rounding(node: Node) -> Rounding:
 
 
 def _bias(node: Node) -> np.ndarray | None:
-    """What is added to all that a product puts out."""
+    """The bias added to a product's output."""
     readers = [target.get_node() for target in node.output(0).get_target_inputs()]
     if (
         len(readers) != 1

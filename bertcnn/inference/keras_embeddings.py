@@ -1,4 +1,4 @@
-"""An encoder's token embeddings, where they are computed fastest."""
+"""Token embeddings of an encoder, by the fastest engine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from bertcnn.models.weights import assign, extract
 
 
 def fastest_embed(encoder: Bert, pad_id: int) -> Embed:
-    """The output of an encoder as it is now, in the weights.
+    """A function that computes an encoder's output with its current weights.
 
-    By Keras on a GPU; on a CPU by OpenVINO, which is half as fast again as TensorFlow.
+    Uses Keras on a GPU, and on a CPU OpenVINO, which is 1.5 times as fast as TensorFlow.
     """
     if on_gpu():
         return keras_embed(encoder)
@@ -31,7 +31,7 @@ def fastest_embed(encoder: Bert, pad_id: int) -> Embed:
 
 
 def keras_embed(encoder: Bert) -> Embed:
-    """The encoder's output, computed by Keras; on a GPU in bfloat16."""
+    """The encoder's output, by Keras; in bfloat16 on a GPU."""
 
     def embed(token_ids: Sequence[np.ndarray], store: Store) -> None:
         network = _in_bfloat16(encoder) if on_gpu() else encoder

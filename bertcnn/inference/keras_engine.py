@@ -25,14 +25,14 @@ Precision = Literal["float32", "bfloat16"]
 class KerasEngine:
     """Runs a `BertCnn`.
 
-    In bfloat16, softmax, normalisations and logits stay in float32. In a forked process, where
-    Keras cannot compute, OpenVINO runs the same weights in float32.
+    With bfloat16, softmax, normalisation and logits stay in float32. A forked process cannot run
+    Keras, so OpenVINO runs the same weights in float32 there.
 
     Args:
         model: the trained network.
-        pad_id: the id of [PAD].
-        tensors: its weights by name; by default they are taken from it.
-        precision: of matrix products; by default bfloat16 on a GPU, else the model's own.
+        pad_id: id of [PAD].
+        tensors: its weights by name; by default read from the model.
+        precision: of matrix products; by default bfloat16 on a GPU, otherwise the model's own.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class KerasEngine:
     def from_bundle(
         cls, bundle: Bundle, pad_id: int, *, precision: Precision | None = None
     ) -> KerasEngine:
-        """The network of a saved model.
+        """The engine of a saved model.
 
         Raises:
-            BundleError: the tensors are not those of the network that the configuration describes.
+            BundleError: the tensors do not fit the configuration's network.
         """
         return cls(classifier_of(bundle), pad_id, bundle.tensors, precision=precision)
 
     @property
     def name(self) -> str:
-        """What computes."""
+        """Engine and precision."""
         return self._name if os.getpid() == self._process else "openvino-float32"
 
     def _in_child(self) -> Engine:
@@ -90,7 +90,7 @@ class KerasEngine:
         return self._compiled
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Logits of each row, in order, and which windows won."""
+        """Logits of each row, in order, and optionally the evidence."""
         if os.getpid() != self._process:
             return self._in_child().run(token_ids, evidence=evidence)
         rows = len(token_ids)
@@ -111,10 +111,10 @@ class KerasEngine:
 
 
 def with_evidence(model: BertCnn) -> keras.Model:
-    """The network with its last layer's inputs and the windows that won.
+    """The network with two more outputs: pooled features and window positions.
 
-    These are found where the network computes: activations of all tokens would take longer to fetch
-    from a GPU than to compute.
+    They are found on the device: copying all activations from a GPU would take longer than
+    computing them.
     """
     head = model.head
     convolutions = [
@@ -134,12 +134,12 @@ def with_evidence(model: BertCnn) -> keras.Model:
 
 
 def classifier_of(bundle: Bundle) -> BertCnn:
-    """The network of a saved model.
+    """The network of a saved model, rebuilt from code.
 
-    It is rebuilt from code, and its tensors are assigned by name, shape and dtype.
+    Tensors are assigned by name, shape and dtype.
 
     Raises:
-        BundleError: the tensors are not those of the network that the configuration describes.
+        BundleError: the tensors do not fit the configuration's network.
     """
     model = build_classifier(bundle.config.encoder, bundle.config.head, len(bundle.labels))
     assign(model.weights, bundle.tensors, error=BundleError)

@@ -1,6 +1,6 @@
-"""The engine for CPUs without fast int8 in OpenVINO: ONNX Runtime, one thread a core.
+"""The engine for CPUs without fast int8 in OpenVINO: ONNX Runtime, one thread per core.
 
-Only what runs the network imports ONNX Runtime, an optional package.
+ONNX Runtime is optional, so it is imported only to run the network.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 NAME: Final = "onnx-int8"
 _OUTPUTS: Final = ("logits", "activations", "windows", "means")
-_ERRORS_ONLY: Final = 3  # of ONNX Runtime's own messages
+_ERRORS_ONLY: Final = 3  # ONNX Runtime's log level
 
 
 class OnnxEngine:
-    """Runs a classifier of `classifier_onnx_int8`, in this process and in those forked from it.
+    """Runs a classifier of `classifier_onnx_int8`, in this process and its forks.
 
-    Each batch is computed by the thread that asks for it. ONNX Runtime has no threads of its own
-    then, so none stays behind at a fork.
+    Each batch runs on the calling thread. ONNX Runtime has no threads of its own, so a fork loses
+    none.
 
     Args:
         model: the serialized model.
-        pad_id: the id of [PAD].
-        longest: tokens that a text has at most; by default each call's longest.
-        streams: batches computed at the same time; by default one a core.
+        pad_id: id of [PAD].
+        longest: most tokens of a text; by default the longest of each call.
+        streams: batches computed in parallel; by default one per core.
 
     Attributes:
-        streams: batches computed at the same time.
+        streams: batches computed in parallel.
 
     Raises:
         BundleError: ONNX Runtime cannot load the model.
@@ -61,7 +61,6 @@ class OnnxEngine:
         survive_forks(self)
 
     def _start(self) -> None:
-        """Load the model for this process."""
         self._session = _session(self._model)
         self._pool = ThreadPoolExecutor(self.streams, thread_name_prefix="bertcnn-onnx")
         self._stream = OnnxStream(self._session)
@@ -72,15 +71,15 @@ class OnnxEngine:
         self._process = os.getpid()
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Logits of each row, in order, and which windows won.
+        """Logits of each row, in order, and optionally the evidence.
 
         Raises:
-            RuntimeError: ONNX Runtime cannot compute them.
+            RuntimeError: ONNX Runtime failed.
         """
         self._start_if_forked()
         output = self.room_for(len(token_ids), evidence=evidence)
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        # the longest first, so that no core waits for one at the end
+        # longest first, so that no core waits at the end
         plans = sorted(plan_packed(lengths, self._longest), key=lambda plan: -plan.length)
         batches = packed_batches(token_ids, plans, self._pad_id)
         if len(plans) == 1 or self.streams == 1:
@@ -96,22 +95,22 @@ class OnnxEngine:
         return output
 
     def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
-        """An output of so many rows, to be filled."""
+        """An output for `rows` texts, to be filled."""
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         return EngineOutput(np.empty((rows, self._classes), np.float32), found)
 
     def new_stream(self) -> OnnxStream:
-        """A stream for a thread that keeps it; in the process that has loaded the model only."""
+        """A new stream for one thread; only in the process that loaded the model."""
         return OnnxStream(self._session)
 
     def leave(self) -> None:
-        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        """In a forked process: abandon the parent's objects and create new locks."""
         self._lock = threading.Lock()
         never_destroy(self._session)
         never_destroy(self._pool)
 
     def _start_if_forked(self) -> None:
-        """Another thread of the parent may have held a lock of the session, or of the pool."""
+        """Start again after a fork, where another thread of the parent may have held a lock."""
         if os.getpid() != self._process:
             with self._lock:
                 if os.getpid() != self._process:
@@ -119,21 +118,21 @@ class OnnxEngine:
 
 
 class OnnxStream:
-    """Computes batches on the thread that asks for them; threads may share it."""
+    """Computes batches on the calling thread; thread-safe."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
 
     def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
-        """Compute a batch, and put its texts where they belong.
+        """Compute a batch and store its results.
 
         Args:
             batch: of `bertcnn.data.packing.packed_inputs`.
-            slots: int [B, K], places of the batch's texts in `output`, -1 where there is none.
-            output: is filled.
+            slots: int [B, K], indices of the batch's texts in `output`, -1 for none.
+            output: filled in place.
 
         Raises:
-            RuntimeError: ONNX Runtime cannot compute it.
+            RuntimeError: ONNX Runtime failed.
         """
         names = _OUTPUTS[:1] if output.evidence is None else _OUTPUTS
         with _runtime_errors():
@@ -142,14 +141,13 @@ class OnnxStream:
 
 
 def _session(model: bytes) -> InferenceSession:
-    """The model, loaded, without threads."""
     with explain_missing_packages():
         import onnxruntime
-    onnxruntime.disable_telemetry_events()  # its build for Windows reports to its maker
+    onnxruntime.disable_telemetry_events()  # the Windows build sends telemetry
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
-    # its further fusions make the network slower; see `onnx_graph`
+    # its further fusions are slower; see `onnx_graph`
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         with _runtime_errors():
@@ -165,7 +163,7 @@ def _session(model: bytes) -> InferenceSession:
 
 @contextmanager
 def _runtime_errors() -> Iterator[None]:
-    """A block in which ONNX Runtime's errors, which have no class in common, are RuntimeErrors."""
+    """Turn ONNX Runtime's errors, which have no common class, into RuntimeErrors."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     kinds = (

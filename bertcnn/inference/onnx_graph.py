@@ -1,10 +1,9 @@
-"""The classifier in int8 as ONNX, for CPUs on which ONNX Runtime's products in int8 are faster.
+"""The int8 classifier as ONNX, for CPUs where ONNX Runtime's int8 is faster than OpenVINO.
 
-It computes what `openvino_graph.classifier_graph` does once it is quantised, with the same weights,
-ranges and scales. Ranges are fixed, so that a text's answer does not depend on its neighbours. Only
-the products of queries and keys are in float32 here. The nodes are those that ONNX Runtime computes
-fastest without its own fusions, of which that of addition and normalisation took seven times as
-long.
+It computes the same as the quantized `openvino_graph.classifier_graph`, with the same weights,
+ranges and scales. Ranges are fixed, so a text's answer does not depend on its batch. Only the
+products of queries and keys are in float32. The nodes are those that ONNX Runtime computes fastest
+without its own fusions; its fused addition and normalisation took seven times as long.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from bertcnn.inference.int8_products import TAPS, Int8Product, Rounding
 from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
-_OPSET: Final = 20  # the first with Gelu
-_IR_VERSION: Final = 9  # the file format that came with it
+_OPSET: Final = 20  # the first opset with Gelu
+_IR_VERSION: Final = 9  # the matching file format
 _OF_ONNX_RUNTIME: Final = "com.microsoft"
-_MASKED: Final = -1e9  # added to what must not win; exp() of it is exactly 0
-_ROUNDS: Final = 512.0  # added to float32 and taken away, it leaves multiples of 2^-14
-_MIDDLE: Final = 128  # of uint8
-_LARGEST: Final = 2_000_000_000  # bytes; one file of protobuf holds no more than 2 GiB
+_MASKED: Final = -1e9  # mask value; its exp() is exactly 0
+_ROUNDS: Final = 512.0  # adding and subtracting it rounds float32 to multiples of 2^-14
+_MIDDLE: Final = 128  # zero point of uint8
+_LARGEST: Final = 2_000_000_000  # bytes; a protobuf file holds at most 2 GiB
 _GELU: Final = {"gelu": "none", "gelu_tanh": "tanh"}  # `approximate`, by our name
 
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """A classifier in int8.
+    """An int8 classifier.
 
     Attributes:
-        tensors: its weights by name, float32, of which those that are in `products` are not read.
-        products: of `int8_products`.
-        weight_bits: of their weights; with 8 they become uint8, whose products take a third longer
-            but never go over 16 bits on a CPU without VNNI.
+        tensors: float32 weights by name; weights in `products` are ignored.
+        products: from `int8_products`.
+        weight_bits: 8 stores weights as uint8, whose products take a third longer but never
+            overflow 16 bits on CPUs without VNNI.
     """
 
     tensors: Mapping[str, np.ndarray]
@@ -55,12 +54,12 @@ def classifier_onnx_int8(
     """The classifier, from token ids to logits; a row may hold several texts.
 
     Args:
-        quantized: the classifier.
-        encoder: shape of its encoder.
-        head: shape of its head.
+        quantized: weights and products.
+        encoder: encoder settings.
+        head: head settings.
 
     Returns:
-        A serialized model whose inputs and outputs are those of `openvino_graph.classifier_graph`.
+        A serialized model with the inputs and outputs of `openvino_graph.classifier_graph`.
 
     Raises:
         BundleError: the weights are too large for one ONNX file.
@@ -112,11 +111,7 @@ def _outputs() -> list[onnx.ValueInfoProto]:
 
 
 class _Graph(OnnxNodes):
-    """A graph of these weights.
-
-    Args:
-        quantized: the classifier.
-    """
+    """A graph with these weights."""
 
     def __init__(self, quantized: Quantized) -> None:
         super().__init__()
@@ -125,15 +120,15 @@ class _Graph(OnnxNodes):
         self._rounded: dict[tuple[str, Rounding], str] = {}
 
     def weight(self, name: str) -> str:
-        """A weight as it is."""
+        """A weight, unchanged."""
         return self.constant(self.tensors[name], name)
 
     def choice(self, condition: str, there: float, elsewhere: float) -> str:
-        """The first number where the condition holds, the second where it does not."""
+        """`there` where the condition holds, otherwise `elsewhere`."""
         return self.add("Where", condition, self.scalar(there), self.scalar(elsewhere))
 
     def product(self, name: str, hidden: str) -> str:
-        """`hidden` times the weights of that name in int8, plus the bias, float32."""
+        """`hidden` times the int8 weights of that name, plus bias, float32."""
         product = self._products[name]
         weights, zeros = product.weights, np.zeros_like(product.scales, np.int8)
         if self._weight_bits == 8:
@@ -153,7 +148,7 @@ class _Graph(OnnxNodes):
         return self.add("MatMulIntegerToFloat", *inputs, domain=_OF_ONNX_RUNTIME)
 
     def _round(self, hidden: str, rounding: Rounding, name: str) -> str:
-        """`hidden` in uint8; once for all products that share it."""
+        """`hidden` in uint8; shared by products with the same input."""
         if (hidden, rounding) not in self._rounded:
             smoothed = hidden
             if rounding.factors is not None:
@@ -169,7 +164,7 @@ class _Graph(OnnxNodes):
 
 
 def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
-    """Tokens in int8 with a scale each, positions and the first segment, normalised, [B, T, D]."""
+    """Int8 tokens with a scale each, plus positions and first segment, normalised, [B, T, D]."""
     table = graph.tensors["embeddings/tokens"]
     largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12))
     scales = largest / np.float32(127)
@@ -202,11 +197,11 @@ def _block(graph: _Graph, layer: str, hidden: str, bias: str, settings: EncoderS
 
 
 def attention_weights(graph: OnnxNodes, scores: str) -> str:
-    """exp(scores) of each row, the largest of which is 1, as multiples of 2^-14.
+    """exp(scores - max) per row, rounded to multiples of 2^-14.
 
-    So the sum of 512 of them is exact, whatever their order. The sum of ONNX Runtime's own softmax
-    depends in its last bit on where in its row a text stands, and behind it a value is rounded to
-    another of 256 numbers in one text of a hundred.
+    So the sum of 512 values is exact in any order. In ONNX Runtime's softmax the last bit of the
+    sum depends on a text's position in its row; after rounding to 256 values, that changed one text
+    in a hundred.
     """
     largest = graph.add("ReduceMax", scores, graph.integers(-1), keepdims=1)
     weights = graph.add("Exp", graph.add("Sub", scores, largest))
@@ -214,7 +209,7 @@ def attention_weights(graph: OnnxNodes, scores: str) -> str:
 
 
 def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) -> str:
-    """softmax(Q K^T + bias) V, joined and projected, [B, T, D]; Q is scaled by its weights."""
+    """softmax(Q K^T + bias) V, projected, [B, T, D]; the scale is in the weights of Q."""
     width = len(graph.tensors[f"{layer}/query/bias"])
     split = graph.integers(0, 0, heads, width // heads)
 
@@ -234,7 +229,7 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
 
 
 def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> None:
-    """Filters over windows, their maxima, the mean, one linear layer, of each text."""
+    """Filters over windows, max and mean pooling, and the linear layer, per text."""
     of_token = graph.add("Unsqueeze", "document_ids", graph.integers(1))  # [B, 1, T]
     of_text = graph.add("Unsqueeze", NUMBERS, graph.integers(0, 2))  # [1, K, 1]
     own = graph.add("Equal", of_token, of_text)
@@ -275,7 +270,7 @@ def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> None:
 
 
 def _starts(graph: _Graph, of_token: str, of_text: str) -> str:
-    """How many tokens of its row come before each text, int32 [B, K, 1]."""
+    """The number of tokens before each text in its row, int32 [B, K, 1]."""
     none = graph.constant(np.array(0, np.int32), "no_document")
     before = graph.add(
         "And", graph.add("Greater", of_token, none), graph.add("Less", of_token, of_text)
@@ -285,17 +280,14 @@ def _starts(graph: _Graph, of_token: str, of_text: str) -> str:
 
 
 def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
-    """For each window size, every filter at every token, [B, T, N].
-
-    A window past the end of its text sees zeros there.
-    """
+    """Every filter at every token, [B, T, N], per window size; zeros past the end of a text."""
     longest = max(settings.window_sizes)
     products = graph.add(
         "Pad", graph.product(TAPS, hidden), graph.integers(0, 0, 0, 0, longest - 1, 0)
     )  # [B, T + longest - 1, sum(W) * N]
     later = graph.add("Pad", "document_ids", graph.integers(0, 0, 0, longest - 1))
     length = graph.add("Shape", "document_ids", start=1, end=2)
-    inside = []  # whether the token so many places on is of the same text, [B, T, 1]
+    inside = []  # whether the token at this distance belongs to the same text, [B, T, 1]
     for tap in range(longest):
         end = graph.add("Add", length, graph.integers(tap))
         there = graph.add("Slice", later, graph.integers(tap), end, graph.integers(1))
@@ -319,11 +311,10 @@ def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
 
 
 def _width(graph: _Graph) -> int:
-    """D, the width of the token embeddings."""
+    """D, the embedding width."""
     return int(graph.tensors["embeddings/tokens"].shape[1])
 
 
 def _normalize(graph: _Graph, layer: str, hidden: str, epsilon: float) -> str:
-    """Layer normalisation over the width."""
     gamma, beta = (graph.weight(f"{layer}/{part}") for part in ("gamma", "beta"))
     return graph.add("LayerNormalization", hidden, gamma, beta, axis=-1, epsilon=epsilon)

@@ -1,4 +1,4 @@
-"""The compiled engine: OpenVINO on the CPU, one stream a core, without Keras."""
+"""The compiled engine: OpenVINO on the CPU, one stream per core, without Keras."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _BATCHES_OF_A_STREAM = 2
 
 
 class OpenVINOEngine:
-    """Runs a compiled classifier, in the process that made it and in those forked from it.
+    """Runs a compiled classifier, in this process and its forks.
 
     Args:
-        compiled: gives `classifier_graph`, or its int8 form, compiled; called again in a forked
+        compiled: returns the compiled `classifier_graph` or its int8 form; called again in a forked
             process, at its first texts.
-        pad_id: the id of [PAD].
+        pad_id: id of [PAD].
         name: "openvino-" and the precision.
-        longest: tokens that a text has at most; by default each call's longest. With it, calls have
-            lengths in common.
+        longest: most tokens of a text, which gives calls common lengths; by default the longest of
+            each call.
 
     Attributes:
-        streams: batches computed at the same time.
+        streams: batches computed in parallel.
     """
 
     def __init__(
@@ -50,17 +50,16 @@ class OpenVINOEngine:
     ) -> None:
         self.name, self._compiled = name, compiled
         self._pad_id, self._longest = pad_id, longest
-        self._lock = threading.Lock()  # of the queue: a dashboard's sessions share one engine
+        self._lock = threading.Lock()  # guards the queue: a dashboard's sessions share one engine
         self._start()
         survive_forks(self)
 
     def _start(self) -> None:
-        """Compile the model for this process."""
         compiled = self._compiled()
         self._queue = _queue(compiled)
         self._queue.set_callback(lambda request, job: store_texts(request, *job))
         self._first = Stream(compiled)
-        self._idle = [self._first]  # others are made when they are needed
+        self._idle = [self._first]  # others are created on demand
         keep_compiled(compiled)
         self._classes, self._filters, self._width = (
             compiled.output(output).partial_shape[1].get_length()
@@ -71,7 +70,7 @@ class OpenVINOEngine:
         self._process = os.getpid()
 
     def leave(self) -> None:
-        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        """In a forked process: abandon the parent's objects and create new locks."""
         self._lock = threading.Lock()
         with suppress(AttributeError):
             never_destroy(self._queue)
@@ -88,15 +87,15 @@ class OpenVINOEngine:
         """The engine that was saved with a model.
 
         Args:
-            saved: the engine.
-            pad_id: the id of [PAD].
-            longest: tokens that a text has at most.
-            streams: batches computed at the same time; by default one a core, which is best for
-                many rows. With 1 the cores share each batch and the engine is loaded sooner, which
-                is best for single texts.
+            saved: the saved engine.
+            pad_id: id of [PAD].
+            longest: most tokens of a text.
+            streams: batches computed in parallel; by default one per core, best for many rows. With
+                1, all cores share a batch and the engine loads faster, which is best for single
+                texts.
 
         Raises:
-            BundleError: it was changed after it was saved, or OpenVINO cannot read or compile it.
+            BundleError: the engine was changed after it was saved, or OpenVINO cannot load it.
         """
         precision = saved.record.precision
         return cls(
@@ -110,17 +109,16 @@ class OpenVINOEngine:
     def from_bundle(
         cls, bundle: Bundle, pad_id: int, *, streams: int | None = None, keep: bool = False
     ) -> OpenVINOEngine:
-        """The model's own tensors in float32, for a model that was saved without an engine.
+        """An engine of the model's own float32 tensors, for a model saved without an engine.
 
         Args:
             bundle: the model.
-            pad_id: the id of [PAD].
+            pad_id: id of [PAD].
             streams: as for `from_saved`.
-            keep: keep it compiled in the cache, by the id of the bundle, whose tensors must be
-                those that were saved.
+            keep: cache the compiled engine under the bundle id; the tensors must be the saved ones.
 
         Raises:
-            BundleError: the tensors are not those of the network that the configuration describes.
+            BundleError: the tensors do not fit the configuration's network.
         """
         encoder, engine_id = bundle.config.encoder, in_float32(bundle.bundle_id) if keep else None
 
@@ -145,10 +143,7 @@ class OpenVINOEngine:
         longest: int | None = None,
         streams: int | None = None,
     ) -> OpenVINOEngine:
-        """A graph in memory of that precision, compiled for this machine.
-
-        `longest` and `streams` as for `from_saved`.
-        """
+        """Compile a graph in memory; `longest` and `streams` as for `from_saved`."""
         return cls(
             lambda: compiled_model(lambda: graph, precision=precision, streams=streams),
             pad_id,
@@ -157,21 +152,21 @@ class OpenVINOEngine:
         )
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Logits of each row, in order, and which windows won.
+        """Logits of each row, in order, and optionally the evidence.
 
-        Threads that have a single batch each are answered at the same time, one a stream.
+        Threads with a single batch each run in parallel, one per stream.
 
         Raises:
-            BundleError: in a forked process, the model's folder was changed since it was loaded,
-                and no compiled copy is in the cache.
+            BundleError: in a forked process, the model's folder has changed since loading, and no
+                compiled copy is cached.
         """
         self._start_if_forked()
         output = self.room_for(len(token_ids), evidence=evidence)
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        # the longest first, so that no core waits for one at the end
+        # longest first, so that no core waits at the end
         plans = sorted(plan_packed(lengths, self._longest), key=lambda plan: -plan.length)
         batches = packed_batches(token_ids, plans, self._pad_id)
-        if len(plans) == 1:  # handing it to another thread would take a tenth of its time
+        if len(plans) == 1:  # another thread would take a tenth of its time longer
             with self._idle_stream() as stream:
                 stream.infer(next(batches), plans[0].slots, output)
             return output
@@ -182,17 +177,17 @@ class OpenVINOEngine:
         return output
 
     def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
-        """An output of so many rows, to be filled."""
+        """An output for `rows` texts, to be filled."""
         found = Evidence.empty(rows, self._filters, self._width) if evidence else None
         return EngineOutput(np.empty((rows, self._classes), np.float32), found)
 
     def new_stream(self) -> Stream:
-        """A stream for a thread that keeps it; in the process that has loaded the model only."""
+        """A new stream for one thread; only in the process that loaded the model."""
         return self._first.another()
 
     @contextmanager
     def _idle_stream(self) -> Iterator[Stream]:
-        """One that no other thread uses meanwhile."""
+        """A stream that no other thread uses meanwhile."""
         with self._free:
             try:
                 stream = self._idle.pop()
@@ -204,7 +199,7 @@ class OpenVINOEngine:
                 self._idle.append(stream)
 
     def _start_if_forked(self) -> None:
-        """OpenVINO's threads have stayed behind, and would be waited for without end."""
+        """Start again after a fork: OpenVINO's threads stayed in the parent."""
         if os.getpid() != self._process:
             with self._lock:
                 if os.getpid() != self._process:
@@ -215,7 +210,7 @@ def read_graph(saved: SavedEngine) -> ov.Model:
     """The graph of a saved engine.
 
     Raises:
-        BundleError: it was changed after it was saved, or OpenVINO cannot read it.
+        BundleError: the engine was changed after it was saved, or OpenVINO cannot read it.
     """
     graph, weights = saved.read()
     try:
@@ -229,17 +224,16 @@ def read_graph(saved: SavedEngine) -> ov.Model:
 
 
 def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
-    """What this machine runs of the engine that was read from a model's folder.
+    """The engine that this machine runs for a saved engine.
 
     Args:
-        saved: the engine.
-        folder: the model's.
+        saved: the saved engine.
+        folder: the model's folder.
         bundle: the model; its weights are not needed.
 
     Returns:
-        The engine, `checked`; or in place of int8, on CPUs that are not faster at it or would
-        saturate, the model's own weights in float32, of which its `read` raises a BundleError if
-        they were changed after they were saved.
+        The engine, `checked`. Where int8 would saturate or is no faster, the model's own float32
+        weights replace it; its `read` raises a BundleError if they were changed after saving.
     """
     bundle_id = saved.record.bundle_id
     engine_id, precision = kept_as(
@@ -258,10 +252,7 @@ def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
 
 
 def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
-    """An engine that was saved with a model.
-
-    Its `read` raises a BundleError if the graph is not the model's.
-    """
+    """A saved engine whose `read` raises a BundleError if the graph is not the model's."""
 
     def read() -> tuple[bytes, bytes]:
         from bertcnn.inference.openvino_graph import blank_graph
@@ -277,14 +268,14 @@ def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
 def token_embeddings(
     graph: ov.Model, pad_id: int, token_ids: Sequence[np.ndarray], store: Store
 ) -> None:
-    """The encoder's output for each row.
+    """Compute the encoder's output for each row.
 
     Args:
         graph: of `encoder_graph`.
-        pad_id: the id of [PAD].
-        token_ids: per row, int32 [T].
-        store: called for each batch, in no particular order, with rows int64 [b] and their
-            embeddings float32 [b, T, D].
+        pad_id: id of [PAD].
+        token_ids: int32 [T] per row.
+        store: called for each batch, in any order, with row indices int64 [b] and embeddings
+            float32 [b, T, D].
     """
     compiled = compiled_model(lambda: graph)
     queue = _queue(compiled)
@@ -306,9 +297,5 @@ def token_embeddings(
 
 
 def _queue(compiled: ov.CompiledModel) -> ov.AsyncInferQueue:
-    """A queue of batches.
-
-    Each stream has a second one at hand, so that it never waits for Python to store one and make
-    the next.
-    """
+    """A queue of batches, two per stream, so that no stream waits for Python."""
     return ov.AsyncInferQueue(compiled, _BATCHES_OF_A_STREAM * compiled.get_property("NUM_STREAMS"))

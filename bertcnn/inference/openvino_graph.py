@@ -1,11 +1,8 @@
-"""The classifier as an OpenVINO graph, built from its tensors, without a converter.
+"""The classifier as an OpenVINO graph, built from its tensors without Keras or TensorFlow.
 
-No Keras, no TensorFlow.
-
-The graph says what `bertcnn.models.classifier` says, in the shape a CPU runs fastest: the first
-segment's embedding is folded into the positions, all windows of all filters are one matrix product,
-and the bias and ReLU of a filter come after its maximum, where there is one value a row instead of
-one a token.
+It computes the same as `bertcnn.models.classifier`, in the form that runs fastest on a CPU: the
+first segment's embedding is added to the positions, one matrix product computes all windows of all
+filters, and bias and ReLU follow the maximum, on one value per row instead of one per token.
 """
 
 from __future__ import annotations
@@ -27,10 +24,10 @@ from bertcnn.storage.files import MORE_ROOM
 SPANS_INPUTS = ("token_ids", "document_ids", "position_ids", "segment_ids")
 # nodes that stay in float32 when the others become int8
 LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts
-TOKEN_SCALES = "token_scales"  # of token embeddings that are in int8 already
+TOKEN_SCALES = "token_scales"  # of int8 token embeddings
 SUMS = "sums_of_token_embeddings"
 POSITIONS = "position_embeddings"
-_MASKED = np.float32(-1e9)  # added to what padding must not win; exp() of it is exactly 0
+_MASKED = np.float32(-1e9)  # mask value; its exp() is exactly 0
 Node = Any  # openvino's node and output classes have no useful types
 
 
@@ -44,22 +41,22 @@ def classifier_graph(
     """The classifier, from token ids to logits; a row may hold several texts.
 
     Args:
-        tensors: weights by name, as a bundle holds them, float32.
-        encoder: shape of the encoder.
-        head: shape of the head.
-        int8_tokens: keep the token embeddings in int8 with a scale each, also in the compiled form,
+        tensors: float32 weights by name, as in a bundle.
+        encoder: encoder settings.
+        head: head settings.
+        int8_tokens: keep token embeddings in int8 with a scale each, also in the compiled form,
             which then loads in half the time.
 
     Returns:
-        A model with the inputs of `packed_inputs`, with any B, T and K, and the outputs `logits`,
-        float32 [B * K, C], `activations`, float32 [B * K, W * N], the filters' largest activations,
-        `windows`, int32 [B * K, W * N], the tokens of the text at which they start, both in the
-        order of the head's window sizes, and `means`, float32 [B * K, D], of the token embeddings.
-        A row's texts come one after the other; where it has fewer than K, the others are of no
-        meaning. The windows cost nothing that could be measured.
+        A model with the inputs of `packed_inputs`, for any B, T and K. Outputs: `logits`, float32
+            [B * K, C]; `activations`, float32 [B * K, W * N], the filters' largest activations;
+            `windows`, int32 [B * K, W * N], the first tokens of their windows; `means`, float32 [B
+            * K, D], mean token embeddings. Filters are in the order of the window sizes. Rows with
+            fewer than K texts have undefined outputs at the end. The windows add no measurable
+            time.
 
     Raises:
-        BundleError: a tensor is missing, unknown or misshapen.
+        BundleError: a tensor is missing, unknown or of another shape.
     """
     _check_shapes(tensors, classifier_shapes(encoder, head, len(tensors.get("logits/bias", ()))))
     given = {
@@ -77,10 +74,7 @@ def classifier_graph(
 def blank_graph(
     encoder: EncoderSettings, head: HeadSettings, classes: int, *, int8_tokens: bool
 ) -> tuple[bytes, bytes]:
-    """The classifier with zeros for weights, serialized.
-
-    What the graph of every model of these settings looks like.
-    """
+    """The serialized classifier with zero weights: the graph of all models with these settings."""
     zeros = {
         name: np.zeros(shape, np.float32)
         for name, shape in classifier_shapes(encoder, head, classes).items()
@@ -92,8 +86,8 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
     """The encoder alone.
 
     Args:
-        tensors: weights by name, as `Bert` has them, float32.
-        settings: its shape.
+        tensors: float32 weights by name, as in `Bert`.
+        settings: encoder settings.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
@@ -112,19 +106,19 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
 def spans_graph(
     tensors: Mapping[str, np.ndarray], settings: EncoderSettings, *, int8_tokens: bool = False
 ) -> ov.Model:
-    """The encoder that answers questions, from token ids to scores of starts and ends.
+    """The question answering encoder, from token ids to start and end scores.
 
     Args:
-        tensors: weights by name, as `BertQuestionAnswering` has them, float32.
-        settings: shape of the encoder.
+        tensors: float32 weights by name, as in `BertQuestionAnswering`.
+        settings: encoder settings.
         int8_tokens: as for `classifier_graph`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
-        and `segment_ids`, likewise, and the output `spans`, float32 [B, T, 2].
+        and `segment_ids` of the same shape. Its output is `spans`, float32 [B, T, 2].
 
     Raises:
-        BundleError: a tensor is missing, unknown or misshapen.
+        BundleError: a tensor is missing, unknown or of another shape.
     """
     _check_shapes(tensors, question_answering_shapes(settings))
     given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
@@ -142,12 +136,12 @@ def spans_graph(
 
 
 def one_text_a_row(graph: ov.Model) -> ov.Model:
-    """`graph` with inputs that other programs give; it is changed and of no use afterwards.
+    """`graph` with the inputs `token_ids` and `padding_mask`, int32 [B, T], one text per row.
 
-    The inputs are `token_ids` and `padding_mask`, int32 [B, T], of one text in each row.
+    The given graph is modified and unusable afterwards.
 
     Args:
-        graph: of `classifier_graph`, or of its int8 form.
+        graph: of `classifier_graph`, or its int8 form.
     """
     packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
     plain = {
@@ -157,7 +151,7 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
     length = ops.gather(shape, _scalar(1), _scalar(0))
     given = {
         "token_ids": plain["token_ids"],
-        "document_ids": plain["padding_mask"],  # the first text's tokens, and padding
+        "document_ids": plain["padding_mask"],  # 1 for the first text's tokens, 0 for padding
         "position_ids": ops.broadcast(ops.range(_scalar(0), length, _scalar(1), "i32"), shape),
         NUMBERS: _axes(1),
     }
@@ -169,7 +163,7 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
 
 
 def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
-    """A model whose inputs and outputs go by their names."""
+    """A model with named inputs and outputs."""
     results = []
     for name, node in outputs.items():
         result = ops.result(node, name=name)
@@ -191,8 +185,8 @@ def _encoder(
 ) -> Node:
     """Embeddings and all blocks, [B, T, D].
 
-    A token attends to those of its own text, `documents` float32 [B, T]. Without `segments`, all
-    are of the first.
+    Tokens attend within their own text, `documents` float32 [B, T]. Without `segments`, all tokens
+    are in the first segment.
     """
     hidden = _embeddings(tensors, token_ids, positions, settings, int8, segments)
     # [B, 1, T, T]
@@ -222,9 +216,9 @@ def _embeddings(
     int8: bool,
     segments: Node | None,
 ) -> Node:
-    """Tokens, positions and segments, normalised, [B, T, D].
+    """Token, position and segment embeddings, normalised, [B, T, D].
 
-    Each position has a vector for each segment in one table.
+    One table holds a vector for each pair of position and segment.
     """
     kinds = tensors["embeddings/segments"][: 1 if segments is None else None]
     both = tensors["embeddings/positions"][:, None] + kinds
@@ -234,7 +228,7 @@ def _embeddings(
     taken = ops.gather(ops.constant(both.reshape(-1, both.shape[-1])), place, _scalar(0))
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
-    # looked up before it is scaled: scaled first, the whole table would become float32 again
+    # look up first, then scale: otherwise the whole table would become float32
     if int8:
         scales = np.maximum(
             np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)
@@ -306,19 +300,19 @@ def _head(
     numbers: Node,
     settings: HeadSettings,
 ) -> dict[str, Node]:
-    """Filters over windows, their maxima, the mean, one linear layer, of each text.
+    """Filters over windows, max and mean pooling, and the linear layer, per text.
 
-    `numbers` of a row's texts are float32 [K].
+    `numbers` are the indices of a row's texts, float32 [K].
     """
     # [B, 1, T], [1, K, 1]
     of_token = ops.unsqueeze(documents, _axes(1))
     of_text = ops.unsqueeze(numbers, _axes(0, 2))
     own = _choice(ops.equal(of_token, of_text))  # [B, K, T]
     before = ops.logical_and(ops.greater(of_token, _scalar(0.0)), ops.less(of_token, of_text))
-    # of each text, [B, K, 1]
+    # first token of each text, [B, K, 1]
     starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")
     longest = max(settings.window_sizes)
-    # [D, sum(W) * N]: every tap of every window in one product
+    # [D, sum(W) * N]: all taps of all windows in one product
     taps = [
         tensors[f"convolution_{window}/kernel"][tap]
         for window in settings.window_sizes
@@ -332,8 +326,8 @@ def _head(
     # [B, T + longest - 1]
     later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))
     length = ops.gather(ops.shape_of(documents, "i32"), _axes(1), _scalar(0))
-    # whether the token so many places on is of the same text: a window past its end sees zeros, [B,
-    # T, 1]
+    # whether the token at this distance belongs to the same text, [B, T, 1]; a window past the end
+    # of its text sees zeros
     inside = []
     for tap in range(longest):
         there = ops.slice(later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1))
@@ -373,13 +367,12 @@ def _head(
 
 
 def _joined(values: Node) -> Node:
-    """[B, K, x] as [B * K, x]."""
+    """Reshape [B, K, x] to [B * K, x]."""
     return ops.reshape(values, _axes(-1, values.get_output_partial_shape(0)[2].get_length()), False)
 
 
 def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = None) -> Node:
-    """`hidden` times kernel plus bias."""
-    # [out, in], as OpenVINO's fully connected layer wants it
+    # [out, in], as in OpenVINO's fully connected layer
     kernel = ops.constant(np.ascontiguousarray(tensors["kernel"].T))
     bias = tensors["bias"].reshape((1,) * (len(hidden.get_output_partial_shape(0)) - 1) + (-1,))
     product = ops.matmul(hidden, kernel, False, True)
@@ -389,27 +382,26 @@ def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = 
 
 
 def _normalize(tensors: Mapping[str, np.ndarray], hidden: Node, epsilon: float) -> Node:
-    """Layer normalisation over the width."""
     centred = ops.mvn(hidden, _axes(-1), True, epsilon, "inside_sqrt")
     gamma, beta = (ops.constant(tensors[name][None, None]) for name in ("gamma", "beta"))
     return ops.add(ops.multiply(centred, gamma), beta)
 
 
 def _choice(condition: Node) -> Node:
-    """1 where it holds, else 0.
+    """1 where the condition holds, else 0.
 
-    Not by conversion, which OpenVINO takes for the end of something in int8 and moves about.
+    Not a Convert node: OpenVINO takes it for the end of an int8 section and moves it.
     """
     return ops.select(condition, _scalar(1.0), _scalar(0.0))
 
 
 def _mask_bias(real: Node) -> Node:
-    """0 where `real` is 1 and a very negative number where it is 0."""
+    """0 where `real` is 1, a large negative number where it is 0."""
     return ops.multiply(ops.subtract(_scalar(1.0), real), _scalar(float(_MASKED)))
 
 
 def _below(tensors: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """The tensors under `name`, by the rest of their names."""
+    """The tensors under the prefix `name`, without the prefix."""
     return {
         key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")
     }
@@ -424,16 +416,16 @@ def _scalar(value: float) -> Node:
 
 
 def serialized(graph: ov.Model) -> tuple[bytes, bytes]:
-    """The graph's XML and its constants, float32 ones as they are.
+    """The graph's XML and constants; float32 constants stay float32.
 
     Raises:
-        OutputError: the folder for temporary files is full.
+        OutputError: the temporary folder is full.
     """
     with tempfile.TemporaryDirectory(prefix="bertcnn-engine-") as folder:
         path = Path(folder) / "model.xml"
         try:
             ov.save_model(graph, path, compress_to_fp16=False)
-        except RuntimeError as error:  # OpenVINO's word for a disk that is full
+        except RuntimeError as error:  # OpenVINO raises it for a full disk
             raise OutputError(
                 f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
                 expected="room for it there, some 100 MB, for a while",

@@ -1,4 +1,4 @@
-"""The last linear layer of a saved model, at hand without reading the other weights."""
+"""The output layer of a saved model, read without the other weights."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from bertcnn.errors import BundleError
 from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 _KERNEL, _BIAS = "logits/kernel", "logits/bias"
-_LARGEST = 1e12  # far above any weight; with features below that, all shares are finite
-_KEPT = 32  # models in the cache
+_LARGEST = 1e12  # far above any weight; products with smaller features stay finite
+_KEPT = 32  # most models in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class LastLayer:
-    """What makes logits of the pooled features.
+    """The linear layer from pooled features to logits.
 
     Attributes:
-        kernel: float32 [F, C]; the features are the filters, those of the smallest window first,
-            then the mean of the token embeddings.
+        kernel: float32 [F, C]; features are the filters, smallest window first, then the mean token
+            embedding.
         bias: float32 [C].
     """
 
@@ -32,11 +32,10 @@ class LastLayer:
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> LastLayer:
-        """That of a model in memory.
+        """The output layer of a model in memory.
 
         Raises:
-            BundleError: the tensors are missing, or are not of the shape that the configuration
-                describes.
+            BundleError: tensors are missing, or their shapes do not fit the configuration.
         """
         layer = cls(
             *(bundle.tensors.get(name, np.empty(0, np.float32)) for name in (_KERNEL, _BIAS))
@@ -57,21 +56,17 @@ class LastLayer:
 
 
 def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
-    """The last layer of the model in `folder`.
+    """The output layer of the model in `folder`, from the cache or from the model's weights.
 
-    From a copy in the cache, else from the model's weights.
-
-    The weights are read and checked as a whole, which takes 0.1 s and more, once; then a copy of
-    this layer is kept under the model's id, as compiled engines are. A copy that is damaged is made
-    again.
+    The first call reads and checks all weights, which takes 0.1 s and more. It then caches this
+    layer under the model's id. A damaged copy is replaced.
 
     Args:
-        folder: the model's.
-        bundle: the model, as `read_bundle` gave it; its weights are not needed.
+        folder: the model's folder.
+        bundle: from `read_bundle`; its weights are not needed.
 
     Raises:
-        BundleError: the weights are not what was saved, or another model has been saved in the
-            folder since.
+        BundleError: the weights were changed after saving, or the folder has another model now.
     """
     if bundle.tensors:
         return LastLayer.of_bundle(bundle)
@@ -80,9 +75,9 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     if layer is not None:
         return layer
     layer = LastLayer.of_bundle(with_weights(bundle, folder))
-    # they were parts of the whole file in memory
+    # copies: the originals keep the whole file in memory
     layer = LastLayer(layer.kernel.copy(), layer.bias.copy())
-    # a cache that cannot be written costs the time of reading at every start, nothing else
+    # without a writable cache, each start reads all weights
     with suppress(OSError):
         keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
     return layer
@@ -94,7 +89,7 @@ def _shape(bundle: Bundle) -> tuple[int, int]:
 
 
 def _read(path: Path, shape: tuple[int, int]) -> LastLayer | None:
-    """A layer from the cache; None if there is none, or if it is damaged."""
+    """A layer from the cache; None if it is missing or damaged."""
     numbers = read_kept(path)
     if numbers is None or len(numbers) != 4 * (shape[0] + 1) * shape[1]:
         return None

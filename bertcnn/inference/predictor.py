@@ -1,4 +1,4 @@
-"""A saved model in use: texts in, labels with their probabilities out. No training code."""
+"""A saved model in use: from texts to labels and probabilities, without training code."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ logger = logging.getLogger(__name__)
 
 
 class Predictor:
-    """A model ready to answer; made by `bertcnn.load`.
+    """A loaded model, returned by `bertcnn.load`.
 
     Args:
-        bundle: what was saved.
+        bundle: the saved model.
         engine: runs the network.
-        last_layer: the network's; by default from the bundle's tensors.
-        decisions: which answers are automatic; by default as it was saved.
+        last_layer: the network's output layer; by default from the bundle's tensors.
+        decisions: which answers are automatic; by default as saved.
 
     Attributes:
-        labels: the model's labels, in its order.
-        hierarchy: their parents, if they have levels: "A > B > C".
+        labels: in the model's order.
+        hierarchy: parent labels, if labels have levels: "A > B > C".
         multi_label: whether a text may have several labels, or none.
         decisions: which answers are automatic.
-        last_layer: the network's.
+        last_layer: the network's output layer.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class Predictor:
         self._explainer = Explainer(self.last_layer, bundle.config.head, self._tokenizer)
 
     def __getstate__(self) -> NoReturn:
-        """Refuse pickle and `copy.deepcopy`: a compiled engine belongs to its process."""
         raise not_pickled("model", "give the other process the folder, and let it load the model")
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
@@ -83,16 +82,16 @@ class Predictor:
         Each row sums to 1, unless a text may have several labels.
 
         Raises:
-            SettingsError: `texts` is one string, or holds something that is not a string.
+            SettingsError: `texts` is a single string, or has an item that is not a string.
         """
         checked = check_texts(texts)
         logits = self._run(self._tokenizer.encode(checked).token_ids).logits
         return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text, as strings.
+        """The most probable label of each text.
 
-        Where there may be several, tuples of them, the most probable first.
+        If a text may have several labels: tuples of labels, the most probable first.
         """
         probabilities = self.predict_proba(texts)
         if not self.multi_label:
@@ -102,51 +101,42 @@ class Predictor:
         return label_sets
 
     def given(self, probabilities: np.ndarray) -> np.ndarray:
-        """Which labels are given with these probabilities, where there may be several.
-
-        Both are [rows, C], probabilities float32 and the result bool.
-        """
+        """The labels above their thresholds, bool [rows, C], if a text may have several."""
         return chosen(probabilities, self._label_thresholds)
 
     def names_given(self, probabilities: np.ndarray) -> list[LabelSet]:
-        """The same by name, the most probable first."""
+        """The names of the labels above their thresholds, the most probable first."""
         return names_of(self.given(probabilities), probabilities, self.labels)
 
     def answer(self, texts: Sequence[str]) -> Answers:
-        """Label, confidence, decision, phrases and all probabilities of each text, as arrays.
-
-        What `classify` gives, for large files.
-        """
+        """`classify` for large files: the same results as arrays."""
         checked = check_texts(texts)
         encoded = self.encode(checked)
         return self.answer_from(checked, encoded, self.run(encoded))
 
     def decisions_for(self, auto_precision: float | str | PrecisionTargets) -> Decisions:
-        """The decisions if so many automatic answers have to be right, for `answer_from`.
+        """The decisions for another required precision, to pass to `answer_from`.
 
         Raises:
-            SettingsError: it is no precision, or one of another label, or the model was saved
-                without what another precision needs.
+            SettingsError: the precision is invalid or has an unknown label, or the model was saved
+                without the data for other precisions.
         """
         return _decided(self.bundle, PrecisionTargets.of(auto_precision))
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """The first part of `answer`, for callers that work on other texts meanwhile.
-
-        Tokens and their places in the texts.
-        """
+        """Tokenize texts: the first part of `answer`, for callers that work in parallel."""
         return self._tokenizer.encode(texts, spans=True)
 
     def run(self, encoded: EncodedTexts) -> EngineOutput:
-        """The second part: what the engine computes, with evidence."""
+        """Run the engine, with evidence: the second part of `answer`."""
         return self._run(encoded.token_ids, evidence=True)
 
     def _run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """What the engine computes, if it is numbers.
+        """Run the engine and check its output.
 
         Raises:
-            BundleError: it is not, or nothing can be computed: by damaged or made-up weights, or
-                for want of memory.
+            BundleError: the engine failed or its output is not finite, because of damaged weights
+                or lack of memory.
         """
         try:
             output = self.engine.run(token_ids, evidence=evidence)
@@ -173,12 +163,12 @@ class Predictor:
         output: EngineOutput,
         decisions: Decisions | None = None,
     ) -> Answers:
-        """The last part: the answers, from what the first two gave.
+        """The last part of `answer`: from engine output to answers.
 
         Args:
-            texts: as they were given.
-            encoded: of `encode`.
-            output: of `run`.
+            texts: the original texts.
+            encoded: from `encode`.
+            output: from `run`.
             decisions: which answers are automatic; by default the predictor's.
         """
         blank = _blank(texts)
@@ -217,9 +207,9 @@ class Predictor:
     def readings(
         self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray
     ) -> DetectorInputs:
-        """What says whether texts are in scope.
+        """The inputs of the out-of-scope detector: words, lengths and the engine's outputs.
 
-        Their words and lengths, and what an engine made of them, float32 [rows, C] and [rows, D].
+        `logits` are float32 [rows, C], `means` [rows, D].
         """
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         return DetectorInputs(logits, means, self._tokenizer.whole_words(token_ids), lengths)
@@ -233,7 +223,7 @@ class Predictor:
         return self.predictions(checked, self.answer(checked))
 
     def predictions(self, texts: Sequence[str], answers: Answers) -> list[Prediction]:
-        """The answers to these texts, one by one."""
+        """The answers as one `Prediction` per text."""
         named = (
             self.names_given(answers.probabilities)
             if self.multi_label
@@ -276,23 +266,18 @@ class Predictor:
         ]
 
     def _runner_up(self, probabilities: np.ndarray) -> str:
-        """The label that comes into question too.
-
-        The second most probable one, or of several the one nearest to its threshold.
-        """
+        """The second most probable label; with several labels, the one nearest to its threshold."""
         if self.multi_label:
             return self.labels[int(np.abs(probabilities - self._label_thresholds).argmin())]
         return self.labels[np.argsort(-probabilities[: len(self.labels)], kind="stable")[1]]
 
     def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
-        """What each text's logit of a label is made of.
-
-        The windows of words that the CNN's filters chose, and their shares.
+        """Every additive term of each text's logit: the filters' windows and their shares.
 
         Args:
-            texts: any; they are looked at again, whatever was asked before.
+            texts: any texts.
             label: the label to explain; by default each text's most probable one, and none for a
-                text in which nothing can be seen.
+                blank text.
 
         Raises:
             SettingsError: the model does not know the label, or `texts` is not a list of strings.
@@ -325,28 +310,27 @@ def load(
     streams: int | None = None,
     auto_precision: float | str | PrecisionTargets | None = None,
 ) -> Predictor:
-    """The model saved in `folder`, ready to answer.
+    """Load the model saved in `folder`.
 
     Args:
         folder: as given to `save`, or a URL; see `bertcnn.local_folder`.
-        engine: "openvino" is the compiled engine that was saved with the model; where there is
-            none, or a damaged one, or one in int8 on a CPU that is no faster at that, it is the
-            model's own weights compiled in float32. "onnx" computes the saved engine in int8 by
-            ONNX Runtime. "keras" is the reference that they are compared with; on a GPU it computes
-            in bfloat16. "auto" is "keras" where that has a GPU and no streams are given; "onnx"
-            where int8 is not fast in OpenVINO, ONNX Runtime is installed, and a trial on this
-            machine found it faster; else "openvino".
-        streams: of a compiled engine, batches computed at the same time: by default one a core,
-            best for many texts; 1 is best for single ones.
-        auto_precision: how often automatic answers have to be right, such as 0.95 or
-            "0.95,billing=0.99"; by default as asked at training.
+        engine: "openvino" is the compiled engine saved with the model. If it is missing, damaged,
+            or in int8 on a CPU without fast int8, the model's own weights are compiled in float32.
+            "onnx" runs the saved int8 engine by ONNX Runtime. "keras" is the reference
+            implementation, in bfloat16 on a GPU. "auto" is "keras" if Keras has a GPU and no
+            streams are given; "onnx" if int8 is slow in OpenVINO, ONNX Runtime is installed, and it
+            was faster when timed on this machine; otherwise "openvino".
+        streams: batches that a compiled engine computes in parallel: by default one per core, best
+            for many texts; 1 is best for single texts.
+        auto_precision: required precision of automatic answers, such as 0.95 or
+            "0.95,billing=0.99"; by default the one set at training.
 
     Raises:
-        BundleError: the folder is not a model, or is not what was saved; or the engine "onnx" for
-            a model without int8.
-        MissingPackageError: the engine "keras" without Keras, or "onnx" without ONNX Runtime.
-        SettingsError: an unknown engine, a precision that is none, or a model that was saved
-            without what another precision needs.
+        BundleError: the folder is not a model or was changed after saving; or the engine is "onnx"
+            and the model has no int8.
+        MissingPackageError: the engine is "keras" without Keras, or "onnx" without ONNX Runtime.
+        SettingsError: the engine is unknown, the precision is invalid, or the model was saved
+            without the data for other precisions.
     """
     check_engine(engine)
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
@@ -397,7 +381,7 @@ def _without_int8(bundle: Bundle) -> BundleError:
 
 
 def not_pickled(what: str, fix: str) -> SettingsError:
-    """The error of somebody who pickles or copies a fitted classifier or a loaded model."""
+    """The error for pickling or copying a fitted classifier or a loaded model."""
     return SettingsError(
         f"cannot pickle or deepcopy a {what}, which holds a compiled network",
         expected="a saved folder",
@@ -411,11 +395,11 @@ def loaded(
     engine: EngineName = "auto",
     auto_precision: PrecisionTargets | None = None,
 ) -> Predictor:
-    """A saved model, or one that was loaded before, with these decisions.
+    """A saved or already loaded model, with these decisions.
 
     Raises:
-        SettingsError: another engine for a loaded model, or decisions that cannot be had; else as
-            `load`.
+        SettingsError: the model is loaded with another engine, or the decisions are not available;
+            otherwise as `load`.
     """
     if not isinstance(model, Predictor):
         return load(model, engine=engine, auto_precision=auto_precision)
@@ -436,12 +420,12 @@ def loaded(
 
 
 def _blank(texts: Sequence[str]) -> np.ndarray:
-    """In which texts nothing can be seen, bool [rows]."""
+    """Which texts are blank, bool [rows]."""
     return np.fromiter(map(is_blank, texts), bool, len(texts))
 
 
 def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
-    """The decisions of a model, or those that other targets make of its held-out rows."""
+    """The model's decisions, or those for other targets, from its held-out rows."""
     if targets is None or (
         targets == bundle.decisions.auto_precision and bundle.decisions.thresholds
     ):
@@ -458,10 +442,10 @@ def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
 
 
 def place_of_label(label: str, labels: Sequence[str]) -> int:
-    """Where a label stands among the model's.
+    """The index of a label among the model's.
 
     Raises:
-        SettingsError: the model does not know it.
+        SettingsError: the model does not have the label.
     """
     if label not in labels:
         known = one_line(", ".join(labels), 200)
@@ -474,10 +458,10 @@ def place_of_label(label: str, labels: Sequence[str]) -> int:
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list, if it is a sequence of strings.
+    """`texts` as a list of strings.
 
     Raises:
-        SettingsError: it is not; the first value that is not a string is named.
+        SettingsError: it is not a sequence of strings; the message names the first other value.
     """
     if not isinstance(texts, Iterable):
         raise SettingsError(
@@ -501,7 +485,7 @@ def check_texts(texts: Sequence[str]) -> list[str]:
             expected="one dimension: a string for each row",
             fix="pass one column, such as table['text']",
         )
-    as_python = getattr(texts, "to_pylist", None)  # of PyArrow's arrays, whose items are no strings
+    as_python = getattr(texts, "to_pylist", None)  # PyArrow arrays, whose items are not strings
     checked = list(texts) if as_python is None else as_python()
     for row, text in enumerate(checked):
         if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Builds the compiled engine: int8 if it answers as float32 does, else bf16 or float32."""
+"""Builds the compiled engine: int8 if it agrees with float32, else bfloat16 or float32."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ CALIBRATION_ROWS = 128
 Item = TypeVar("Item")
 _AGREEMENT = 0.99
 _MACRO_F1_LOSS = 0.003
-# share of the activations' spread that goes over to the weights (Xiao et al. 2023, section 4)
+# share of the activations' spread moved to the weights (Xiao et al. 2023, section 4)
 _SMOOTHING = 0.75
 
 
 @dataclass(frozen=True)
 class QuantizationData:
-    """The rows that decide about an engine.
+    """The rows that calibrate and validate an engine.
 
     Attributes:
-        calibration: token ids of training rows, whose activations set the ranges of int8.
+        calibration: token ids of training rows, which set the int8 activation ranges.
         valid: token ids of the validation rows.
         valid_labels: int [rows], their labels.
-        valid_logits: float32 [rows, C], what the model answers in float32.
-        pad_id: the id of [PAD].
-        valid_sets: bool [rows, C], which validation row has which label, if rows may have several.
+        valid_logits: float32 [rows, C], the float32 model's logits.
+        pad_id: id of [PAD].
+        valid_sets: bool [rows, C], their labels, if rows may have several.
     """
 
     calibration: Sequence[np.ndarray]
@@ -60,23 +60,23 @@ class QuantizationData:
     valid_sets: np.ndarray | None = None
 
     def answers(self, logits: np.ndarray) -> np.ndarray:
-        """The label of each row, int [rows], or which labels each has, bool [rows, C]."""
+        """The predicted label of each row, int [rows], or all labels, bool [rows, C]."""
         return logits.argmax(axis=1) if self.valid_sets is None else logits > 0
 
     def macro_f1(self, answers: np.ndarray) -> float:
-        """Of answers on the validation rows."""
+        """Macro-F1 of answers to the validation rows."""
         actual = self.valid_labels if self.valid_sets is None else self.valid_sets
         return macro_f1_score(actual, answers)
 
 
 @dataclass(frozen=True, eq=False)
 class BuiltEngine:
-    """An engine, ready to be saved and ready to run.
+    """An engine, saved and running.
 
     Attributes:
-        saved: as it is saved.
-        running: the same, running.
-        valid: what it answers on the validation rows, with evidence.
+        saved: the engine as saved.
+        running: the same engine, running.
+        valid: its output on the validation rows, with evidence.
     """
 
     saved: SavedEngine
@@ -85,7 +85,7 @@ class BuiltEngine:
 
 
 def spread(rows: Sequence[Item], most: int) -> list[Item]:
-    """At most `most` of the rows, evenly spread over them."""
+    """At most `most` of the rows, evenly spaced."""
     return [
         rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
     ]
@@ -100,27 +100,26 @@ def build_engine(
     decided: EngineRecord | None = None,
     progress: Progress,
 ) -> BuiltEngine:
-    """The model compiled to the fastest precision that changes nothing that matters.
+    """Compile the model to the fastest precision that keeps the quality of float32.
 
-    That is int8, else bfloat16 if this CPU has it, else float32.
+    Tries int8, then bfloat16 if this CPU has it, then float32.
 
-    int8 is static, by NNCF: ranges of activations from `quantization_data.calibration`, weights by
-    output channel in 7 of 8 bits, so that the sum of two products fits 16 bits (2 x 255 x 64 <
-    2^15) and CPUs without VNNI do not saturate either. Where that is not near enough, and this CPU
-    has VNNI, weights of all 8 bits are tried, with which logits are a quarter nearer to float32's.
-    A precision is kept if it gives the label of float32 on 99% of the validation rows and loses at
-    most 0.3 points of macro-F1 there. Where rows may have several labels, each label of each row
-    counts, given from a probability of 1/2 on; a label lost with rows that have it is then seen in
-    the macro-F1.
+    int8 is static, by NNCF: `quantization_data.calibration` sets the activation ranges, and weights
+    have 7 of 8 bits with one scale per output channel, so that the sum of two products fits 16 bits
+    (2 x 255 x 64 < 2^15) and CPUs without VNNI do not saturate. If that is not accurate enough and
+    this CPU has VNNI, 8-bit weights are tried, whose logits are a quarter nearer to float32. A
+    precision is accepted if it gives the float32 label on 99% of the validation rows and loses at
+    most 0.3 points of macro-F1. If rows may have several labels, each label of each row counts,
+    assigned at a probability of at least 1/2; lost labels lower the macro-F1.
 
     Args:
-        tensors: weights by name, float32.
-        encoder: shape of the encoder.
-        head: shape of the head.
-        quantization_data: the rows that decide.
-        decided: of the engine of a model that had not learned from these rows yet; then its
-            precision is taken, and its figures stand.
-        progress: progress callback; it receives a note on the outcome.
+        tensors: float32 weights by name.
+        encoder: encoder settings.
+        head: head settings.
+        quantization_data: the rows for calibration and validation.
+        decided: record of the engine built before the model learned from these rows; its precision
+            and figures are kept.
+        progress: progress callback; it receives a note on the result.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)
@@ -198,7 +197,7 @@ def _built(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """How near a precision comes to float32, and whether that is near enough."""
+    """How closely a precision agrees with float32, and whether that is enough."""
 
     agreement: float
     macro_f1_loss: float
@@ -210,7 +209,7 @@ class _Comparison:
 
 
 def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray) -> _Comparison:
-    """What an engine answers on the validation rows, beside float32; it is called `name` then."""
+    """Compare an engine's logits on the validation rows with float32; `name` is for messages."""
     reference = quantization_data.answers(quantization_data.valid_logits)
     answers = quantization_data.answers(logits)
     agreement = float(np.mean(reference == answers))
@@ -231,12 +230,12 @@ def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray
 def quantize(
     graph: ov.Model, batches: Sequence[Mapping[str, np.ndarray]], *, weight_bits: WeightBits = 7
 ) -> ov.Model:
-    """The graph with its matrix products in int8.
+    """Quantize the graph's matrix products to int8.
 
     Args:
-        graph: changed, and of no use afterwards.
+        graph: modified, and unusable afterwards.
         batches: inputs by name, whose activations set the ranges.
-        weight_bits: of the weights.
+        weight_bits: bits per weight.
     """
     with without_telemetry():
         import nncf
@@ -248,8 +247,8 @@ def quantize(
 
     named = {node.get_friendly_name() for node in graph.get_ops()}
     plain = [name for name in (LAST_PRODUCT, POSITIONS, SUMS, TOKEN_SCALES) if name in named]
-    with redirect_stdout(io.StringIO()):  # it draws progress bars of its own
-        # nncf.set_log_level would change every handler of the program
+    with redirect_stdout(io.StringIO()):  # NNCF draws progress bars
+        # nncf.set_log_level would change all handlers of the process
         logging.getLogger("nncf").setLevel(logging.ERROR)
         quantized = nncf.quantize(
             graph,
@@ -260,7 +259,7 @@ def quantize(
             advanced_parameters=AdvancedQuantizationParameters(
                 overflow_fix=OverflowFix.ENABLE if weight_bits == 7 else OverflowFix.DISABLE,
                 smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=_SMOOTHING),
-                disable_bias_correction=True,  # took 4 of 11 s and moved no label of 1,001 rows
+                disable_bias_correction=True,  # took 4 of 11 s and changed no label of 1,001 rows
             ),
         )
     share_activation_range(quantized)

@@ -1,4 +1,4 @@
-"""Why a decision is what it is, in words for the person who reads it."""
+"""The reasons for decisions, as text for the reader."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _ABOUT_THE_TEXT: Final = (0, REASONS.index("empty"), REASONS.index("language"))
 
 
 def reason_in_words(decision: int, reasons: Sequence[int], labels: Sequence[str]) -> str:
-    """One decision's reason.
+    """The reason for one decision.
 
     Args:
-        decision: a place in `DECISIONS`.
-        reasons: a place in `REASONS`, and the label whose known texts are nearest, -1 if not known.
-        labels: the model's.
+        decision: an index into `DECISIONS`.
+        reasons: an index into `REASONS`, and the label with the nearest training texts (-1 if
+            unknown).
+        labels: the model's labels.
 
     Example:
         >>> reason_in_words(2, (10, 0), ["billing", "wifi"])

@@ -1,8 +1,7 @@
-"""OpenVINO and NNCF, imported without their telemetry.
+"""OpenVINO and NNCF, imported without telemetry.
 
-When they are imported, both report it to their makers, and leave an id in the user's home, unless
-`openvino_telemetry` cannot be imported. It cannot while these imports run, and can again after
-them, so that other code of the process imports what it likes.
+At import, both send telemetry and store an id in the user's home, unless `openvino_telemetry`
+cannot be imported. It is blocked only during these imports, so other code can import it later.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ _TELEMETRY = "openvino_telemetry"
 
 @contextmanager
 def without_telemetry() -> Iterator[None]:
-    """A block in which `openvino_telemetry` cannot be imported; `sys.modules` is then as before."""
+    """Block the import of `openvino_telemetry`, then restore `sys.modules`."""
     before = {
         name: module
-        for name, module in [*sys.modules.items()]  # others may import
+        for name, module in [*sys.modules.items()]  # other threads may import
         if name == _TELEMETRY or name.startswith(f"{_TELEMETRY}.")
     }
     for name in before:
@@ -38,8 +37,8 @@ with without_telemetry():
     import openvino as ov
     from openvino import opset13 as ops
 
-# The binding makes its tables of types at their first use. Two threads that come to that at the
-# same time wait for each other without end: one for Python's lock, the other for the table's.
+# The binding creates its type tables at first use. Two threads that do so at the same time
+# deadlock: one waits for Python's lock, the other for the table's.
 _tensor = ov.Tensor(np.zeros(1, np.int32))
 _ = _tensor.shape, _tensor.element_type, _tensor.data
 

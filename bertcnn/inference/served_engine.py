@@ -1,4 +1,4 @@
-"""A compiled engine as a service uses it: a stream for each call, and no shape that is new."""
+"""A compiled engine for a service: one stream per call, and all shapes warmed up."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bertcnn.inference.engines import BatchStream, EngineOutput, StreamingEngine
 class ServedEngine:
     """Computes a call's texts on one stream.
 
-    Calls of several threads run at the same time, as many as the engine has streams.
+    As many calls run in parallel as the engine has streams.
 
     Args:
-        engine: computes.
-        pad_id: the id of [PAD].
-        longest: tokens that a text has at most.
+        engine: runs the network.
+        pad_id: id of [PAD].
+        longest: most tokens of a text.
     """
 
     def __init__(self, engine: StreamingEngine, pad_id: int, longest: int) -> None:
@@ -32,32 +32,30 @@ class ServedEngine:
             self._idle.put(engine.new_stream())
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """The network's answer to each row of ids (int32 [T], from [CLS] to [SEP]), in order."""
+        """Run the network on rows of ids (int32 [T], from [CLS] to [SEP]); keeps their order."""
         output = self._engine.room_for(len(token_ids), evidence=evidence)
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         self._compute(plan_fixed(lengths, self._longest), token_ids, output)
         return output
 
     def warm(self) -> None:
-        """Compute each shape once on every stream, at the same time.
+        """Compute each shape once on every stream, in parallel.
 
-        The first batch of a shape takes a stream several times as long as the next ones.
+        A stream's first batch of a shape takes several times as long as later ones.
 
         Raises:
-            RuntimeError: the engine cannot compute one.
+            RuntimeError: the engine failed.
         """
         shapes = fixed_shapes(self._longest)
         all_there, failures = threading.Barrier(self.streams), []
-        self._compute_shapes(
-            shapes[:1]
-        )  # what the engine sets up at its first batch, by one thread
+        self._compute_shapes(shapes[:1])  # sets up the engine at its first batch, on one thread
 
         def compute() -> None:
             try:
                 self._compute_shapes(shapes[:1])
-                all_there.wait()  # so that no two of these threads have the same stream
+                all_there.wait()  # so that each of these threads has a stream of its own
                 self._compute_shapes(shapes[1:])
-            except RuntimeError as error:  # a broken barrier's as well
+            except RuntimeError as error:  # includes a broken barrier
                 failures.append(error)
                 all_there.abort()
 
@@ -75,23 +73,23 @@ class ServedEngine:
         """Compute one shape on one stream.
 
         Raises:
-            RuntimeError: the engine cannot compute it.
+            RuntimeError: the engine failed.
         """
         self._compute_shapes(fixed_shapes(self._longest)[:1])
 
     def warm_by_turns(self) -> None:
-        """As `warm`, on one stream at a time, so that calls do not wait for more than one shape.
+        """Like `warm`, on one stream at a time, so that calls wait for at most one shape.
 
-        A shape is computed as often as there are streams, and streams take turns.
+        Each shape is computed once per stream; streams take turns.
 
         Raises:
-            RuntimeError: the engine cannot compute one.
+            RuntimeError: the engine failed.
         """
         for shape in fixed_shapes(self._longest):
             self._compute_shapes([shape] * self.streams)
 
     def _compute_shapes(self, shapes: Sequence[Shape]) -> None:
-        """A text in each row of each shape."""
+        """Compute each shape with a text in each row."""
         for rows, length, places in shapes:
             slots = np.full((rows, places), -1, np.int64)
             slots[:, 0] = np.arange(rows)
@@ -102,7 +100,7 @@ class ServedEngine:
     def _compute(
         self, plans: Sequence[PackedPlan], token_ids: Sequence[np.ndarray], output: EngineOutput
     ) -> None:
-        """Fill `output`, batch after batch."""
+        """Fill `output`, batch by batch."""
         batches = packed_batches(token_ids, plans, self._pad_id)
         stream = self._idle.get()
         try:

@@ -1,4 +1,4 @@
-"""The compiled engine of question answering: OpenVINO on the CPU, several windows a row."""
+"""The compiled engine for question answering: OpenVINO on the CPU, several windows per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCHES_OF_A_STREAM = 2
 
 
 class SpansModel(Protocol):
-    """Scores each token of windows as start and as end of the answer."""
+    """Scores each token of windows as start and end of the answer."""
 
     def run(
         self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
@@ -32,8 +32,8 @@ class SpansEngine:
     """Runs a compiled `spans_graph`.
 
     Args:
-        compiled: gives it, or its int8 form.
-        pad_id: the id of [PAD].
+        compiled: returns the compiled graph, or its int8 form.
+        pad_id: id of [PAD].
         name: "openvino-" and the precision.
     """
 
@@ -44,7 +44,6 @@ class SpansEngine:
         survive_forks(self)
 
     def _start(self) -> None:
-        """Compile the model for this process."""
         model = self._compiled()
         streams = model.get_property("NUM_STREAMS")
         self._queue = ov.AsyncInferQueue(model, _BATCHES_OF_A_STREAM * streams)
@@ -52,7 +51,7 @@ class SpansEngine:
         self._process = os.getpid()
 
     def leave(self) -> None:
-        """In a forked process: leave alone what is the parent's, and hold none of its locks."""
+        """In a forked process: abandon the parent's objects and create new locks."""
         self._lock = threading.Lock()
         with suppress(AttributeError):
             never_destroy(self._queue)
@@ -70,7 +69,7 @@ class SpansEngine:
                 found[window] = scores[row, where].copy()
 
         with self._lock:
-            if os.getpid() != self._process:  # OpenVINO's threads have stayed behind
+            if os.getpid() != self._process:  # OpenVINO's threads stayed in the parent
                 self._start()
             self._queue.set_callback(taken_apart)
             for plan, batch in packed_windows(token_ids, segment_ids, self._pad_id):
@@ -82,7 +81,7 @@ class SpansEngine:
 def packed_windows(
     token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray], pad_id: int
 ) -> Iterator[tuple[PackedPlan, dict[str, np.ndarray]]]:
-    """The inputs of `spans_graph` for all windows, the longest first."""
+    """The inputs of `spans_graph` for all windows, longest first."""
     lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
     if not len(lengths):
         return

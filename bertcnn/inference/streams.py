@@ -1,4 +1,4 @@
-"""A stream of a compiled engine: one batch at a time, on the thread that asks for it."""
+"""A stream of a compiled engine: one batch at a time, on the calling thread."""
 
 from __future__ import annotations
 
@@ -12,45 +12,39 @@ from bertcnn.inference.runtime import ov
 
 
 class Stream:
-    """Computes batches, each while the caller waits.
-
-    Threads that have a stream each compute at the same time.
-    """
+    """Computes batches while the caller waits; streams of several threads run in parallel."""
 
     def __init__(self, model: ov.CompiledModel) -> None:
         self._request: ov.InferRequest = model.create_infer_request()
         survive_forks(self)
 
     def another(self) -> Stream:
-        """One more of the same engine."""
+        """Another stream of the same engine."""
         return Stream(self._request.get_compiled_model())
 
     def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
-        """Compute a batch, and put its texts where they belong.
+        """Compute a batch and store its results.
 
         Args:
             batch: of `bertcnn.data.packing.packed_inputs`.
-            slots: int [B, K], places of the batch's texts in `output`, -1 where there is none.
-            output: is filled.
+            slots: int [B, K], indices of the batch's texts in `output`, -1 for none.
+            output: filled in place.
         """
         self._request.infer(batch)
         store_texts(self._request, slots, output)
 
     def leave(self) -> None:
-        """In a forked process: leave alone what is the parent's."""
+        """In a forked process: abandon the parent's objects."""
         never_destroy(self._request)
 
 
 def store_texts(request: ov.InferRequest, slots: np.ndarray, output: EngineOutput) -> None:
-    """Put the texts of a finished batch where they belong.
-
-    `slots` has their positions, -1 where there is none.
-    """
+    """Store a finished batch's texts in `output`; `slots` has their indices, -1 for none."""
     put_texts(lambda name: request.get_tensor(name).data, slots, output)
 
 
 def put_texts(values: Callable[[str], np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
-    """Put a batch's texts where they belong; `values` gives what it put out, by name."""
+    """Store a batch's texts in `output`; `values` maps an output's name to its values."""
     texts = slots.ravel()
     there = texts >= 0
 
