@@ -1,4 +1,4 @@
-"""URLs of models: which there are, and how they may be shown."""
+"""Model URLs: parsing, and how they are shown in messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLLAPSED = re.compile(r"(s3|gs|hf|file):/+")  # a URL that went through pathli
 
 
 def is_url(model: str | os.PathLike[str]) -> bool:
-    """Whether a model is named by a URL, and not by a folder.
+    """Whether a model is given by a URL rather than a folder.
 
     Example:
         >>> is_url("s3://bucket/triage"), is_url("models/triage")
@@ -31,7 +31,7 @@ def is_url(model: str | os.PathLike[str]) -> bool:
 
 
 def text_of(model: str | os.PathLike[str]) -> str:
-    """What was given; of a URL that was made a path, the URL."""
+    """The text given; restores a URL that was converted to a path."""
     text = os.fspath(model)
     found = _COLLAPSED.match(text) if isinstance(model, os.PathLike) else None
     if found is None:
@@ -44,8 +44,8 @@ def shown(url: str) -> str:
     """A URL without its parameters.
 
     Raises:
-        SettingsError: an unknown scheme, characters that cannot be seen, or a password in it, which
-            is not repeated.
+        SettingsError: the scheme is unknown, or the URL has invisible characters or a password,
+            which is not shown.
     """
     scheme = url.partition("://")[0]
     if url != visible(url):
@@ -73,7 +73,7 @@ def shown(url: str) -> str:
 
 
 def place_of(url: str) -> Place:
-    """The store behind a URL that is not file://."""
+    """The store for a URL other than file://."""
     name = shown(url)
     return HubStore(url, name) if url.startswith("hf://") else ObjectStore(url, name)
 
@@ -87,6 +87,6 @@ def folder_of(url: str) -> Path:
             expected="file:// and an absolute path, such as file:///srv/models/triage",
             fix="correct it; # is written as %23",
         )
-    from urllib.request import url2pathname  # slow to import, and rarely needed
+    from urllib.request import url2pathname  # slow to import, rarely needed
 
     return Path(url2pathname(parts.path))

@@ -1,4 +1,4 @@
-"""The saved model: a folder of JSON and safetensors in which any change is noticed."""
+"""The saved model: a folder of JSON and safetensors that detects any change."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _NO_REPORT = (
 )
 
 
-MEMBERS: Final = (  # what labels.json holds, the others have room for, see `check_room_for_labels`
+MEMBERS: Final = (  # labels.json has the least room for labels, see `check_room_for_labels`
     Member(CONFIG, 16 * _MIB),
     Member("vocab.txt", 32 * _MIB),
     Member("labels.json", 16 * _MIB),
@@ -90,18 +90,17 @@ class Bundle:
     """A saved model in memory.
 
     Attributes:
-        config: how to build it.
+        config: settings of the network.
         labels: in the order of the model's outputs.
         vocabulary: WordPieces in the order of their ids.
-        tensors: weights by name, float32; empty if they were not asked for.
-        calibration: of its probabilities.
+        tensors: float32 weights by name; empty if not read.
         metrics: JSON object written by the evaluation.
         model_card: Markdown.
         decisions: which answers are automatic.
-        scope: which texts are out of scope.
-        report: HTML; empty in a model saved without one.
-        bundle_id: names this exact model; set by `read_bundle`.
-        engine: the same model compiled, to be saved with it; not read by `read_bundle`.
+        scope: the out-of-scope detector.
+        report: HTML; empty if the model was saved without one.
+        bundle_id: identifies this exact model; set by `read_bundle`.
+        engine: the compiled model, to be saved with it; not set by `read_bundle`.
     """
 
     config: BundleConfig
@@ -124,7 +123,7 @@ class Bundle:
 
     @property
     def hierarchy(self) -> Hierarchy:
-        """Of the labels; one without parents where a text may have several labels."""
+        """The labels' hierarchy; without parents if a text may have several labels."""
         return hierarchy_of(self.labels, self.config)
 
 
@@ -135,7 +134,7 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
     """Each member's bytes.
 
     Raises:
-        BundleError: a part would not be accepted when it is read again.
+        BundleError: `read_bundle` would refuse a part.
     """
     try:
         members = {
@@ -189,9 +188,9 @@ def _members(bundle: Bundle) -> dict[str, bytes]:
 
 
 def _assemble(members: dict[str, bytes], bundle_id: str) -> Bundle:
-    """The parts from members whose hashes are right.
+    """Build the bundle from members with matching hashes.
 
-    A forger could have made those, so every part is checked again.
+    A forger could have computed the hashes, so every part is validated again.
     """
     config = _config(members)
     if (count := members["vocab.txt"].count(b"\n")) > config.encoder.vocabulary_size:
@@ -239,7 +238,7 @@ def _settings(members: Mapping[str, bytes], name: str, schema: type[SettingsType
 
 
 def _metrics(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    """The object of `metrics.json`, if the figures that are shown are figures."""
+    """The object of `metrics.json`, after validating the figures that are shown."""
     found = object_of("metrics.json", value, SCHEMA_VERSION)
     shown = {name: found[name] for name in Metrics.model_fields if name in found}
     settings_of("metrics.json", Metrics, shown, SCHEMA_VERSION)
@@ -268,10 +267,10 @@ def _tensor_bytes(
 
 
 def check_room_for_labels(labels: Sequence[str]) -> None:
-    """Refuse, before hours of training, more or longer labels than a model can be saved with.
+    """Refuse labels that are too many or too long to be saved, before the training.
 
     Raises:
-        LabelError: they take more room than there is.
+        LabelError: the labels exceed the size limit.
     """
     largest = FORMAT.largest["labels.json"]
     longest = max(map(len, labels), default=0)
@@ -294,15 +293,11 @@ def check_room_for_labels(labels: Sequence[str]) -> None:
 
 
 def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse a place where `write_bundle` could not save, before hours of training.
-
-    Args:
-        folder: where the model is to be saved.
-        overwrite: whether an older model there may be replaced.
+    """Refuse a folder that `write_bundle` could not write, before the training.
 
     Raises:
-        OutputError: a file or a folder with something else is there, a model is there and
-            `overwrite` is off, or the place is not writable.
+        OutputError: another file or folder is there, a model is there and `overwrite` is False, or
+            the place is not writable.
     """
     check_target(folder, lambda target: _check_replaceable(target, overwrite))
 
@@ -312,21 +307,14 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 
 def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: bool = False) -> str:
-    """Save a model, all of it or nothing.
+    """Save a model atomically and return its bundle id.
 
-    A kill or a full disk leaves at `folder` what was there, or all of the new model.
-
-    Args:
-        bundle: the model.
-        folder: where to; missing folders above it are made.
-        overwrite: replace a model that is there. Anything that is not a model is never replaced.
-
-    Returns:
-        The bundle id.
+    After a kill or with a full disk, `folder` has either its old content or all of the new model.
+    Missing parent folders are created. `overwrite` replaces a model, never anything else.
 
     Raises:
-        OutputError: the place cannot be written, or is taken.
-        BundleError: a part of the model is not fit to be saved, such as weights with NaN.
+        OutputError: the folder is not writable, or something is there already.
+        BundleError: a part cannot be saved, such as weights with NaN.
     """
     check_bundle_target(folder, overwrite)
     members = _members(bundle)
@@ -347,18 +335,18 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
 
 
 def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bundle:
-    """Load a saved model, or say what is wrong with it. No code of the folder ever runs.
+    """Load and verify a saved model. Code from the folder never runs.
 
-    What is read is compared with its hash. Weights that are not read only have the right length
-    then, by the manifest and by `config.json`.
+    Everything that is read is compared with its hash.
 
     Args:
         folder: as given to `write_bundle`.
-        weights: whether to read and check the weights too; an engine that was saved with the model
-            does not need them.
+        weights: False skips the weights and checks only their length, which is enough to run a
+            saved engine.
 
     Raises:
-        BundleError: not a model folder, of another schema version, or not exactly what was saved.
+        BundleError: the folder is not a model, has another schema version, or was changed after
+            saving.
     """
     wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
     bundle_id, members = read_members(Path(folder), FORMAT, wanted, _check_size)
@@ -366,15 +354,10 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
 
 
 def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
-    """A model that was read without its weights, with them.
-
-    Args:
-        bundle: the model.
-        folder: from which it was read.
+    """A model that was read without weights, with its weights from `folder`.
 
     Raises:
-        BundleError: the weights are not exactly what was saved, or another model was saved there
-            since.
+        BundleError: the weights were changed after saving, or the folder has another model now.
     """
     bundle_id, members = read_members(Path(folder), FORMAT, {_WEIGHTS})
     if bundle_id != bundle.bundle_id:
@@ -390,7 +373,7 @@ def with_weights(bundle: Bundle, folder: str | os.PathLike[str]) -> Bundle:
 
 
 def _check_size(members: Mapping[str, bytes], size: int) -> None:
-    """Refuse weights of another length than the other members ask for, before they are read."""
+    """Refuse weights whose length does not fit the other members, before reading them."""
     config = _config(members)
     labels = _labels(members, config)
     least = 4 * parameters_of(shapes_of(config, labels))
@@ -402,12 +385,7 @@ def _check_size(members: Mapping[str, bytes], size: int) -> None:
 
 
 def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
-    """The configuration alone of a saved model, in milliseconds.
-
-    The other members are not looked at.
-
-    Args:
-        folder: as given to `write_bundle`.
+    """Read only the configuration of a saved model, in milliseconds.
 
     Raises:
         BundleError: as in `read_bundle`, for the manifest and `config.json`.
@@ -416,10 +394,7 @@ def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
 
 
 def read_metrics(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The figures alone of a saved model, in milliseconds; other members are not looked at.
-
-    Args:
-        folder: as given to `write_bundle`.
+    """Read only the figures of a saved model, in milliseconds.
 
     Raises:
         BundleError: as in `read_bundle`, for the manifest and `metrics.json`.

@@ -18,13 +18,13 @@ from bertcnn.storage.manifest import refuse
 
 LONGEST_LABEL: Final = 1 << 16  # in characters
 
-_MOST_MEMBERSHIPS = 1 << 26  # places in the table of labels and parents
+_MOST_MEMBERSHIPS = 1 << 26  # entries in the table of labels and parents
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _CONTROL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
-    """The hierarchy of the labels' names; without parents where a text may have several labels."""
+    """The labels' hierarchy; without parents if a text may have several labels."""
     if config.label_separator is not None:
         return Hierarchy(labels, ())
     found = Hierarchy.of(labels, config.label_levels)
@@ -37,7 +37,7 @@ def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
 
 
 def checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
-    """The labels of `labels.json`, if a model can have them."""
+    """Validate the labels of `labels.json`."""
     if not isinstance(value, list | tuple) or not all(
         isinstance(label, str) and label.strip() for label in value
     ):
@@ -66,7 +66,7 @@ def checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa
 def checked_calibration(
     calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]
 ) -> Calibration:
-    """The calibration, if it has figures for each label that needs them."""
+    """Validate that the calibration has figures for each label that needs them."""
     wanted = 0 if config.label_separator is None else len(labels)
     if len(calibration.label_thresholds) != wanted:
         refuse(
@@ -86,7 +86,7 @@ def checked_calibration(
 def checked_decisions(
     decisions: Decisions, config: BundleConfig, labels: tuple[str, ...]
 ) -> Decisions:
-    """The decisions, if their thresholds are those of the labels and levels."""
+    """Validate that the thresholds of the decisions fit the labels and levels."""
     if len(decisions.thresholds) not in (0, len(labels)):
         refuse(
             f"decisions.json holds {len(decisions.thresholds)} thresholds",
@@ -111,7 +111,7 @@ def checked_decisions(
 
 
 def checked_vocabulary(pieces: tuple[str, ...], size: int) -> tuple[str, ...]:
-    """The WordPieces, if they are as many as wanted and all usable."""
+    """Validate number and form of the WordPieces."""
     if len(pieces) != size:
         refuse(
             f"vocab.txt holds {len(pieces):,} WordPieces",
@@ -137,7 +137,7 @@ def shapes_of(config: BundleConfig, labels: tuple[str, ...]) -> Shapes:
 def checked_scope(
     tensors: Mapping[str, np.ndarray], config: BundleConfig, labels: tuple[str, ...]
 ) -> OutOfScopeDetector:
-    """The detector of texts out of scope, if its tensors fit the model."""
+    """The out-of-scope detector, if its tensors fit the model."""
     return OutOfScopeDetector.of_tensors(
         check_tensors(SCOPE, tensors), len(labels), config.encoder.width
     )

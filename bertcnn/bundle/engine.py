@@ -1,4 +1,4 @@
-"""The compiled engine's part of a saved model: `engine/`, a folder with a manifest of its own."""
+"""The compiled engine of a saved model: the folder `engine/` with its own manifest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bertcnn.storage.manifest import (
 ENGINE: Final = "engine"
 ENGINE_SCHEMA_VERSION: Final = 1
 _RECORD, _GRAPH, _WEIGHTS = "engine.json", "model.xml", "model.bin"
-_MODEL_WEIGHTS = (  # of which those of the engine are another form, of the same size or smaller
+_MODEL_WEIGHTS = (  # the engine's weights are another form of these, of the same size or smaller
     "model.safetensors"
 )
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -43,7 +43,7 @@ WeightBits = Literal[7, 8]
 
 
 class EngineRecord(Settings):
-    """`engine.json`: what the engine is, and by which figures it was let in."""
+    """`engine.json`: the engine, and the figures that admitted it."""
 
     schema_version: Literal[1] = Field(ENGINE_SCHEMA_VERSION, description="of this file")
     bundle_id: str = Field("", description="of the model it computes; set when the model is saved")
@@ -81,13 +81,12 @@ class EngineRecord(Settings):
 
 @dataclass(frozen=True, eq=False)
 class SavedEngine:
-    """An engine as it is saved: an OpenVINO model and its record.
+    """A saved engine: an OpenVINO model and its record.
 
     Attributes:
-        record: what it is.
-        read: gives the model's XML and its constants; from a folder only now, since a compiled copy
-            in the cache makes them needless.
-        engine_id: names this exact engine; set by `read_engine`.
+        read: returns the model's XML and constants; reads the folder only when called, because a
+            cached compiled copy makes them unnecessary.
+        engine_id: identifies this exact engine; set by `read_engine`.
     """
 
     record: EngineRecord
@@ -95,7 +94,7 @@ class SavedEngine:
     engine_id: str | None = None
 
     def files(self, bundle_id: str) -> dict[str, bytes]:
-        """The files of the folder `engine/` of a bundle, by name."""
+        """The files of the folder `engine/` by name."""
         record = self.record.model_copy(update={"bundle_id": bundle_id})
         graph, weights = self.read()
         members = {
@@ -107,23 +106,17 @@ class SavedEngine:
 
 
 def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
-    """The engine saved with a model; None if the model has none.
+    """The engine saved with a model; None if it has none.
 
-    Args:
-        folder: the model's.
-        bundle_id: the model's.
-
-    Returns:
-        The engine. Its `read` compares graph and constants with their hashes, and raises a
-        BundleError if they were changed after they were saved; until then, and where a compiled
-        copy in the cache is used instead, they only have the right lengths. What the graph computes
-        is checked by `bertcnn.inference.openvino_engine.checked`.
+    Only the lengths of graph and constants are checked here. `read` of the result compares them
+    with their hashes, and raises a BundleError if they were changed.
+    `bertcnn.inference.openvino_engine.checked` checks the graph.
 
     Raises:
-        BundleError: the record was changed after it was saved, or belongs to another model.
+        BundleError: the record was changed after saving, or belongs to another model.
     """
     place = folder / ENGINE
-    if not os.path.lexists(place):  # a link that leads nowhere is no model without an engine
+    if not os.path.lexists(place):  # a broken link is an error, not a missing engine
         return None
     engine_id, members = read_members(place, _FORMAT, {_RECORD})
     record = settings_of(
@@ -139,7 +132,7 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
             {_GRAPH, _WEIGHTS},
             lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS),
         )
-        if found != engine_id:  # another model was saved over it meanwhile
+        if found != engine_id:  # another model was saved there meanwhile
             raise _not_of_this_model("saved since", bundle_id)
         return parts[_GRAPH], parts[_WEIGHTS]
 
@@ -147,9 +140,9 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
 
 
 def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
-    """The engine saved with a model, to be saved again.
+    """The engine saved with a model, to be saved again; None if it is missing or was changed.
 
-    None if there is none or it was changed, which `load` has reported.
+    `load` has already reported a changed engine.
     """
     try:
         saved = read_engine(folder, bundle_id)
@@ -162,7 +155,7 @@ def engine_in_memory(folder: Path, bundle_id: str) -> SavedEngine | None:
 
 
 def _check_size(size: int, weights: Path) -> None:
-    """Refuse more constants than the model has weights, before they are read."""
+    """Refuse more constants than the model has weights, before reading them."""
     try:
         most = weights.stat().st_size + _MIB
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Models in repositories of the Hugging Face hub: hf://ORGANISATION/NAME@REVISION.
+"""Models in Hugging Face repositories: hf://ORGANISATION/NAME@REVISION.
 
-A push is one commit, and a pull reads one commit, so nobody ever sees half of a model.
+A push is one commit and a pull reads one commit, so readers never see half of a model.
 """
 
 from __future__ import annotations
@@ -43,22 +43,21 @@ _MAIN: Final = "main"
 _COMMIT_HEADER: Final = "x-repo-commit"
 _REFUSALS: Final = (401, 403)  # HTTP
 _BUSY: Final = 429  # HTTP
-_OUTRUN: Final = 412  # HTTP: the branch has another head than the commit's parent
+_OUTRUN: Final = 412  # HTTP: the branch has moved since the commit's parent
 
 
 class HubStore:
-    """A model's place on the hub.
+    """A model repository on the hub.
 
     Args:
         url: hf://ORGANISATION/NAME, with @ and a branch, a tag or a commit.
-        name: the URL as it may be shown.
+        name: the URL for messages.
 
     Attributes:
-        name: as given.
         pinned: whether the revision is a commit.
 
     Raises:
-        RemoteError: the URL is none of a model's repository.
+        RemoteError: the URL is not one of a model repository.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -79,7 +78,7 @@ class HubStore:
     # === Reading ===
 
     def read_manifest(self) -> bytes:
-        """The bytes of the manifest; what is read afterwards is of the same commit."""
+        """The manifest's bytes; later reads use the same commit."""
         with self._explained(), hub_response(self._url(MANIFEST, self._revision)) as response:
             seen = (*response.history, response)
             commits = [one.headers.get(_COMMIT_HEADER) for one in seen]
@@ -92,7 +91,7 @@ class HubStore:
             return bytes(data)
 
     def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002 - one commit has one model
-        """A file's bytes from `offset` on; from 0 where the hub cannot skip."""
+        """A file's bytes from `offset`, or from 0 if the hub cannot skip."""
         with self._explained():
             yield from hub_pieces(self._url(name, self._commit), offset)
 
@@ -106,7 +105,7 @@ class HubStore:
     def write(
         self, folder: Path, files: ModelFiles, replaced: Manifest | None, progress: Progress
     ) -> None:
-        """Commit the model; a repository that is not there yet is made, as a private one."""
+        """Commit the model; creates a missing repository as private."""
         if self.pinned:
             raise RemoteError(
                 f"{self.name} is a commit, which never changes",
@@ -133,7 +132,7 @@ class HubStore:
         progress.advance(files.size)
 
     def _branch(self) -> tuple[HfApi, ModelInfo]:
-        """The hub's interface, and the head of the branch, which is made if it is not there."""
+        """The hub's API and the branch's head; creates a missing branch."""
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
@@ -163,7 +162,7 @@ class HubStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A block of requests, whose errors are turned into ours."""
+        """Convert errors of hub requests to ours."""
         import httpx2
         from huggingface_hub.errors import OfflineModeIsEnabled
 

@@ -1,4 +1,4 @@
-"""Models from URLs in the cache, each in a folder named by its bundle id."""
+"""Cache of models from URLs, one folder per bundle id."""
 
 from __future__ import annotations
 
@@ -33,37 +33,32 @@ from bertcnn.storage.manifest import MANIFEST, parse_manifest
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 5  # of a pull, while others push to the same URL
-_ATTEMPTS = 3  # in a row at one file without a new byte
-_MOST_URLS = 1000  # whose latest model is remembered
-_LOOKS_EVERY = 0.2  # seconds, for another process that fetches the same model
-_PATIENCE = 120.0  # seconds, with such a process that fetches nothing
+_TRIES = 5  # attempts of a pull while others push to the same URL
+_ATTEMPTS = 3  # attempts in a row without a new byte of a file
+_MOST_URLS = 1000  # most URLs whose latest model is remembered
+_LOOKS_EVERY = 0.2  # seconds between checks of another process that fetches the same model
+_PATIENCE = 120.0  # seconds to wait for such a process without progress
 
 
 def keep_model(source: Source, cache: Path) -> Path:
-    """Put a model into the cache that comes from a place without a URL.
+    """Put a model from a source without a URL into the cache.
 
-    Args:
-        source: where it comes from; its `name` stands in messages.
-        cache: the folder of the cache.
-
-    Returns:
-        The model's folder, every file of which has its hash.
+    Returns the model's folder, after verifying the hash of every file. Messages show `source.name`.
 
     Raises:
-        BundleError: it does not arrive as it was saved.
-        OutputError: the cache cannot be written.
+        BundleError: a file does not arrive as it was saved.
+        OutputError: the cache is not writable.
     """
     return Pull(source.name, cache, Silent()).fetched(source, source.read_manifest())
 
 
 class Pull:
-    """One model's way into the cache.
+    """Fetches one model into the cache.
 
     Args:
-        url: where it is, or a name for what has no URL.
-        cache: the folder of the cache.
-        progress: counts the bytes.
+        url: the model's URL, or a name if it has none.
+        cache: the cache folder.
+        progress: counts bytes.
     """
 
     def __init__(self, url: str, cache: Path, progress: Progress) -> None:
@@ -73,7 +68,7 @@ class Pull:
         self._note = self._models / "urls" / f"{digest}.id"
 
     def folder(self) -> Path:
-        """The model's folder in the cache; fetched if it is not there or has changed at the URL."""
+        """The model's folder in the cache; fetches a missing or changed model."""
         try:
             place = place_of(self._url)
             if place.pinned and (known := self._known()) is not None:
@@ -84,14 +79,14 @@ class Pull:
         return self.fetched(place, data)
 
     def fetched(self, place: Source, data: bytes) -> Path:
-        """The folder of the model with this manifest, which is at this place."""
+        """The folder of the model with this manifest; fetches it from `place` if missing."""
         try:
             return self._fetched(place, data)
         except OSError as error:
             raise output_error(Path(error.filename or self._models), error) from None
 
     def _fetched(self, place: Source, data: bytes) -> Path:
-        """The model of this manifest; if it is replaced meanwhile, the new one."""
+        """Fetch the model with this manifest, or the new one if it is replaced meanwhile."""
         for _ in range(_TRIES):
             try:
                 folder = self._in_cache(place, data)
@@ -113,7 +108,7 @@ class Pull:
         if _is_whole(target):
             return target
         with ExitStack() as stack:
-            user = getattr(os, "getuid", int)()  # who may not write in what another began
+            user = getattr(os, "getuid", int)()  # users cannot write to each other's folders
             partial = self._alone(stack, target.with_name(f"{identity}.{user}.partial"))
             if not _is_whole(target):  # another process may have fetched it meanwhile
                 files = described(data, engine_manifest(place, identity))
@@ -121,14 +116,14 @@ class Pull:
                 if not _is_whole(target):
                     with work_folder(target) as work:
                         put_in_place(partial, target, work, replace=True)
-            shutil.rmtree(partial, ignore_errors=True)  # a damaged one, if it was replaced
+            shutil.rmtree(partial, ignore_errors=True)  # damaged, if it existed
         return target
 
     def _alone(self, stack: ExitStack, partial: Path) -> Path:
-        """The folder in which a model is put together; waits for another process at work there.
+        """The folder for a partial model; waits for another process that uses it.
 
         Raises:
-            BusyError: the other process has fetched nothing for a while.
+            BusyError: the other process has made no progress for a while.
         """
         grew, size = time.monotonic(), -1
         while True:
@@ -145,7 +140,7 @@ class Pull:
                 time.sleep(_LOOKS_EVERY)
 
     def _fill(self, place: Source, files: ModelFiles, partial: Path) -> None:
-        """Fetch every file, the manifest last; what an interrupted pull has fetched stays."""
+        """Fetch all files, the manifest last; keeps files of an interrupted pull."""
         self._progress.stage(f"fetching {self._shown}", files.size, "bytes")
         _remove_others(partial, files)
         for file in files.files:
@@ -154,10 +149,10 @@ class Pull:
         write_new(partial / MANIFEST, files.data)
         for folder in {(partial / file.name).parent for file in files.files}:
             sync_folder(folder)
-        read_engine(partial, files.identity)  # refuses that of another model
+        read_engine(partial, files.identity)  # refuses the engine of another model
 
     def _fetch(self, place: Source, identity: str, file: ModelFile, partial: Path) -> None:
-        """One file, going on where it ends; one that is not right then is fetched once more."""
+        """Fetch or resume one file; a damaged file is fetched once more."""
         path = partial / file.name
         continued = path.exists()
         self._append(place, identity, file, path)
@@ -170,7 +165,7 @@ class Pull:
             changed(f"{self._shown}: {file.name}")
 
     def _append(self, place: Source, identity: str, file: ModelFile, path: Path) -> None:
-        """Add what is missing at the end of a file; a connection that breaks is taken up again."""
+        """Append a file's missing bytes; resumes after lost connections."""
         with path.open("ab") as stream:
             have = stream.seek(0, os.SEEK_END)
             self._progress.advance(have)
@@ -179,7 +174,7 @@ class Pull:
                 before = have
                 try:
                     for start, piece in place.pieces(identity, file.name, have):
-                        if start < have:  # the store began again
+                        if start < have:  # the store started from 0
                             self._progress.advance(start - have)
                             stream.truncate(start)
                         stream.write(piece)
@@ -203,7 +198,7 @@ class Pull:
             keep(self._note, identity.encode(), _MOST_URLS)
 
     def _known(self) -> Path | None:
-        """The last model from this URL, if it is still in the cache."""
+        """The last model from this URL, if still cached."""
         found = read_kept(self._note)
         folder = None if found is None else self._models / found.decode()
         return folder if folder is not None and _is_whole(folder) else None
@@ -212,7 +207,7 @@ class Pull:
         """The last model from this URL, with a warning.
 
         Raises:
-            UnreachableError: there is none.
+            UnreachableError: none is cached.
         """
         known = self._known()
         if known is None:
@@ -228,28 +223,28 @@ class Pull:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Bytes of the files in a folder that another process fills."""
+    """The total file size of a folder that another process is filling."""
     size = 0
     with suppress(OSError):
         for path in folder.rglob("*"):
-            with suppress(OSError):  # it is gone by now
+            with suppress(OSError):  # already deleted
                 size += path.stat().st_size
     return size
 
 
 def _remove_others(folder: Path, files: ModelFiles) -> None:
-    """Remove files of an interrupted pull that the model at the URL no longer has."""
+    """Remove files of an interrupted pull that the model no longer has."""
     wanted = {file.name for file in files.files}
     for path in folder.rglob("*"):
         if not path.is_dir() and path.relative_to(folder).as_posix() not in wanted:
             path.unlink()
     for path in (path for path in folder.iterdir() if path.is_dir()):
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # not empty
             path.rmdir()
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a model in the cache is as it was fetched; hashing takes 0.1 s for 90 MB."""
+    """Whether a cached model is unchanged; hashing takes 0.1 s for 90 MB."""
     try:
         files = verified(folder)
     except BundleError:

@@ -1,10 +1,9 @@
 """Models in S3 and Google Cloud Storage.
 
-At a model's URL lies `manifest.json`, which names the model by its id, and beside it a folder named
-by this id that holds the whole model. A push fills that folder first and writes `manifest.json`
-last, in one request. So it never touches what is being read: whoever reads gets the old model or
-the new one, also when a push is killed. A model's folder that somebody copied there as it is can be
-read too.
+A model's URL holds `manifest.json`, which names the model by its id, and a folder named by this id
+with the whole model. A push fills a new folder, then writes `manifest.json` in one request. Readers
+see the old or the new model, even if a push is killed. A model folder that was copied there by hand
+also works.
 """
 
 from __future__ import annotations
@@ -62,19 +61,15 @@ _LONGEST_REASON = 200  # characters
 
 
 class ObjectStore:
-    """A model's place in an object store.
+    """A model's location in an object store.
 
     Args:
-        url: s3:// or gs://, with the parameters that pyarrow knows, such as `endpoint_override`.
-        name: the URL as it may be shown.
-
-    Attributes:
-        name: as given.
-        pinned: False.
+        url: s3:// or gs://, with parameters of pyarrow such as `endpoint_override`.
+        name: the URL for messages.
 
     Raises:
-        UnreachableError: the region of a bucket cannot be found out.
-        RemoteError: the URL is none of a folder in a bucket.
+        UnreachableError: the bucket's region cannot be determined.
+        RemoteError: the URL is not a folder in a bucket.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -84,7 +79,7 @@ class ObjectStore:
 
         self.name, self.pinned = name, False
         self._scheme = url.partition("://")[0]
-        self._folders: dict[str, str] = {}  # of models, by their ids
+        self._folders: dict[str, str] = {}  # of models, by id
         with self._explained():
             try:
                 self._files, path = FileSystem.from_uri(_with_defaults(url))
@@ -105,7 +100,7 @@ class ObjectStore:
     # === Reading ===
 
     def read_manifest(self) -> bytes:
-        """The bytes of the manifest that says which model is there."""
+        """The bytes of the current model's manifest."""
         with self._explained():
             try:
                 with self._files.open_input_file(f"{self._path}/{MANIFEST}") as stream:
@@ -114,7 +109,7 @@ class ObjectStore:
                 raise self._nothing_there() from None
 
     def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:
-        """A file's bytes from `offset` on."""
+        """A file's bytes from `offset`."""
         with self._explained(), self._opened(identity, name) as stream:
             stream.seek(min(offset, stream.size()))
             while piece := stream.read(PIECE):
@@ -122,7 +117,7 @@ class ObjectStore:
                 offset += len(piece)
 
     def _opened(self, identity: str, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """A file of a model, in the folder named by its id or, copied by hand, beside the mark."""
+        """Open a model's file, in the folder named by its id or, if copied by hand, at the URL."""
         known = self._folders.get(identity)
         for folder in (f"{self._path}/{identity}", self._path) if known is None else (known,):
             try:
@@ -138,7 +133,7 @@ class ObjectStore:
         )
 
     def _nothing_there(self) -> RemoteError:
-        """Why there is no manifest."""
+        """The error for a missing manifest."""
         bucket = self._path.partition("/")[0]
         if not self._exists(bucket):
             return self._no_bucket(bucket)
@@ -160,7 +155,7 @@ class ObjectStore:
         return self._files.get_file_info(path).type != FileType.NotFound  # type: ignore[no-any-return]
 
     def _sizes(self, folder: str) -> dict[str, int]:
-        """The bytes of every file below a folder, by path in it."""
+        """The sizes of all files below a folder, by relative path."""
         from pyarrow.fs import FileSelector
 
         found = self._files.get_file_info(
@@ -173,9 +168,9 @@ class ObjectStore:
     def write(
         self, folder: Path, files: ModelFiles, replaced: Manifest | None, progress: Progress
     ) -> None:
-        """Fill the model's own folder, then name it in the manifest, then remove the old one.
+        """Fill the model's own folder, then replace the manifest, then remove the old model.
 
-        What an interrupted push has sent to its end is not sent again.
+        Files that an interrupted push has sent completely are not sent again.
         """
         target = f"{self._path}/{files.identity}"
         progress.stage(f"pushing to {self.name}", files.size, "bytes")
@@ -203,10 +198,10 @@ class ObjectStore:
                 progress.advance(len(piece))
 
     def _latest(self, replaced: Manifest | None, files: ModelFiles) -> Manifest | None:
-        """The manifest that is there now; another push may have ended since this one began.
+        """The current manifest; another push may have finished meanwhile.
 
         Raises:
-            RemoteError: there was no model when this push began, and now there is another one.
+            RemoteError: another model has appeared since this push began.
         """
         try:
             data = self.read_manifest()
@@ -214,7 +209,7 @@ class ObjectStore:
             return None
         try:
             latest = parse_manifest(data)
-        except BundleError:  # of a damaged model, which may be replaced
+        except BundleError:  # a damaged model, which may be replaced
             return None
         if replaced is None and latest.bundle_id != files.identity:
             raise RemoteError(
@@ -225,7 +220,7 @@ class ObjectStore:
         return latest
 
     def _check(self, target: str, files: ModelFiles) -> None:
-        """Refuse to say that a model is there when another push at the same time removed it."""
+        """Refuse to report success if another push at the same time removed the model."""
         there = self._sizes(target)
         lost = [file.name for file in files.files if there.get(file.name) != file.record.bytes]
         if lost:
@@ -236,14 +231,14 @@ class ObjectStore:
             )
 
     def _remove(self, old: Manifest, progress: Progress) -> None:
-        """Remove a model that was replaced; where that is not allowed, it stays."""
+        """Remove a replaced model; it stays if that is not allowed."""
         own = f"{self._path}/{old.bundle_id}"
         try:
             if self._exists(own):
                 self._files.delete_dir(own)
                 return
             there = self._sizes(self._path)
-            for name in names_in_folder(old):  # of a folder that was copied there by hand
+            for name in names_in_folder(old):  # of a folder that was copied by hand
                 if name in there:
                     self._files.delete_file(f"{self._path}/{name}")
         except OSError as error:
@@ -253,7 +248,7 @@ class ObjectStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A block of requests, whose errors are turned into ours."""
+        """Convert errors of requests to ours."""
         try:
             yield
         except OSError as error:
@@ -292,7 +287,7 @@ class ObjectStore:
 
 
 def _with_defaults(url: str) -> str:
-    """A URL with our parameters: small files in one request, and an end to trying."""
+    """A URL with our defaults: small files in one request, and limited retries."""
     base, _, parameters = url.partition("?")
     name, value = _PARAMETERS[url.partition("://")[0]]
     if f"{name}=" in parameters:
@@ -301,12 +296,12 @@ def _with_defaults(url: str) -> str:
 
 
 def _cause(error: OSError, code: str) -> str:
-    """Why there is no connection, in the network library's words."""
+    """Why there is no connection, from the network library's message."""
     found = _CURL.search(str(error))
     return (found[1] or found[2]).lower() if found else code
 
 
 def _short(error: Exception) -> str:
-    """An error of pyarrow's on one line."""
+    """Shorten a pyarrow error to one line."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."

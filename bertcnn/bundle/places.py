@@ -1,4 +1,4 @@
-"""What a model outside of this machine is made of, and what can go wrong with its place."""
+"""The files of a remote model, interfaces of stores, and their errors."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from bertcnn.storage.files import open_regular
 from bertcnn.storage.folders import resting_place
 from bertcnn.storage.manifest import MANIFEST, FileRecord, Manifest, parse_manifest, refuse
 
-PIECE = 8 << 20  # bytes; every piece of an object is a request
+PIECE = 8 << 20  # bytes; each piece of an object is one request
 
 _ENGINE_MANIFEST = f"{ENGINE}/{MANIFEST}"
 _LARGEST_MANIFEST = 1 << 16  # bytes
 
 
 class RemoteError(BundleError):
-    """A place of models that refuses what was asked of it, or answers nonsense."""
+    """A store refused a request, or gave an invalid response."""
 
 
 class MissingError(RemoteError):
-    """A place in which there is no such model, or no such file of it."""
+    """The store does not have the model or the file."""
 
 
 class UnreachableError(RemoteError):
-    """A place that cannot be reached now: no network, no answer in time, or out of order."""
+    """The store cannot be reached now: no network, a timeout, or a server error."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ModelFile:
 
     Attributes:
         name: path in the model's folder, with "/".
-        record: its length and hash.
+        record: length and hash.
     """
 
     name: str
@@ -48,12 +48,12 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model as it travels: files, and the manifest that makes a model of them.
+    """The files of a model, and its manifest.
 
     Attributes:
         manifest: parsed.
-        data: its bytes.
-        files: all others.
+        data: the manifest's bytes.
+        files: all other files.
     """
 
     manifest: Manifest
@@ -67,16 +67,16 @@ class ModelFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size in bytes."""
         return sum(file.record.bytes for file in self.files)
 
 
 class Source(Protocol):
-    """Where a model comes from that is not on this machine.
+    """A remote model to read from.
 
     Attributes:
-        name: its URL, without what nobody needs to see.
-        pinned: whether what is there can never change.
+        name: its URL for messages.
+        pinned: whether the content can never change.
     """
 
     name: str
@@ -87,17 +87,17 @@ class Source(Protocol):
 
         Raises:
             MissingError: there is no model.
-            UnreachableError: the place cannot be reached.
-            RemoteError: it refuses.
+            UnreachableError: the store cannot be reached.
+            RemoteError: the store refuses.
         """
 
     def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:
-        """A file's bytes, each piece with its place in the file.
+        """A file's bytes in pieces, each with its offset in the file.
 
         Args:
-            identity: the model's.
-            name: the file's.
-            offset: the bytes before it are not needed; a place may send them all the same.
+            identity: bundle id.
+            name: of the file.
+            offset: first byte needed; a store may send earlier bytes too.
 
         Raises:
             MissingError: there is no such file.
@@ -106,18 +106,18 @@ class Source(Protocol):
 
 
 class Place(Source, Protocol):
-    """Where a model is kept outside of this machine."""
+    """A remote location that models can be written to."""
 
     def write(
         self, folder: Path, files: ModelFiles, replaced: Manifest | None, progress: Progress
     ) -> None:
-        """Put a model there; who reads meanwhile gets what was there before, or all of this one.
+        """Write a model; readers see the old or the new model.
 
         Args:
-            folder: holds the model.
-            files: of it.
-            replaced: the manifest of what is there.
-            progress: counts the bytes.
+            folder: the model's folder.
+            files: its files.
+            replaced: manifest of the current model.
+            progress: counts bytes.
 
         Raises:
             BundleError: the model was changed meanwhile.
@@ -126,14 +126,10 @@ class Place(Source, Protocol):
 
 
 def described(data: bytes, engine: bytes | None) -> ModelFiles:
-    """The files of a model by its manifests.
-
-    Args:
-        data: the manifest's bytes.
-        engine: bytes of the engine's manifest, if the model has a compiled engine.
+    """A model's files according to the bytes of its manifest and its engine's manifest.
 
     Raises:
-        BundleError: one of them is not a manifest as it was saved.
+        BundleError: a manifest is damaged.
     """
     manifest = parse_manifest(data)
     files = [ModelFile(name, record) for name, record in sorted(manifest.members.items())]
@@ -148,7 +144,7 @@ def described(data: bytes, engine: bytes | None) -> ModelFiles:
 
 
 def engine_manifest(place: Source, identity: str) -> bytes | None:
-    """The manifest of the engine that lies with a model; None if it has none."""
+    """The manifest of a model's engine; None if it has none."""
     data = bytearray()
     try:
         for _, piece in place.pieces(identity, _ENGINE_MANIFEST, 0):
@@ -161,10 +157,10 @@ def engine_manifest(place: Source, identity: str) -> bytes | None:
 
 
 def verified(folder: Path) -> ModelFiles:
-    """The files of a saved model, each compared with its length and hash.
+    """The files of a saved model, after checking lengths and hashes.
 
     Raises:
-        BundleError: not a folder that bertcnn saved, or not as it was saved.
+        BundleError: the folder was not saved by bertcnn, or was changed after saving.
     """
     place = resting_place(folder)
     if not place.is_dir():
@@ -182,17 +178,17 @@ def verified(folder: Path) -> ModelFiles:
 
 
 def check_file(folder: Path, file: ModelFile) -> None:
-    """Refuse a file that is not what its record says.
+    """Check a file's length and hash.
 
     Raises:
-        BundleError: it is missing, or another one.
+        BundleError: the file is missing or differs.
     """
     if not is_sound(folder, file):
         changed(file.name)
 
 
 def is_sound(folder: Path, file: ModelFile) -> bool:
-    """Whether a file is there and has its length and hash."""
+    """Whether a file exists with the expected length and hash."""
     try:
         with open_regular(folder / file.name) as stream:
             return (
@@ -205,15 +201,15 @@ def is_sound(folder: Path, file: ModelFile) -> bool:
 
 
 def changed(name: str) -> NoReturn:
-    """Raise: a file is not what was saved."""
+    """Raise the error for a changed file."""
     refuse(f"{name} is not what was saved with the model", "the files exactly as they were saved")
 
 
 def sent_pieces(folder: Path, file: ModelFile) -> Iterator[bytes]:
-    """A file's bytes, compared with its hash once more as they are sent.
+    """A file's bytes, hashed again while they are sent.
 
     Raises:
-        BundleError: it was changed since it was verified.
+        BundleError: the file was changed since it was verified.
     """
     digest = hashlib.sha256()
     try:
@@ -229,7 +225,7 @@ def sent_pieces(folder: Path, file: ModelFile) -> Iterator[bytes]:
 
 
 def names_in_folder(manifest: Manifest) -> Sequence[str]:
-    """Every path beside the manifest that such a model may have in its folder."""
+    """All paths that such a model may have in its folder, except the manifest."""
     return (*manifest.members, *ENGINE_FILES)
 
 

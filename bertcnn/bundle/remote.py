@@ -1,4 +1,4 @@
-"""Models by URL: push a saved model to a store, and fetch it from there into the cache."""
+"""Models by URL: push a saved model to a store, or fetch it into the cache."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from bertcnn.storage.manifest import MANIFEST, Manifest, parse_manifest
 
 @dataclass(frozen=True)
 class PushReport:
-    """What a push did.
+    """The result of a push.
 
     Attributes:
-        url: where the model is, as it may be shown.
-        bundle_id: the model's.
-        size: its bytes.
-        pushed: False if this very model was there already.
+        url: for messages.
+        bundle_id: the model's id.
+        size: in bytes.
+        pushed: False if the same model was already there.
     """
 
     url: str
@@ -58,23 +58,22 @@ def local_folder(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The folder of a model that is named by a folder or by a URL.
+    """The local folder of a model given by a folder or a URL.
 
-    A model at a URL is fetched into the cache once for each bundle id; a later call reads only its
-    manifest, to see that it is still the same. Every file's length and hash are compared with the
-    manifest's. If the URL cannot be reached, the last model from it is used, with a warning. A
-    commit of the hub never changes, so a later call makes no request.
+    A model at a URL is fetched into the cache once per bundle id, and each file's length and hash
+    are checked. A later call only reads the manifest to detect changes; for a commit of the hub it
+    makes no request. If the URL cannot be reached, the last model from it is used, with a warning.
 
     Args:
-        model: a folder, which is returned as it is, or a URL: s3://BUCKET/FOLDER,
+        model: a folder, which is returned unchanged, or a URL: s3://BUCKET/FOLDER,
             gs://BUCKET/FOLDER, hf://ORGANISATION/NAME@REVISION or file:///FOLDER.
-        cache: where fetched models are kept; see `cache_folder`.
-        progress: counts the bytes.
+        cache: the cache folder; see `cache_folder`.
+        progress: counts bytes.
 
     Raises:
-        SettingsError: an unknown scheme, or a password in the URL.
-        BundleError: there is no model, it is damaged, or its store refuses or cannot be reached.
-        OutputError: the cache cannot be written.
+        SettingsError: the scheme is unknown, or the URL has a password.
+        BundleError: there is no model, it is damaged, or the store refuses or cannot be reached.
+        OutputError: the cache is not writable.
     """
     text = text_of(model)
     if not is_url(text):
@@ -103,18 +102,19 @@ def push_model(
 ) -> PushReport:
     """Copy a saved model to a URL.
 
-    Every file is compared with the model's manifest first. A reader gets the model that was there
-    before or all of this one, also when the push is killed; the same push then continues.
+    Every file is checked against the manifest first. Readers see the old or the new model, even if
+    the push is killed; repeat the push to continue it.
 
     Args:
-        model: a folder, or a URL.
-        url: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, hf://ORGANISATION/NAME@BRANCH or file:///FOLDER.
-        overwrite: replace another model that is there, or send the same one again.
-        progress: counts the bytes.
+        model: a folder or a URL.
+        url: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, hf://ORGANISATION/NAME@BRANCH or
+            file:///FOLDER.
+        overwrite: replace another model, or send the same model again.
+        progress: counts bytes.
 
     Raises:
-        SettingsError: an unknown scheme, or a password in the URL.
-        OutputError: another model is there and `overwrite` is off.
+        SettingsError: the scheme is unknown, or the URL has a password.
+        OutputError: another model is there and `overwrite` is False.
         BundleError: the model is damaged, or the store refuses or cannot be reached.
     """
     if not is_url(url):
@@ -137,7 +137,7 @@ def push_model(
 def _push_to_place(
     folder: Path, files: ModelFiles, place: Place, overwrite: bool, progress: Progress
 ) -> bool:
-    """Whether anything had to be sent."""
+    """Push to a store; False if the model was already there."""
     there: Manifest | None = None
     try:
         data = place.read_manifest()
@@ -152,10 +152,10 @@ def _push_to_place(
 
 
 def _replaceable(data: bytes, name: str, overwrite: bool) -> Manifest | None:
-    """The manifest of a model that may be replaced; None of a damaged one.
+    """The manifest of a model that may be replaced; None if it is damaged.
 
     Raises:
-        OutputError: `overwrite` is off, or what is there is not a model of ours.
+        OutputError: `overwrite` is False, or the content is not one of our models.
     """
     try:
         manifest = parse_manifest(data)
@@ -178,7 +178,7 @@ def _replaceable(data: bytes, name: str, overwrite: bool) -> Manifest | None:
 
 
 def _push_to_folder(folder: Path, files: ModelFiles, target: Path, overwrite: bool) -> bool:
-    """Copy a model to a folder, which appears whole or not at all."""
+    """Copy a model to a folder atomically."""
     with suppress(BundleError):
         if verified(target).data == files.data and not overwrite:
             return False
@@ -204,7 +204,7 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 
 def _stranger(place: Path) -> str | None:
-    """What keeps a folder from being a saved model, damaged or not."""
+    """Why a folder is not a saved model, not even a damaged one; None if it is."""
     try:
         with open_regular(place / MANIFEST) as stream:
             manifest = parse_manifest(stream.read())

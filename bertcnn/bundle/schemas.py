@@ -1,4 +1,4 @@
-"""The JSON members of a saved model, as closed schemas."""
+"""The JSON members of a saved model, as schemas without extra keys."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST_LABELS: Final = 100_000
 _MOST_HELD_OUT = 1 << 17
 _LONGEST_NAME = 1 << 16  # characters of a path
 
-Temperature = Annotated[float, Field(ge=0.001, le=100)]  # fitted ones are within 0.05 and 20
+Temperature = Annotated[float, Field(ge=0.001, le=100)]  # fitted ones are between 0.05 and 20
 OfRows = Field((), max_length=_MOST_HELD_OUT)
 
 
 class BundleConfig(Settings):
-    """`config.json`: what is needed to build the model again, and where it came from."""
+    """`config.json`: the settings to rebuild the model, and its provenance."""
 
     schema_version: Literal[1] = Field(SCHEMA_VERSION, description="of this file")
     encoder: EncoderSettings
@@ -94,7 +94,7 @@ class BundleConfig(Settings):
     created_at: str = Field(max_length=64, description="ISO 8601")
 
     def with_scope(self, labels: tuple[str, ...], languages: tuple[str, ...]) -> Self:
-        """With the labels of rows out of scope, and the training rows' languages."""
+        """A copy with the out-of-scope labels and the training languages."""
         return self.model_copy(update={"out_of_scope_labels": labels, "languages": languages})
 
     @pydantic.model_validator(mode="after")
@@ -116,7 +116,7 @@ class BundleConfig(Settings):
 
 
 class Metrics(Settings):
-    """The figures of `metrics.json` that are shown; it holds others beside them."""
+    """The figures of `metrics.json` that are shown; the file may have others."""
 
     rows: Whole | None = None
     accuracy: Share | None = None
@@ -125,9 +125,9 @@ class Metrics(Settings):
 
 
 class LabelShiftCalibration(Settings):
-    """What the shares of labels in unlabelled texts are estimated by.
+    """Data to estimate label shares in unlabelled texts.
 
-    See `bertcnn.evaluation.label_shift.ShiftCalibration`, whose fields these are.
+    The fields are as in `bertcnn.evaluation.label_shift.ShiftCalibration`.
     """
 
     temperature: Temperature = Field(description="the logits are divided by it")
@@ -167,17 +167,14 @@ class Calibration(Settings):
 
 
 class HeldOutParents(Settings):
-    """The most probable parents of one level, on the rows of `HeldOut` and in their order."""
+    """The most probable parents of one level for the rows of `HeldOut`, in the same order."""
 
     confidence: tuple[Share, ...] = OfRows
     right: tuple[bool, ...] = OfRows
 
 
 class HeldOut(Settings):
-    """What the model answered on the held-out rows, the most confident answer first.
-
-    Numbers, and nothing of their texts.
-    """
+    """The model's answers to the held-out rows, most confident first; numbers only, no texts."""
 
     confidence: tuple[Share, ...] = OfRows
     predicted: tuple[Annotated[int, Field(ge=0, lt=MOST_LABELS)], ...] = Field(
@@ -228,20 +225,17 @@ class HeldOut(Settings):
 
     @property
     def rows(self) -> int:
-        """All of them, those that are never automatic too."""
+        """The number of rows, including those that are never automatic."""
         return len(self.right) + self.out_of_scope + self.doubtful + self.strange_held_back
 
     @property
     def all_strange(self) -> int:
-        """How many are known to be out of scope."""
+        """The number of rows known to be out of scope."""
         return sum(self.strange) + self.strange_held_back
 
 
 class Decisions(Settings):
-    """`decisions.json`: from which confidence on an answer is automatic.
-
-    Without thresholds nothing is.
-    """
+    """`decisions.json`: the thresholds of automatic answers; none means no automatic answers."""
 
     auto_precision: PrecisionTargets = PrecisionTargets()
     error_probability: Annotated[float, Field(ge=1e-9, lt=1.0)] = Field(
@@ -274,9 +268,6 @@ class Decisions(Settings):
     held_out: HeldOut = HeldOut()
 
     def limits(self, labels: int) -> np.ndarray:
-        """The confidence from which on an answer is automatic, float32 [labels].
-
-        Infinite where none is.
-        """
+        """The lowest automatic confidence, float32 [labels]; infinite if never automatic."""
         given = [np.inf if threshold is None else threshold for threshold in self.thresholds]
         return np.array(given or [np.inf] * labels, np.float32)

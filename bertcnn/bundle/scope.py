@@ -1,7 +1,4 @@
-"""A model's scope: where known texts lie, and above which outlier score one is outside.
-
-NumPy only.
-"""
+"""The out-of-scope detector: scores how unlike the training texts a text is. NumPy only."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ _TENSORS = {  # name -> number of dimensions
     "words": 1,
     "log_odds": 2,
 }
-_LATER = ("centroid_labels", "background", "usual", "auto_limit")  # which models saved before lack
-_PRODUCTS = 1 << 22  # computed at a time
-_LARGEST = 1e9  # number, far above any that is measured; sums of their products are finite
-_MOST_IDS = 1 << 24  # up to which float32 holds every whole number
+_LATER = ("centroid_labels", "background", "usual", "auto_limit")  # missing in older models
+_PRODUCTS = 1 << 22  # most products per step
+_LARGEST = 1e9  # far above any measured value; sums of products stay finite
+_MOST_IDS = 1 << 24  # float32 holds all integers up to here
 
 
 def _nothing(*shape: int) -> np.ndarray:
@@ -40,14 +37,13 @@ def _nothing(*shape: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class DetectorInputs:
-    """What a model makes of texts, and the words in them.
+    """The detector's inputs for texts.
 
     Attributes:
         logits: float32 [rows, C].
-        means: of the token embeddings, float32 [rows, D].
-        words: int64 [N, 2], rows and the words that stand in them, as
-            `WordPieceTokenizer.whole_words` gives them.
-        lengths: int [rows], tokens of each.
+        means: mean token embeddings, float32 [rows, D].
+        words: int64 [N, 2], pairs of row and word, from `WordPieceTokenizer.whole_words`.
+        lengths: int [rows], number of tokens.
     """
 
     logits: np.ndarray
@@ -56,7 +52,7 @@ class DetectorInputs:
     lengths: np.ndarray
 
     def of(self, rows: np.ndarray) -> DetectorInputs:
-        """Some of the rows, int [chosen], ascending."""
+        """The inputs of some rows, int [chosen], ascending."""
         place = np.full(len(self.logits), -1)
         place[rows] = np.arange(len(rows))
         words = self.words[place[self.words[:, 0]] >= 0]
@@ -66,15 +62,15 @@ class DetectorInputs:
 
 @dataclass(frozen=True, eq=False)
 class Strangeness:
-    """How unlike known texts some texts are.
+    """How unlike the training texts some texts are.
 
     Attributes:
-        parts: float32 [rows, 5], what each part adds to the outlier score, in the order of `PARTS`.
-        outside: bool [rows], which texts are out of scope.
-        doubtful: bool [rows], which others are too near the limit to be answered automatically.
-        nearest: int32 [rows], the label whose known texts are nearest by their mean token
-            embedding; -1 where that is not known.
-        known_words: float32 [rows], how many known words each text has, by its tokens.
+        parts: float32 [rows, 5], terms of the outlier score, in the order of `PARTS`.
+        outside: bool [rows], texts that are out of scope.
+        doubtful: bool [rows], other texts too near the limit for automatic answers.
+        nearest: int32 [rows], label with the nearest centroid of mean token embeddings; -1 if
+            unknown.
+        known_words: float32 [rows], number of known words per token.
     """
 
     parts: np.ndarray
@@ -86,28 +82,27 @@ class Strangeness:
 
 @dataclass(frozen=True, eq=False)
 class OutOfScopeDetector:
-    """Where the texts lie that a model was trained on; without centres, no text is out of scope.
+    """Scores texts by their distance from the training texts.
 
-    A text is strange if its logits point where those of no label do, if its token embeddings' mean
-    lies far from those of known texts, if no label is probable, if its words are not those of the
-    label it gets, or if its mean lies on the side of a background of texts about anything. The five
-    are added up, each in units of its standard deviation on the validation rows; the first and the
-    fourth less where labels are few, which then point anywhere, and the last more.
+    A text scores high if its logits or its mean token embedding are far from all centroids, if no
+    label is probable, if its words are unusual for its label, or if its mean embedding points
+    towards a background of general texts. The score is the sum of these five parts, each in
+    standard deviations on the validation rows. With few labels, logits and words count less,
+    because they carry little information, and the background counts more. Without centroids, no
+    text is out of scope.
 
     Attributes:
-        logit_centroids: float32 [P, C], centres of the logits of known texts, of length 1.
-        embedding_centroids: float32 [Q, D], centres of their means, of length 1.
-        weights: float32 [5], of the distances to these two, of the doubt about the label, of the
-            words, and of the background.
+        logit_centroids: float32 [P, C], unit centroids of the training texts' logits.
+        embedding_centroids: float32 [Q, D], unit centroids of their mean embeddings.
+        weights: float32 [5], of the parts, in the order of `PARTS`.
         limit: outlier score above which a text is out of scope.
-        words: int32 [W], the ids of known words, ascending.
-        log_odds: float32 [W, C], log of how many times more often a word is in a label's texts than
-            in all.
-        background: float32 [D], the direction from known texts to the background.
-        auto_limit: outlier score above which no text is answered automatically; at most `limit`.
-        centroid_labels: int32 [Q], whose the centres of the means are; -1 if not known.
-        usual: float32 [5], what the features of known texts are on average; the outlier score
-            counts what exceeds it.
+        words: int32 [W], ids of known words, ascending.
+        log_odds: float32 [W, C], log of a word's frequency in a label's texts relative to all
+            texts.
+        background: float32 [D], direction from the training texts to the background.
+        auto_limit: outlier score above which no answer is automatic; at most `limit`.
+        centroid_labels: int32 [Q], labels of the embedding centroids; -1 if unknown.
+        usual: float32 [5], mean features of known texts, which the score subtracts.
     """
 
     logit_centroids: np.ndarray = field(default_factory=lambda: _nothing(0, 0))
@@ -125,7 +120,7 @@ class OutOfScopeDetector:
         return len(self.logit_centroids) > 0
 
     def judge(self, texts: DetectorInputs) -> Strangeness:
-        """How strange each text is, and what follows from it."""
+        """Score texts and compare the scores with the limits."""
         rows, known = len(texts.logits), self._known_words(texts)
         if not self:
             nothing, nowhere = np.zeros(rows, bool), np.full(rows, -1, np.int32)
@@ -148,21 +143,21 @@ class OutOfScopeDetector:
         return self.judge(texts).outside
 
     def outlier_score(self, texts: DetectorInputs) -> np.ndarray:
-        """How unlike known texts each text is, float32 [rows]; only comparable within a model."""
+        """The outlier score of each text, float32 [rows]; comparable only within a model."""
         return ((self.features(texts) - self.usual) * self.weights).sum(axis=1)
 
     def features(self, texts: DetectorInputs) -> np.ndarray:
-        """What the outlier score is made of, float32 [rows, 5].
+        """The unweighted parts of the outlier score, float32 [rows, 5].
 
-        The distances to logit_centroids and embedding_centroids, -log of the highest probability,
-        minus how much the words speak for that label: the sum of their logarithms, as in naive
-        Bayes, without words that are not known (Manning et al. 2008, section 13.2), and how far the
-        mean lies in the direction of the background.
+        1 and 2: distances to the nearest logit and embedding centroids. 3: -log of the highest
+        probability. 4: minus the summed log odds of the known words for that label, as in naive
+        Bayes (Manning et al. 2008, section 13.2). 5: the projection of the mean embedding on the
+        background direction.
         """
         return self._measure(texts)[0]
 
     def _measure(self, texts: DetectorInputs) -> tuple[np.ndarray, np.ndarray]:
-        """`features`, and the nearest centre of the means, int [rows]."""
+        """`features`, and the index of the nearest embedding centroid, int [rows]."""
         logits = texts.logits
         doubt = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
         away, _ = _nearest(logits, self.logit_centroids)
@@ -171,14 +166,14 @@ class OutOfScopeDetector:
         return np.stack([away, far, doubt, -self.words_for(texts), foreign], axis=1), nearest
 
     def _known_words(self, texts: DetectorInputs) -> np.ndarray:
-        """How many known words each text has, by its tokens, float32 [rows]."""
+        """The number of known words per token, float32 [rows]."""
         rows, words = texts.words.T
         known = rows[np.append(self.words, -1)[np.searchsorted(self.words, words)] == words]
         found = np.bincount(known, minlength=len(texts.logits)).astype(np.float32)
         return found / np.maximum(texts.lengths, 1).astype(np.float32)
 
     def words_for(self, texts: DetectorInputs) -> np.ndarray:
-        """How much each text's words speak for its most probable label, float32 [rows]."""
+        """Summed log odds of each text's words for its most probable label, float32 [rows]."""
         rows, words = texts.words.T
         place = np.searchsorted(self.words, words)
         known = np.flatnonzero(np.append(self.words, -1)[place] == words)
@@ -192,10 +187,7 @@ class OutOfScopeDetector:
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """The parts by name, as they are saved.
-
-        All float32, which holds the ids of 16 million pieces exactly.
-        """
+        """The parts by name, to be saved; float32, which holds ids up to 16 million exactly."""
         return {
             name: np.atleast_1d(np.asarray(getattr(self, name), np.float32)) for name in _TENSORS
         }
@@ -204,12 +196,7 @@ class OutOfScopeDetector:
     def of_tensors(
         cls, tensors: Mapping[str, np.ndarray], labels: int, width: int
     ) -> OutOfScopeDetector:
-        """The scope of a model with so many labels and embeddings of this width.
-
-        Args:
-            tensors: as `tensors` gave them, finite.
-            labels: C.
-            width: D.
+        """Rebuild a detector from finite `tensors`, for C `labels` and embeddings of `width` D.
 
         Raises:
             BundleError: a part is missing or unknown, or does not fit the model.
@@ -238,7 +225,7 @@ class OutOfScopeDetector:
 
 
 def _check_centres(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> None:
-    """Refuse centres of the wrong width or length."""
+    """Refuse centroids of the wrong width or norm."""
     for name, columns in (("logit_centroids", labels), ("embedding_centroids", width)):
         centres = tensors[name]
         if not len(centres) or centres.shape[1] != columns:
@@ -248,7 +235,7 @@ def _check_centres(tensors: Mapping[str, np.ndarray], labels: int, width: int) -
 
 
 def _check_sizes(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> None:
-    """Refuse parts that do not fit each other or the model, and weights below 0."""
+    """Refuse parts that do not fit each other or the model, and negative weights."""
     wanted = {
         "weights": (len(PARTS),),
         "usual": (len(PARTS),),
@@ -266,7 +253,7 @@ def _check_sizes(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> 
 
 
 def _whole(numbers: np.ndarray, name: str, lowest: int, highest: int) -> np.ndarray:
-    """These numbers as int32, if they are whole and in range."""
+    """Convert to int32; refuses fractions and values out of range."""
     whole = np.clip(numbers, lowest, highest).astype(np.int32)
     if (whole != numbers).any():
         refuse(f"{FILE} holds {name} that are none", f"whole numbers from {lowest} to {highest:,}")
@@ -274,7 +261,7 @@ def _whole(numbers: np.ndarray, name: str, lowest: int, highest: int) -> np.ndar
 
 
 def _of_this_version(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """The tensors of a model that was saved without a background, with one that counts nothing."""
+    """Add a background without effect to the tensors of an older model."""
     if any(name in tensors for name in _LATER) or not all(
         name in tensors for name in _TENSORS if name not in _LATER
     ):
@@ -291,10 +278,7 @@ def _of_this_version(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarr
 
 
 def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:
-    """Refuse missing or unknown parts, and parts of the wrong size.
-
-    Numbers that overflow when they are multiplied are refused too.
-    """
+    """Refuse missing or unknown parts, wrong shapes, and values whose products overflow."""
     odd = sorted(set(tensors) ^ set(_TENSORS))
     if odd:
         refuse(f"{FILE} lacks {odd[0]!r} or should not have it", ", ".join(_TENSORS))
@@ -311,14 +295,14 @@ def _check_parts(tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors [rows, N] of length 1, float32."""
+    """Scale vectors [rows, N] to length 1, float32."""
     return (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)).astype(
         np.float32
     )
 
 
 def _nearest(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1 - the largest cosine with a centre, float32 [rows], and which centre, int [rows]."""
+    """1 - the largest cosine with a centroid, float32 [rows], and its index, int [rows]."""
     vectors, rows = unit(vectors), max(1, _PRODUCTS // len(centres))
     far, places = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
     for first in range(0, len(vectors), rows):

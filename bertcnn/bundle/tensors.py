@@ -1,7 +1,4 @@
-"""Safetensors files of unknown origin.
-
-Every figure of the header is checked before anything is made of it.
-"""
+"""Reads safetensors files of unknown origin; validates the header before using it."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from bertcnn.models.shapes import Shapes
 from bertcnn.settings import Settings
 from bertcnn.storage.manifest import refuse
 
-LENGTH_BYTES: Final = 8  # before the header, which they say the length of
+LENGTH_BYTES: Final = 8  # hold the header's length
 LARGEST_HEADER: Final = 16 << 20
 _MOST_TENSORS = 1 << 16
 _METADATA: Final = "__metadata__"
@@ -35,10 +32,7 @@ _Length = Annotated[int, Field(ge=0, le=_LONGEST)]
 
 
 class TensorRecord(Settings):
-    """What a header says of a tensor.
-
-    Its type, its shape, and where its bytes begin and end behind the header.
-    """
+    """A tensor in the header: type, shape, and byte range after the header."""
 
     dtype: str
     shape: tuple[_Length, ...] = Field(max_length=8)
@@ -47,21 +41,17 @@ class TensorRecord(Settings):
 
 @dataclass(frozen=True)
 class Header:
-    """The tensors of a file by name, in the order of their bytes, and whether it has text too."""
+    """The tensors of a file by name in byte order, and whether the header has text."""
 
     tensors: Mapping[str, TensorRecord]
     has_metadata: bool
 
 
 def parse_header(header: bytes, data_bytes: int) -> Header:
-    """The header of a safetensors file, whose tensors fill the rest of the file without gaps.
-
-    Args:
-        header: its JSON.
-        data_bytes: bytes behind it.
+    """Parse a safetensors header whose tensors fill the file's `data_bytes` without gaps.
 
     Raises:
-        ValueError: it is not such a header; says why.
+        ValueError: the header is invalid, with the reason.
     """
     if header.count(b"{") > _MOST_TENSORS:
         raise ValueError(f"more than {_MOST_TENSORS:,} tensors")
@@ -78,7 +68,7 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
     for name, record in ordered:
         if record.dtype not in _ITEM_BYTES:
             raise ValueError(f"{one_line(name)} of the unknown type {one_line(record.dtype)}")
-        # a length of 0 hides the others, of which NumPy makes a product all the same
+        # a length of 0 hides other lengths, but NumPy still multiplies them
         if math.prod(length or 1 for length in record.shape) > _LONGEST:
             raise ValueError(f"{one_line(name)} of shape {record.shape}, too large for any memory")
         size = math.prod(record.shape) * _ITEM_BYTES[record.dtype]
@@ -92,11 +82,11 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
 
 
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file on disk.
+    """Read the header of a safetensors file.
 
     Raises:
-        ValueError: it is not such a file; says why.
-        OSError: it cannot be read.
+        ValueError: the file is not valid safetensors, with the reason.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -107,15 +97,12 @@ def read_header(path: Path) -> Header:
 
 
 def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dict[str, np.ndarray]:
-    """The float32 tensors of a member, as views of its bytes.
+    """The float32 tensors of a member, as views of `data`.
 
-    Args:
-        member: its name.
-        data: its content.
-        wanted: the shapes by name; by default any.
+    `wanted` has the expected shapes by name; by default any are accepted.
 
     Raises:
-        BundleError: it is not a safetensors file, or holds other tensors, or numbers that are not
+        BundleError: the data is not safetensors, or has other tensors or numbers that are not
             finite.
     """
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
@@ -151,10 +138,10 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
 
 
 def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
-    """Refuse tensors that are missing, unknown or misshapen.
+    """Compare the shapes of tensors with the expected ones.
 
     Raises:
-        BundleError: naming the first one.
+        BundleError: a tensor is missing, unknown or misshapen; names the first one.
     """
     if found == wanted:
         return
@@ -175,7 +162,7 @@ def check_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, n
     """The tensors, if all are float32 and finite.
 
     Raises:
-        BundleError: naming the first one that is not.
+        BundleError: names the first tensor that is not.
     """
     if not tensors:
         refuse(f"{member} holds no tensor", "the model's weights")

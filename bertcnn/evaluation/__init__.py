@@ -1,1 +1,1 @@
-"""Figures only: metrics, calibration, decisions, out of scope."""
+"""Metrics, calibration, decisions, and out-of-scope detection."""

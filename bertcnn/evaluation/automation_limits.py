@@ -1,9 +1,9 @@
-"""The limits of automatic answers, and the one that would help most.
+"""Limits of automatic answers, and the one that would help most if relaxed.
 
-Each limit is eased in turn on the held-out rows: the threshold is chosen again as if there were
-more rows like these, as if nothing were held back as strange, as if two labels were one, or as if
-every second mistake about a label were right. The one that gains most is named. All figures come
-from answers that the model gave. Only a training shows the real gain of more rows of a label.
+Relaxes each limit in turn on the held-out rows: more rows of the same kind, no rows held back as
+out of scope, two labels merged, or every second mistake about a label corrected. The threshold is
+chosen again each time. All figures come from the model's answers; only another training can show
+the real gain of more rows for a label.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from bertcnn.wording import percent
 
 Limit = Literal["nothing", "rows", "strange", "pair", "label"]
 
-_TIMES = (2, 3, 5, 10, 30)  # as many rows
-_MOST = 5_000  # rows looked at, taken at even distances; and six times as many are assumed
-_WORTH = 0.02  # of all rows: a smaller gain is not worth a sentence
-_TRIED = 5  # labels and pairs, those with most mistakes
-_NEARLY = 0.9  # of what any number of rows would make automatic
+_TIMES = (2, 3, 5, 10, 30)  # multiples of the rows
+_MOST = 5_000  # rows examined, evenly spaced; at most six times as many are simulated
+_WORTH = 0.02  # of all rows; a smaller gain is not reported
+_TRIED = 5  # labels and pairs with the most mistakes
+_NEARLY = 0.9  # of the share that any number of rows would make automatic
 
 
 @dataclass(frozen=True)
 class AutomationLimits:
-    """How many answers are automatic, and the limit that would help most.
+    """The share of automatic answers, and the limit that would help most.
 
     Attributes:
-        precision: that is promised.
-        share: of held-out rows that are automatic, 0 to 1.
-        possible: the largest share that reaches this precision on these rows.
-        limit: the one that gains most if it is eased.
-        gain: the share that is automatic then.
-        labels: the one or two that are meant.
-        rows: further labelled rows of all labels, as many as are assumed for "rows".
+        precision: the required precision.
+        share: automatic share of held-out rows, 0 to 1.
+        possible: the largest share with this precision on these rows.
+        limit: the limit with the largest gain if relaxed.
+        gain: the automatic share without the limit.
+        labels: the one or two labels concerned.
+        rows: further labelled rows of all labels, assumed for "rows".
     """
 
     precision: float
@@ -58,7 +58,7 @@ class AutomationLimits:
 
     @property
     def reason(self) -> str:
-        """The limit that would help most, in words for a team lead."""
+        """The limit that would help most, as text for a team lead."""
         would = f"{percent(self.gain)} would be automatic"
         names = " and ".join(one_line(name, 60) for name in self.labels)
         reasons = {
@@ -84,13 +84,13 @@ class AutomationLimits:
         return reasons[self.limit]
 
     def in_words(self) -> str:
-        """The share and its reason."""
+        """The share and its reason, as text."""
         share = f"{percent(self.share)} of tickets"
         return f"Automatic at {100 * self.precision:.4g}%: {share}, {self.reason}"
 
 
 def saved_limits(metrics: Mapping[str, Any]) -> AutomationLimits | None:
-    """The limits that a saved model's metrics hold; None in models saved before."""
+    """The limits in a saved model's metrics; None in older models."""
     saved = metrics.get("automation_limits")
     if not isinstance(saved, Mapping):
         return None
@@ -101,14 +101,14 @@ def saved_limits(metrics: Mapping[str, Any]) -> AutomationLimits | None:
 def automation_limits(
     scored: ScoredPredictions, held_back: HeldBack, precision: float, automatic: float | None = None
 ) -> AutomationLimits:
-    """Ease each limit in turn, and see what becomes automatic.
+    """Relax each limit in turn and measure the automatic share.
 
     Args:
-        scored: answers to held-out rows that belong to a label.
-        held_back: which of them are never automatic.
-        precision: that is promised.
-        automatic: the share that is automatic with all that a model's decisions take into account,
-            such as parents of labels; by default what the threshold of all labels gives.
+        scored: answers to held-out rows that have a label.
+        held_back: rows that are never automatic.
+        precision: the required precision.
+        automatic: the automatic share of the model's full decisions, including parent labels; by
+            default the share above the common threshold.
     """
     all_rows = len(scored.logits)
     every = slice(None, None, max(1, -(-all_rows // _MOST)))
@@ -153,7 +153,7 @@ def automation_limits(
 
 
 def _possible(confidence: np.ndarray, right: np.ndarray, precision: float, rows: int) -> float:
-    """The largest share of `rows` of which so many are right, the most confident first."""
+    """The largest share of `rows` with at least this precision, most confident first."""
     precisions = np.cumsum(right[np.argsort(-confidence)]) / np.arange(1, len(right) + 1)
     enough = np.flatnonzero(precisions >= precision)
     return float((enough[-1] + 1) / rows) if len(enough) else 0.0
@@ -162,7 +162,10 @@ def _possible(confidence: np.ndarray, right: np.ndarray, precision: float, rows:
 def _without_mistakes(
     scored: ScoredPredictions, free: np.ndarray
 ) -> Iterator[tuple[Limit, np.ndarray, tuple[int, ...]]]:
-    """Mistakes about two labels, and every second one about a label, bool [rows], and which."""
+    """Assume mistakes corrected: between two labels, or every second one of a label.
+
+    Yields the limit, the corrected rows, bool [rows], and the labels.
+    """
     true, said = scored.truth.labels, scored.first
     wrong = np.flatnonzero((true != said) & free)
     wrong = wrong[np.argsort(-scored.confidence[wrong], kind="stable")]
@@ -183,7 +186,7 @@ def _at(rows: Sequence[np.integer], count: int) -> np.ndarray:
 
 
 def _rounded(rows: int) -> int:
-    """With one digit that counts, or two.
+    """Round up to two significant digits.
 
     Example:
         >>> _rounded(2_854)

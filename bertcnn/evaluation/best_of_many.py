@@ -1,27 +1,27 @@
-"""Whether the best of many trials is better than the first by more than chance."""
+"""Tests whether the best of many trials beats the first by more than chance."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import norm
 
-_DRAWS = 500  # of the bootstrap, whose standard deviation they give to within 3%
+_DRAWS = 500  # bootstrap draws, which give the standard deviation to within 3%
 
 
 def p_value(
     labels: np.ndarray, default: np.ndarray, best: np.ndarray, groups: np.ndarray, tried: int
 ) -> float:
-    """How likely the best of many trials gains so much macro-F1 on the defaults by luck.
+    """The p-value of the best trial's gain in macro-F1 over the defaults.
 
-    A one-sided z-test with the gain's standard deviation in a paired bootstrap, times the number of
-    trials (Bonferroni), since the best of many is often only the luckiest.
+    A one-sided z-test with the gain's standard deviation from a paired bootstrap, multiplied by the
+    number of trials (Bonferroni).
 
     Args:
         labels: int [rows].
-        default: predicted with the defaults, int [rows].
+        default: predicted with the default settings, int [rows].
         best: predicted with the best settings, int [rows].
-        groups: int [rows]; duplicates have equal numbers, and are drawn together.
-        tried: trials beside the defaults.
+        groups: int [rows], equal for duplicates, which are drawn together.
+        tried: number of trials besides the defaults.
     """
     classes = int(max(labels.max(), best.max(), default.max())) + 1
     members = int(groups.max()) + 1
@@ -32,6 +32,6 @@ def p_value(
         return float(np.mean(2 * right[either > 0] / either[either > 0]))
 
     drawn = np.random.default_rng(0).multinomial(members, np.full(members, 1 / members), _DRAWS)
-    every = np.vstack([np.ones(members), drawn])[:, groups]  # the rows as they are, and each draw
+    every = np.vstack([np.ones(members), drawn])[:, groups]  # the original rows, then each draw
     gains = [macro_f1(best, times) - macro_f1(default, times) for times in every]
     return min(1.0, tried * float(norm.sf(gains[0] / max(float(np.std(gains[1:])), 1e-9))))

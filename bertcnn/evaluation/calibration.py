@@ -1,4 +1,4 @@
-"""Calibration: one temperature, fitted on held-out rows, and the calibration error."""
+"""Temperature scaling on held-out rows, and calibration error."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ _LOWEST, _HIGHEST = 0.05, 20.0
 _BINS = 15
 _FOLDS = 5
 _RESAMPLES = 500
-_MOST_CELLS = 10_000_000  # logits that one temperature is fitted on; 10,000 rows of 1,000 labels
+_MOST_CELLS = 10_000_000  # logits per fit: 10,000 rows of 1,000 labels
 
 
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature that makes held-out labels most probable (Guo et al. 2017, section 4.2).
+    """The temperature that maximises the held-out likelihood (Guo et al. 2017, section 4.2).
 
-    A model that is right on all of a few rows would be most probable with a temperature of 0, and
-    then be certain of everything. So each row counts, to the extent of `doubt`, as one of the most
-    probable other label: who was right in n of n cases is trusted with (n + 1) / (n + 2). These are
-    the targets of Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.2.
+    If all of a few rows are right, the likelihood is highest at temperature 0, where every answer
+    is certain. So each row also counts, with weight `doubt`, for the most probable other label: n
+    right of n cases give a confidence of (n + 1) / (n + 2). These are the targets of Platt 1999,
+    "Probabilistic Outputs for Support Vector Machines", section 2.2.
 
     Args:
-        logits: float [rows, C], of rows not trained on; beyond 10 million numbers, some rows are
-            skipped.
+        logits: float [rows, C], of rows not trained on; subsampled above 10 million numbers.
         labels: int [rows].
 
     Returns:
@@ -58,26 +57,21 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def doubt(cases: int) -> float:
-    """The probability of a wrong answer after so many cases without an error.
-
-    By Laplace's rule of succession.
-    """
+    """The probability of an error after `cases` cases without one (Laplace's succession rule)."""
     return 1 / (cases + 2)
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BINS) -> float:
     """The expected calibration error (Naeini et al. 2015, section 2).
 
-    How far confidence is from the share of right answers, on average over the rows.
-
-    The bins have equal numbers of rows, not equal widths: a good model is nearly sure of most rows,
-    and bins of equal width would put them into one and leave others with a handful. On few rows the
-    figure is above 0 even for a perfectly calibrated model.
+    The mean absolute difference between confidence and accuracy over bins. Bins have equal numbers
+    of rows: a good model is nearly sure of most rows, which bins of equal width would put into one.
+    With few rows the error is above 0 even for a perfectly calibrated model.
 
     Args:
         confidence: float [rows], probability of the predicted label.
-        right: bool [rows], whether it is the true one.
-        bins: into which the rows go, by confidence.
+        right: bool [rows], whether the predicted label is true.
+        bins: number of bins.
 
     Example:
         >>> right = np.array([True, False, True, True])
@@ -100,19 +94,15 @@ def _error_in_order(confidence: np.ndarray, right: np.ndarray, bins: int) -> flo
 
 @dataclass(frozen=True)
 class CalibrationFigures:
-    """The calibration error on the held-out rows, 0 to 1, before and after calibration.
+    """The calibration error on the held-out rows before and after calibration, with 95% intervals.
 
-    Each comes with its 95% interval.
-
-    The error itself is too large on few rows; the interval has that taken off, and may lie below
-    it.
+    The error is biased upwards on few rows. The intervals are corrected for this, so the error may
+    lie above its interval.
 
     Attributes:
-        before: of softmax(logits).
-        before_interval: lower and upper bound.
-        after: of softmax(logits / temperature), each row's temperature fitted without the row.
-        after_interval: lower and upper bound.
-        bins: of equal numbers of rows.
+        before: error of softmax(logits), 0 to 1.
+        after: error of softmax(logits / temperature), with cross-fitted temperatures.
+        bins: with equal numbers of rows.
     """
 
     before: float
@@ -126,7 +116,7 @@ class CalibrationFigures:
         return asdict(self)
 
     def in_words(self) -> str:
-        """One sentence for a person."""
+        """One sentence for the reader."""
         (low, high), (first, last) = (
             [f"{100 * share:.1f}" for share in interval]
             for interval in (self.after_interval, self.before_interval)
@@ -138,14 +128,9 @@ class CalibrationFigures:
 
 
 def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFigures:
-    """The calibration error before and after the temperature.
+    """The calibration error before and after temperature scaling, by 5-fold cross-fitting.
 
-    A temperature is too good on the rows that it was fitted on. So the rows go into five parts, and
-    each part gets the temperature that the others give.
-
-    Args:
-        logits: float [rows, C], of rows not trained on.
-        labels: int [rows].
+    `logits` are float [rows, C] of rows not trained on, `labels` int [rows].
     """
     return compare_calibration(
         *confidences(logits, labels), np.asarray(logits).argmax(axis=1) == labels
@@ -155,7 +140,7 @@ def measure_calibration(logits: np.ndarray, labels: np.ndarray) -> CalibrationFi
 def compare_calibration(
     before: np.ndarray, after: np.ndarray, right: np.ndarray
 ) -> CalibrationFigures:
-    """The calibration error of the same answers before and after calibration.
+    """The calibration error of the same answers with two confidences.
 
     Confidences are float [rows], `right` is bool [rows].
     """
@@ -163,10 +148,7 @@ def compare_calibration(
 
 
 def confidences(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The confidence of each row before and after calibration, float64 [rows].
-
-    As `measure_calibration` looks at it.
-    """
+    """The confidence of each row before and after calibration, float64 [rows], cross-fitted."""
     scaled = np.asarray(logits, float).copy()
     part = np.arange(len(labels)) % _FOLDS
     for fold in range(_FOLDS):
@@ -180,10 +162,7 @@ def confidences(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Some rows of about the same confidence.
-
-    Their mean confidence, the share of right answers among them, and how many they are.
-    """
+    """Mean confidence, accuracy and number of rows with similar confidence."""
 
     confidence: float
     right: float
@@ -193,14 +172,12 @@ class ReliabilityBin:
 def reliability(
     confidence: np.ndarray, right: np.ndarray, bins: int = _BINS
 ) -> tuple[ReliabilityBin, ...]:
-    """The bins of `calibration_error`.
-
-    Their mean gap between confidence and share of right answers, weighted by rows, is that error.
+    """The bins of `calibration_error`; their weighted mean gap is that error.
 
     Args:
         confidence: float [rows], probability of the predicted label.
-        right: bool [rows], whether it is the true one.
-        bins: into which the rows go, by confidence.
+        right: bool [rows], whether the predicted label is true.
+        bins: number of bins.
 
     Example:
         >>> right = np.array([True, False, True, True])
@@ -221,15 +198,15 @@ def reliability(
 
 
 def _bounds(rows: int, bins: int) -> tuple[list[int], list[int]]:
-    """The first row of each bin, and the one behind its last."""
+    """The first index of each bin, and the index after its last."""
     first = np.unique(np.arange(min(bins, rows)) * rows // min(bins, rows)).tolist()
     return first, [*first[1:], rows]
 
 
 def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """The error and its basic bootstrap interval.
+    """The error and its basic bootstrap interval, which corrects the upward bias.
 
-    The interval takes off the error's upward bias (Davison and Hinkley 1997, section 5.2).
+    Davison and Hinkley 1997, section 5.2.
     """
     rows, generator = len(confidence), np.random.default_rng(0)
     order = np.argsort(confidence, kind="stable")

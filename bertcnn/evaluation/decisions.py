@@ -1,7 +1,6 @@
-"""Decisions: which answers are automatic, and which a person should check.
+"""Decisions: which answers are automatic, and which ones a person checks.
 
-The user names a precision. `find_threshold` finds the confidence at which it holds on held-out
-rows.
+The user sets a precision; `find_threshold` finds the confidence that reaches it on held-out rows.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from bertcnn.settings import PrecisionTargets
 
 _PERCENT = 0.01
 _KEPT = 5000  # held-out rows
-_NAMED = 3  # labels in a sentence
+_NAMED = 3  # labels named in a sentence
 
 
 @dataclass(frozen=True, eq=False)
 class HeldBack:
-    """Which held-out rows are never automatic, whatever their confidence.
+    """Which held-out rows are never automatic.
 
     Attributes:
-        outside: bool [rows], which are called out of scope, or are in another language.
-        doubtful: bool [rows], which others are too near that limit.
-        strange: bool [rows], which are known to be out of scope; their labels mean nothing.
+        outside: bool [rows], out of scope or in another language.
+        doubtful: bool [rows], other rows too near the scope's limit.
+        strange: bool [rows], known to be out of scope; their labels are undefined.
     """
 
     outside: np.ndarray
@@ -43,30 +42,30 @@ class HeldBack:
 
     @classmethod
     def none(cls, rows: int) -> HeldBack:
-        """Of so many rows none."""
+        """No row held back."""
         return cls(*(np.zeros(rows, bool) for _ in range(3)))
 
     @classmethod
     def of(cls, parts: Sequence[HeldBack]) -> HeldBack:
-        """Of several parts of the rows, one behind the other."""
+        """Concatenate parts."""
         columns = zip(*((part.outside, part.doubtful, part.strange) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
     @property
     def any(self) -> np.ndarray:
-        """Which are held back, bool [rows]."""
+        """Which rows are held back, bool [rows]."""
         return self.outside | self.doubtful
 
     def at(self, rows: np.ndarray) -> HeldBack:
-        """Of these rows."""
+        """The flags of these rows."""
         return HeldBack(self.outside[rows], self.doubtful[rows], self.strange[rows])
 
     def with_strange(self, outside: np.ndarray, doubtful: np.ndarray) -> HeldBack:
-        """Further rows, which are known to be out of scope."""
+        """Append rows that are known to be out of scope."""
         return HeldBack.of([self, HeldBack(outside, doubtful, np.ones(len(outside), bool))])
 
     def counts(self) -> dict[str, int]:
-        """The numbers of `HeldOut`."""
+        """The counts for `HeldOut`."""
         return {
             "out_of_scope": int((self.outside & ~self.strange).sum()),
             "doubtful": int((self.doubtful & ~self.strange).sum()),
@@ -80,16 +79,16 @@ def held_out_answers(
     held_back: HeldBack | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> HeldOut:
-    """What a model answered on rows it did not learn from, to be kept with it.
+    """A model's answers to held-out rows, to be saved with it.
 
-    On at most 5,000 of them, taken at even distances. They are read at every start, and the bound
-    of 5,000 rows is within half a point of the precision itself.
+    Keeps at most 5,000 rows, evenly spaced: they are read at every start, and with 5,000 rows the
+    confidence bound is within half a point of the precision.
 
     Args:
         probabilities: float32 [rows, C], calibrated.
-        labels: int [rows], the true ones.
-        held_back: which rows are never automatic; by default none. They are counted only.
-        hierarchy: of the labels; by default they have no parents.
+        labels: int [rows], true labels.
+        held_back: rows that are never automatic and only counted; by default none.
+        hierarchy: of the labels; by default without parents.
     """
     chosen = _spread(len(labels))
     back = (held_back or HeldBack.none(len(labels))).at(chosen)
@@ -110,18 +109,17 @@ def held_out_answers(
 def _columns(
     confidence: np.ndarray, predicted: np.ndarray, right: np.ndarray
 ) -> dict[str, tuple[Any, ...]]:
-    """Rows of `HeldOut`."""
     values = {"confidence": confidence, "predicted": predicted, "right": right}
     return {name: tuple(column.tolist()) for name, column in values.items()}
 
 
 def _flags(strange: np.ndarray) -> tuple[bool, ...]:
-    """Which rows are known to be out of scope; nothing if none is."""
+    """Which rows are known to be out of scope; empty if none is."""
     return tuple(strange.tolist()) if strange.any() else ()
 
 
 def _spread(rows: int) -> np.ndarray:
-    """At most 5,000 of so many rows, at even distances, int [kept]."""
+    """Evenly spaced indices of at most 5,000 rows, int [kept]."""
     return np.unique(np.linspace(0, max(0, rows - 1), min(rows, _KEPT)).round().astype(int))
 
 
@@ -131,16 +129,16 @@ def held_out_sets(
     multi_hot: np.ndarray,
     held_back: HeldBack | None = None,
 ) -> HeldOut:
-    """`held_out_answers` where a row may have several labels.
+    """`held_out_answers` for rows with several labels.
 
-    An answer is right if all its labels are, and none is missing.
+    An answer is right only if its label set is exactly right.
 
     Args:
-        probabilities: float32 [rows, C], calibrated probabilities.
-        given: bool [rows, C], the labels that are given.
-        multi_hot: bool [rows, C], the true ones.
-        held_back: which rows are never automatic; by default none. Rows without a label are never
-            automatic either.
+        probabilities: float32 [rows, C], calibrated.
+        given: bool [rows, C], predicted labels.
+        multi_hot: bool [rows, C], true labels.
+        held_back: rows that are never automatic; by default none. Rows without a predicted label
+            are never automatic either.
     """
     places = _spread(len(multi_hot))
     back = (held_back or HeldBack.none(len(multi_hot))).at(places)
@@ -160,10 +158,7 @@ def held_out_sets(
 def _parents(
     hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray
 ) -> list[HeldOutParents]:
-    """Each level's most probable parents, and whether the true label is below them.
-
-    Labels are -1 for rows out of scope.
-    """
+    """Each level's most probable parents, and whether they are right; label -1 is out of scope."""
     probabilities, found = hierarchy.with_parents(probabilities), []
     for level in range(len(hierarchy.levels)):
         best, confidence = hierarchy.best_parents(probabilities, level)
@@ -177,19 +172,18 @@ def _parents(
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
     """The thresholds of all labels.
 
-    A label with a target of its own gets its threshold from the rows that were called so; where
-    these are too few, from all rows. All other labels share one, from the rows that were called one
-    of them. Of labels with levels, a text that no label is certain enough for may still be answered
-    with a parent: each level has a threshold from the rows that reach it, those which nothing
-    deeper has answered.
+    A label with its own target gets its threshold from the rows predicted as this label, or from
+    all rows if these are too few. All other labels share a threshold, from the rows predicted as
+    one of them. If labels have levels, each level of parents has a threshold, from the rows that no
+    deeper level has answered.
 
     Args:
-        held_out: the model's answers on rows it did not learn from.
-        labels: the model's, in its order.
-        targets: the precision needed.
+        held_out: the model's answers to held-out rows.
+        labels: in the model's order.
+        targets: required precision.
 
     Raises:
-        SettingsError: a target is for a label that the model does not know.
+        SettingsError: a target names an unknown label.
     """
     check_targets(targets, labels)
     confidence = np.array(held_out.confidence)
@@ -229,7 +223,7 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
 def _automatic(
     confidence: np.ndarray, predicted: np.ndarray, thresholds: Sequence[float | None]
 ) -> np.ndarray:
-    """Which answers are certain enough, bool [rows]."""
+    """Which answers reach their threshold, bool [rows]."""
     return (
         confidence
         >= np.array([np.inf if threshold is None else threshold for threshold in thresholds])[
@@ -239,10 +233,10 @@ def _automatic(
 
 
 def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
-    """Refuse targets for labels that are not there.
+    """Refuse targets for unknown labels.
 
     Raises:
-        SettingsError: naming the first one.
+        SettingsError: names the first unknown label.
     """
     unknown = sorted(set(targets.labels) - set(labels))
     if unknown:
@@ -254,8 +248,8 @@ def check_targets(targets: PrecisionTargets, labels: Sequence[str]) -> None:
 
 
 def _reachable(confidence: np.ndarray, right: np.ndarray, below: float) -> float | None:
-    """The highest whole percentage under a target for which there is a threshold."""
-    percents = range(1, math.ceil(below / _PERCENT))  # what is shown for one is for all below it
+    """The highest whole percentage below a target that has a threshold."""
+    percents = range(1, math.ceil(below / _PERCENT))  # lower percentages are reached too
     shown = bisect_left(
         percents, True, key=lambda one: find_threshold(confidence, right, one * _PERCENT) is None
     )
@@ -264,19 +258,19 @@ def _reachable(confidence: np.ndarray, right: np.ndarray, below: float) -> float
 
 @dataclass(frozen=True)
 class Automation:
-    """What the decisions make of the held-out rows.
+    """The decisions counted on the held-out rows.
 
     Attributes:
-        rows: how many there are.
-        automatic: how many of them are answered automatically; the others go to review.
-        parents: how many of these with a parent of labels.
-        right: how many of these are right.
-        out_of_scope: how many go to review since they look like no text of the labels, are in
-            another language, or get no label where several are possible.
-        auto_precision: the share that was asked for, as the user writes it.
-        doubtful: how many others are too near the limit of what is out of scope.
-        strange: how many are known to be out of scope.
-        strange_automatic: how many of these are answered automatically all the same.
+        rows: number of rows.
+        automatic: rows answered automatically; the others go to review.
+        parents: automatic rows answered with a parent label.
+        right: automatic rows that are right.
+        out_of_scope: rows in review because they are out of scope, in another language, or without
+            a label where several are possible.
+        auto_precision: the required precision, as the user wrote it.
+        doubtful: other rows too near the scope's limit.
+        strange: rows known to be out of scope.
+        strange_automatic: automatic rows of these.
     """
 
     rows: int
@@ -295,12 +289,12 @@ class Automation:
 
     @property
     def share(self) -> float:
-        """Automatic rows of all rows, 0 to 1."""
+        """Automatic share of all rows, 0 to 1."""
         return self.automatic / self.rows if self.rows else 0.0
 
 
 def automation(decisions: Decisions) -> Automation:
-    """Count what is automatic among the rows that the thresholds come from."""
+    """Count the automatic rows among the held-out rows of the decisions."""
     held_out = decisions.held_out
     found = Automation(
         held_out.rows,
@@ -338,12 +332,9 @@ def automation(decisions: Decisions) -> Automation:
 def scope_in_words(
     held_out: HeldOut, scope: OutOfScopeDetector, *, several_labels: bool = False
 ) -> str:
-    """How much of the held-out rows is out of scope, in a sentence for a person.
+    """The share of held-out rows that is out of scope, as a sentence.
 
-    Args:
-        held_out: the model's answers.
-        scope: the model's.
-        several_labels: whether a text may have several, and so none.
+    `several_labels` is whether a text may have several labels, or none.
     """
     if not scope:
         return "too few rows, or too many labels, to tell which texts are out of scope"
@@ -357,12 +348,7 @@ def scope_in_words(
 
 
 def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
-    """Which rows the decisions come from, as the start of a sentence.
-
-    Args:
-        decisions: of a model.
-        validation_rows: that it was measured on.
-    """
+    """The rows that the decisions come from, as the start of a sentence."""
     rows = decisions.held_out.rows - decisions.held_out.all_strange
     if rows <= validation_rows:
         return "On these rows"
@@ -370,7 +356,7 @@ def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
 
 
 def promise_in_words(decisions: Decisions) -> str:
-    """About which texts the precision is promised, in a sentence for a team lead."""
+    """The texts that the promised precision applies to, as a sentence for a team lead."""
     found = automation(decisions)
     if not found.strange:
         return (
@@ -387,12 +373,7 @@ def promise_in_words(decisions: Decisions) -> str:
 
 
 def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
-    """The decisions in one sentence for a person.
-
-    Args:
-        decisions: of a model.
-        labels: the model's, in its order.
-    """
+    """The decisions in one sentence."""
     found, targets = automation(decisions), decisions.auto_precision
     goal = f"{_percent(targets.overall)} precision"
     own = [

@@ -1,4 +1,4 @@
-"""Confidence intervals of shares."""
+"""Confidence intervals of proportions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 
 def wilson(right: int, rows: int, level: float = 0.95) -> tuple[float, float]:
-    """The interval of a share (Wilson 1927, "Probable inference").
+    """The confidence interval of a proportion (Wilson 1927, "Probable inference").
 
     Example:
         >>> [round(bound, 4) for bound in wilson(9, 10)]

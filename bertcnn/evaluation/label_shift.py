@@ -1,4 +1,4 @@
-"""Label shift: the share of each label in new texts that nobody has labelled."""
+"""Label shift: estimates the share of each label in unlabelled texts."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from scipy.stats import beta, norm
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.wording import count
 
-_BIAS_DEVIATION = 1.0  # in log odds; a label without validation rows stays where it is
+_BIAS_DEVIATION = 1.0  # in log odds; keeps labels without validation rows in place
 _TOLERANCE, _MOST_ROUNDS = 1e-6, 1000
-_LEAST_LEFT = 1e-3  # of a share, after a step ahead
+_LEAST_LEFT = 1e-3  # of a share, after an extrapolation step
 _DRAWS, _MOST_TEXTS = 200, 10_000
 _ERROR_PROBABILITY = 0.05
-_TAIL = 0.025  # beyond either end of an interval
-_SMALLEST_CHANGE = 0.01  # of a share, that is worth a sentence
+_TAIL = 0.025  # outside either end of an interval
+_SMALLEST_CHANGE = 0.01  # of a share; smaller changes are not reported
 _NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftCalibration:
-    """Probabilities that label shift can be estimated from: softmax(logits / temperature + bias).
+    """Calibrated probabilities for label shift: softmax(logits / temperature + bias).
 
-    The decisions need the temperature alone. The estimate needs the bias too: with it, the mean
-    probability of each label on the validation rows is the label's share there.
+    Decisions need only the temperature. Label shift also needs the bias, so that the mean
+    probability of each label on the validation rows equals its share.
 
     Attributes:
         temperature: above 0.
         bias: float64 [C].
-        shares: float64 [C], the mean probability of each label on the validation rows.
-        rows: how many validation rows there were.
+        shares: float64 [C], mean probability of each label on the validation rows.
+        rows: number of validation rows.
     """
 
     temperature: float
@@ -51,15 +51,15 @@ class ShiftCalibration:
 def fit_shift_calibration(
     logits: np.ndarray, labels: np.ndarray, *, bias_deviation: float = _BIAS_DEVIATION
 ) -> ShiftCalibration:
-    """Bias-corrected temperature scaling, on validation rows.
+    """Bias-corrected temperature scaling on validation rows.
 
     Alexandari, Kundaje and Shrikumar 2020, "Maximum Likelihood with Bias-Corrected Calibration is
     Hard-To-Beat at Label Shift Adaptation", section 4. The paper's fit gives a label without
-    validation rows a bias of minus infinity, so here a normal prior draws biases towards 0; the
-    more rows there are, the less it counts.
+    validation rows a bias of minus infinity, so a normal prior regularises the biases; its
+    influence falls with the number of rows.
 
     Args:
-        logits: float [rows, C], of rows not trained on; or the logarithms of probabilities.
+        logits: float [rows, C], of rows not trained on; or log probabilities.
         labels: int [rows], 0 to C - 1.
         bias_deviation: standard deviation of the prior; infinite for the paper's fit.
 
@@ -90,7 +90,7 @@ def fit_shift_calibration(
         value = precision * (bias**2).sum() / 2 - log_probabilities[np.arange(rows), labels].sum()
         return value / rows, gradient / rows
 
-    # the slope is the temperature's inverse, on a scale on which it stays positive
+    # optimise the log of the inverse temperature, which keeps it positive
     bounds = [(np.log(0.05), np.log(20.0)), *[(None, None)] * classes]
     found = minimize(loss, np.zeros(1 + classes), jac=True, method="L-BFGS-B", bounds=bounds)
     temperature, bias = float(np.exp(-found.x[0])), found.x[1:] - found.x[1:].mean()
@@ -99,18 +99,15 @@ def fit_shift_calibration(
 
 
 def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The share of each label in texts without labels, by expectation maximisation.
+    """The share of each label in unlabelled texts, float64 [C], by expectation maximisation.
 
     Saerens, Latinne and Decaestecker 2002, "Adjusting the Outputs of a Classifier to New a Priori
-    Probabilities", equation 2.9. Right where only the labels' shares have changed, and what texts
-    of a label look like has not.
+    Probabilities", equation 2.9. Assumes that only the label shares have changed, not the texts of
+    each label.
 
     Args:
         probabilities: float [N, C], calibrated.
-        shares: float [C], of the labels where the probabilities were calibrated.
-
-    Returns:
-        float64 [C], summing to 1.
+        shares: float [C], label shares in the calibration rows.
 
     Example:
         >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.2, 0.8]])
@@ -123,15 +120,15 @@ def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def _maximize(likelihoods: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The most probable shares, float64 [C].
+    """The maximum likelihood shares, float64 [C].
 
-    Plain rounds need hundreds where labels overlap, so each pair of them is followed by a step as
-    far ahead as they let expect (SQUAREM, scheme S3: Varadhan and Roland 2008, section 3).
+    Plain EM needs hundreds of iterations if labels overlap, so each pair of iterations is followed
+    by an extrapolation (SQUAREM, scheme S3: Varadhan and Roland 2008, section 3).
 
     Args:
         likelihoods: [N, C], up to a factor for each text.
         weights: [N], how often each text counts.
-        shares: [C], to start from.
+        shares: [C], starting point.
     """
 
     def round_of_em(shares: np.ndarray) -> np.ndarray:
@@ -148,7 +145,7 @@ def _maximize(likelihoods: np.ndarray, weights: np.ndarray, shares: np.ndarray) 
             return twice
         ahead = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(curvature)), 1e-12))
         shares = shares + 2 * ahead * step + ahead**2 * curvature
-        # a share of 0 would stay 0
+        # a share of 0 could never grow
         shares = np.maximum(shares, _LEAST_LEFT * twice)
         shares = round_of_em(shares / shares.sum())
     return shares
@@ -156,15 +153,14 @@ def _maximize(likelihoods: np.ndarray, weights: np.ndarray, shares: np.ndarray) 
 
 @dataclass(frozen=True)
 class LabelShare:
-    """How frequent a label is in new texts.
+    """The frequency of a label in new texts.
 
     Attributes:
-        label: its name.
         share: the estimate, 0 to 1.
-        interval: lower and upper bound, 95 %.
-        before: the share in the validation rows.
-        changed: whether the difference is more than chance, all labels looked at together.
-        audited: how many audited texts have it; None without audits.
+        interval: 95 % confidence interval.
+        before: share in the validation rows.
+        changed: whether the change is significant, corrected for all labels.
+        audited: number of audited texts with the label; None without audits.
     """
 
     label: str
@@ -177,15 +173,14 @@ class LabelShare:
 
 @dataclass(frozen=True)
 class LabelShift:
-    """The estimated shares of all labels, or why there are none.
+    """The estimated shares of all labels, or why there is no estimate.
 
     Attributes:
-        texts: how many the estimate is from.
-        labels: in the model's order; empty if there is no estimate.
-        reason: why there is no estimate; "" if there is one.
-        audits: how many audited texts have one of the labels.
-        chance: how often so many audits differ so much from the estimate by chance; None without
-            audits.
+        texts: number of texts.
+        labels: in the model's order; empty without an estimate.
+        reason: why there is no estimate; otherwise "".
+        audits: number of audited texts with a known label.
+        chance: p-value of the difference between audits and estimate; None without audits.
     """
 
     texts: int
@@ -196,15 +191,15 @@ class LabelShift:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the audits found other shares than the estimate, by more than chance."""
+        """Whether the audits contradict the estimate significantly."""
         return self.chance is not None and self.chance < _ERROR_PROBABILITY
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as a JSON object."""
+        """All fields as a JSON object."""
         return asdict(self)
 
     def in_words(self) -> str:
-        """What changed, in sentences for a person."""
+        """The changes, in sentences for the reader."""
         if self.reason:
             return f"The shares of the labels cannot be estimated: {self.reason}."
         if self.contradicted:
@@ -238,18 +233,16 @@ def label_shift(
 ) -> LabelShift:
     """The share of each label in new texts, with intervals, checked against audits.
 
-    The intervals come from 200 draws of the texts; of more than 10,000 texts so many are looked at.
-    They leave the calibration's own error out, and are too narrow with a few hundred validation
-    rows: on 200 and 300 they held 88 to 93 % of the true shares. Texts that belong to no label
-    would be spread over all of them, so there is no estimate where more are out of scope than used
-    to be.
+    Intervals come from 200 bootstrap draws of at most 10,000 texts. They ignore the calibration's
+    own error, so they are too narrow with a few hundred validation rows: with 200 and 300 rows they
+    covered 88 to 93 % of the true shares. There is no estimate if the out-of-scope share has risen,
+    because such texts would be distributed over all labels.
 
     Args:
-        logits: float [N, C], of new texts that are in scope; as for `fit_shift_calibration`.
+        logits: float [N, C], of new texts in scope; as for `fit_shift_calibration`.
         calibration: of the model.
-        labels: the model's, in its order.
-        audited: how often a random audit of the same texts found each label; others than the
-            model's are left out.
+        labels: in the model's order.
+        audited: label counts from a random audit of the same texts; other labels are ignored.
         out_of_scope_rose: whether more texts than usual are out of scope.
         seed: of the draws.
 
@@ -299,10 +292,10 @@ def label_shift(
 
 
 def _interval(shares: np.ndarray, drawn: np.ndarray, texts: int) -> np.ndarray:
-    """Lower and upper bound of each share, 95 %: float64 [2, C].
+    """The 95 % interval of each share, float64 [2, C].
 
-    Quantiles of the draws, but no narrower than if somebody had labelled the texts (Clopper and
-    Pearson 1934): the draws of a rare label know nothing of the texts that happen not to be there.
+    Quantiles of the draws, at least as wide as the interval for labelled texts (Clopper and Pearson
+    1934), because draws of a rare label underestimate its variance.
     """
     lower, upper = np.quantile(drawn, [_TAIL, 1 - _TAIL], axis=0)
     labelled = texts * np.clip(shares, 0, 1)
@@ -314,9 +307,9 @@ def _interval(shares: np.ndarray, drawn: np.ndarray, texts: int) -> np.ndarray:
 def _changed(
     shares: np.ndarray, deviation: np.ndarray, calibration: ShiftCalibration
 ) -> np.ndarray:
-    """Which labels' shares differ from before by a point or more, and by more than chance.
+    """Labels whose share changed significantly and by at least a point, bool [C].
 
-    Holm 1979, for all labels together; bool [C].
+    Corrected for all labels together (Holm 1979).
     """
     before = calibration.shares
     deviation = np.sqrt(deviation**2 + before * (1 - before) / calibration.rows)
@@ -331,10 +324,9 @@ def _changed(
 def _chance(
     counts: np.ndarray, shares: np.ndarray, drawn: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """How often audits differ at least so much from the estimate, if only chance makes them differ.
+    """The p-value of the difference between audits and estimate.
 
-    Each of the draws of the shares gives audits of its own; all are measured by Pearson's
-    chi-squared.
+    Simulates an audit for each draw of the shares and compares Pearson's chi-squared.
     """
     expected = counts.sum() * np.maximum(shares, 1e-6)
 

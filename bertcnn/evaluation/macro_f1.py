@@ -13,13 +13,12 @@ def macro_f1_score(
 ) -> float:
     """The mean F1 of the labels that occur, true or predicted; rows may have several labels.
 
-    scikit-learn leaves labels that do not occur out where a row has one label, and counts them as 0
-    where it may have several.
+    scikit-learn omits labels that do not occur for single-label rows, but counts them as 0 for
+    multi-label rows.
 
     Args:
-        actual: the true label of each row, int or str [rows], or which row has which label, bool
-            [rows, C].
-        predicted: the predicted ones, likewise.
+        actual: true labels, int or str [rows], or bool [rows, C].
+        predicted: predicted labels of the same form.
 
     Returns:
         0 to 1; 0 if no label occurs.

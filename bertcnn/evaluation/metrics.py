@@ -1,4 +1,4 @@
-"""How often a classifier is right, label by label, and what it mixes up."""
+"""Accuracy, precision, recall, F1 and confusion of a classifier."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.evaluation.no_information import NoInformation
 from bertcnn.wording import count
 
-# labels, whose confusion is written as a matrix; of more, only the pairs that occur are written
+# most labels for a full confusion matrix; otherwise only occurring pairs are written
 LARGEST_MATRIX: Final = 100
 _MOST_CONFUSED = 10
 _NAMED = 5
-# labels that a model does not know; with more of them the column is another one
+# share of unknown labels above which the column is probably not the label column
 _MOST_UNKNOWN = 1000
 
 
 @dataclass(frozen=True)
 class LabelFigures:
-    """Precision, recall and F1 of one label, and how many rows it has.
-
-    Precision is the share of right ones among the rows called so, recall the share of its rows
-    that were found.
-    """
+    """Precision, recall and F1 of one label, and its number of rows."""
 
     name: str
     precision: float
@@ -42,7 +38,7 @@ class LabelFigures:
 
 @dataclass(frozen=True)
 class Confusion:
-    """`count` rows of `actual` were called `predicted`; `share` is of the rows of `actual`."""
+    """`count` rows of `actual` were predicted as `predicted`, a `share` of the rows of `actual`."""
 
     actual: str
     predicted: str
@@ -52,12 +48,12 @@ class Confusion:
 
 @dataclass(frozen=True)
 class OutOfScopeRows:
-    """What became of rows that belong to no label.
+    """How rows without any of the labels were answered.
 
     Attributes:
-        rows: how many there are.
-        called: how many were called out of scope, or in another language.
-        automatic: how many were answered automatically, wrongly.
+        rows: number of rows.
+        called: predicted as out of scope or in another language.
+        automatic: answered automatically, wrongly.
     """
 
     rows: int
@@ -65,7 +61,7 @@ class OutOfScopeRows:
     automatic: int
 
     def in_words(self) -> str:
-        """The three in a sentence."""
+        """The counts in a sentence."""
         return (
             f"{count(self.rows, 'row')} out of scope: {self.called:,} called so,"
             f" {self.rows - self.called - self.automatic:,} others for review,"
@@ -78,20 +74,18 @@ class Evaluation:
     """The figures of one evaluation.
 
     Attributes:
-        rows: rows compared.
-        accuracy: share of rows with the right label, or with all the right ones and no other.
-        macro_f1: mean F1 of the labels that occur, true or predicted (as scikit-learn has it).
+        rows: number of rows.
+        accuracy: share of rows with the right label, or exactly the right labels.
+        macro_f1: mean F1 of the labels that occur, true or predicted (as in scikit-learn).
         weighted_f1: the same, weighted by support.
-        labels: figures of each of the model's labels, in its order, then of `unknown_labels`.
-        confusion_pairs: int [N, 3], in order: places of a true label and of a predicted one, and
-            how many rows have these two; pairs of no row are left out, since labels squared are
-            many.
-        most_confused: the pairs mixed up most often, most frequent first.
-        several_labels: whether a row may have several; see `evaluate_sets`.
-        unknown_labels: of rows; the model does not have them, and so never finds them.
-        out_of_scope: further rows that belong to no label, and how many of them are answered
-            automatically; None if there are none.
-        no_information: the model beside the best constant answer; None where it was not compared.
+        labels: figures of the model's labels in its order, then of `unknown_labels`.
+        confusion_pairs: int [N, 3], sorted: indices of true and predicted label, and number of
+            rows; only pairs that occur.
+        most_confused: the most frequent confusions, most frequent first.
+        several_labels: whether a row may have several labels; see `evaluate_sets`.
+        unknown_labels: labels of rows that the model does not have, so never predicts.
+        out_of_scope: further rows without any of the labels; None if there are none.
+        no_information: comparison with the best constant answer; None if not done.
     """
 
     rows: int
@@ -108,10 +102,7 @@ class Evaluation:
 
     @property
     def confusion(self) -> np.ndarray:
-        """The confusion matrix, int [C, C].
-
-        Rows are true labels, columns predicted ones, in the labels' order.
-        """
+        """The confusion matrix, int [C, C]: true labels in rows, predicted labels in columns."""
         matrix = np.zeros((len(self.labels), len(self.labels)), int)
         actual, predicted, rows = self.confusion_pairs.T
         matrix[actual, predicted] = rows
@@ -120,9 +111,8 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object.
 
-        `several_labels`, `unknown_labels`, `out_of_scope` and `no_information` only if there are
-        any. With more than `LARGEST_MATRIX` labels, `confusion` is None, and `confusion_pairs` is
-        there in its place.
+        Omits `several_labels`, `unknown_labels`, `out_of_scope` and `no_information` if empty. With
+        more than `LARGEST_MATRIX` labels, `confusion` is None and `confusion_pairs` replaces it.
         """
         found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int), no_information=None))
         del found["confusion_pairs"], found["no_information"]
@@ -141,15 +131,15 @@ class Evaluation:
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
-    """Compare predictions with the truth; rows with a label that the model lacks are wrong.
+    """Compare predictions with the truth; rows with a label unknown to the model count as wrong.
 
     Args:
         names: the model's labels, in its order.
-        actual: the true label of each row.
-        predicted: the predicted label of each row.
+        actual: true label of each row.
+        predicted: predicted label of each row.
 
     Raises:
-        LabelError: there are no rows, or none whose label the model knows.
+        LabelError: there are no rows, or none with a known label.
     """
     unknown = find_unknown(names, actual, len(actual))
     order = [*names, *unknown]
@@ -175,19 +165,18 @@ def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[st
 def evaluate_sets(
     names: Sequence[str], actual: Sequence[LabelSet], predicted: Sequence[LabelSet]
 ) -> Evaluation:
-    """Compare predictions with the truth where a row may have several labels.
+    """Compare predictions with the truth if rows may have several labels.
 
-    Accuracy is the share of rows with all their labels and no other (subset accuracy). In the
-    confusion matrix a row counts on the diagonal for each label that was found, and beside it for
-    each pair of a label that was missed and one that was given without reason.
+    Accuracy is subset accuracy. In the confusion matrix a row counts on the diagonal for each label
+    found, and off the diagonal for each pair of a missed and a wrongly predicted label.
 
     Args:
         names: the model's labels, in its order.
-        actual: the true labels of each row.
-        predicted: the predicted labels of each row.
+        actual: true labels of each row.
+        predicted: predicted labels of each row.
 
     Raises:
-        LabelError: there are no rows, or none with a label that the model knows.
+        LabelError: there are no rows, or none with a known label.
     """
     unknown = find_unknown(names, [label for labels in actual for label in labels], len(actual))
     order = [*names, *unknown]
@@ -196,7 +185,7 @@ def evaluate_sets(
         truth, given, zero_division=0.0
     )
     missed, wrong = truth & ~given, given & ~truth
-    # of no row on the diagonal
+    # without rows on the diagonal
     matrix = csr_array(missed, dtype=int).T @ csr_array(wrong, dtype=int)
     matrix = coo_array(matrix + diags_array((truth & given).sum(axis=0), dtype=int))
     pairs = _in_order(np.stack([*matrix.coords, matrix.data], axis=1))
@@ -217,16 +206,13 @@ def evaluate_sets(
 
 
 def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tuple[str, ...]:
-    """The labels of so many rows that are not among the model's, sorted.
+    """The labels of rows that the model does not have, sorted.
 
-    Args:
-        names: the model's.
-        actual: those of the rows, one behind the other.
-        rows: how many there are.
+    `actual` are the labels of all `rows` in one sequence, `names` the model's labels.
 
     Raises:
-        LabelError: there are no rows, no label is one of the model's, or so many are not that the
-            column can hardly be that of the labels.
+        LabelError: there are no rows, no label is known, or so few are known that it is probably
+            the wrong column.
     """
     if not rows:
         raise LabelError(
@@ -251,7 +237,7 @@ def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tupl
 
 
 def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
-    """A sentence about rows with labels that the model does not know; "" if there are none.
+    """A sentence about rows with labels unknown to the model; "" if there are none.
 
     Example:
         >>> describe_unknown(["billing"], [("billing",), ("sales",)])
@@ -273,7 +259,7 @@ def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
 
 
 def _pairs(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
-    """Places of true and predicted labels and their rows, int [N, 3]."""
+    """Indices of true and predicted labels, and their row counts, int [N, 3]."""
     places = {name: place for place, name in enumerate(names)}
     counts = Counter(
         (places[one], places[other])

@@ -1,4 +1,4 @@
-"""Calibration and thresholds where a row may have several labels."""
+"""Calibration and thresholds for rows with several labels."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibrati
 from bertcnn.evaluation.probabilities import chosen, exact_match_probability, sigmoid
 
 _LOWEST, _HIGHEST = 0.05, 20.0  # temperatures
-_FEWEST = 20  # held-out rows with a label, without which its threshold is that of all labels
+_FEWEST = 20  # held-out rows of a label; with fewer, it uses the threshold of all labels
 _FOLDS = 5
 _USUAL = 0.5
 
 
 def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
-    """The temperature that makes the held-out labels most probable (after Guo et al. 2017, 4.2).
+    """The temperature that maximises the held-out likelihood (after Guo et al. 2017, 4.2).
 
-    It is one for all labels.
-
-    With Platt's targets, as `calibration.fit_temperature` has them for one label a row.
+    One temperature for all labels, with Platt's targets as in `calibration.fit_temperature`.
 
     Args:
         logits: float [rows, C], of rows not trained on.
-        multi_hot: bool [rows, C], which row has which label.
+        multi_hot: bool [rows, C], true labels.
 
     Returns:
         T > 0; probabilities are sigmoid(logits / T). 1.0 without rows.
@@ -42,19 +40,16 @@ def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
 
 
 def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.ndarray:
-    """From which probability on a label is given, for the best F1 of each label.
+    """The probability threshold of each label with the best F1, float32 [C].
 
-    With calibrated probabilities that threshold is half of the best F1 there is (Lipton, Elkan and
-    Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"), and from few
-    rows the best F1 is known better than the place where it is reached. A label with fewer than 20
-    held-out rows gets the threshold of all labels together.
+    With calibrated probabilities the best threshold is half of the best F1 (Lipton, Elkan and
+    Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"). With few rows
+    the best F1 is known more precisely than its threshold. Labels with fewer than 20 held-out rows
+    share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label.
 
     Args:
-        probabilities: float32 [rows, C], calibrated probabilities of rows not trained on.
-        multi_hot: bool [rows, C], which row has which label.
-
-    Returns:
-        float32 [C], at most 0.5; 0.5 where no row has a label.
+        probabilities: float32 [rows, C], calibrated, of rows not trained on.
+        multi_hot: bool [rows, C], true labels.
 
     Example:
         >>> shares = np.linspace(0.99, 0.01, 50, dtype=np.float32)[:, None]
@@ -72,12 +67,12 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
 
 
 def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
-    """Half of the best F1 that any threshold of the probabilities gives."""
+    """Half of the best F1 over all thresholds."""
     if not has.any():
         return _USUAL
     order = np.argsort(-probabilities, kind="stable")
     descending, found = probabilities[order], np.cumsum(has[order])
-    # rows that are equally probable cannot be divided
+    # equal probabilities cannot be separated
     possible = np.append(descending[1:] < descending[:-1], True)
     f1 = 2 * found / (np.arange(1, len(order) + 1) + has.sum())
     return float(f1[possible].max() / 2)
@@ -86,14 +81,10 @@ def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
 def measure_calibration(
     logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
 ) -> CalibrationFigures:
-    """The calibration error of whole answers, before and after calibration.
+    """The calibration error of complete label sets, before and after calibration.
 
-    An answer is right if it is right in every label.
-
-    Args:
-        logits: float [rows, C], of rows not trained on.
-        multi_hot: bool [rows, C].
-        thresholds: float [C].
+    `logits` are float [rows, C] of rows not trained on, `multi_hot` bool [rows, C], `thresholds`
+    float [C].
     """
     return compare_calibration(*confidences(logits, multi_hot, thresholds))
 
@@ -101,11 +92,9 @@ def measure_calibration(
 def confidences(
     logits: np.ndarray, multi_hot: np.ndarray, thresholds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The confidence of each row's answer before and after calibration, float64 [rows].
+    """Confidences before and after cross-fitted calibration, float64 [rows], and correctness.
 
-    And whether the answer is right, bool [rows].
-
-    The rows go into five parts, and each part gets the temperature that the others give.
+    An answer is right, bool [rows], if its label set is exactly right.
     """
     scaled, part = np.asarray(logits, float).copy(), np.arange(len(multi_hot)) % _FOLDS
     for fold in range(_FOLDS):

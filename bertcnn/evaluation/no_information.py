@@ -1,4 +1,4 @@
-"""Whether a model's answers are better than always giving the most frequent label."""
+"""Tests whether a model is better than always giving the most frequent label."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from bertcnn.evaluation.paired import TWO_SIDED, PairedDifference, paired_differ
 
 Verdict = Literal["informative", "uninformative", "unclear"]
 
-# of what the best constant answer leaves to gain: a model that gains no more than this is useless
+# share of the possible gain over the best constant answer; a smaller gain counts as useless
 _LITTLE = 0.1
-# share of right answers between two labels, rows of both counting alike; guessing gives a half
+# balanced share of right answers between two labels; guessing gives a half
 _APART = 0.6
-_FEWEST_CONFUSED = 10  # rows of a pair that no model separates: fewer prove nothing
-_PAIRS = 3  # named
+_FEWEST_CONFUSED = 10  # rows of an inseparable pair; fewer prove nothing
+_PAIRS = 3  # pairs named in a message
 
 
 @dataclass(frozen=True)
 class NoInformation:
-    """A model compared with the best constant answer, on the same held-out rows.
+    """A model compared with the best constant answer on the same held-out rows.
 
     The no-information rate is the accuracy of always giving the most frequent answer. Accuracy
-    alone would condemn a model of rare labels, so balanced accuracy is compared too: the mean of
-    the labels' recalls, or of recall and specificity of each label where rows may have several.
+    alone would be unfair to models of rare labels, so balanced accuracy is compared too: mean
+    recall of the labels, or mean of recall and specificity of each label if rows may have several.
 
     Attributes:
-        rows: compared.
-        answer: the constant one: the label, or the labels, that most training rows have.
+        rows: number of rows.
+        answer: the constant answer: the most frequent label, or label set, of the training rows.
         accuracy: of the model.
         rate: the no-information rate.
         low: lower end of the 95 % confidence interval of `accuracy` - `rate`.
         high: upper end.
-        balanced_accuracy: of the model's answers if all labels were equally frequent.
-        balanced_rate: the same of any constant answer.
+        balanced_accuracy: of the model, with equally frequent labels.
+        balanced_rate: of any constant answer.
         balanced_low: lower end of the interval of `balanced_accuracy` - `balanced_rate`.
         balanced_high: upper end.
-        inseparable: pairs of labels that nothing separates, those with most rows first.
+        inseparable: label pairs that the model cannot separate, most rows first.
     """
 
     rows: int
@@ -60,10 +60,10 @@ class NoInformation:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the model knows something.
+        """Whether the model beats the constant answer.
 
-        "informative" if one of both intervals lies above 0, "uninformative" if there is next to
-        nothing to gain by both, "unclear" if there are too few rows to say.
+        "informative" if either interval lies above 0, "uninformative" if both gains are negligible,
+        "unclear" if there are too few rows.
         """
         if max(self.low, self.balanced_low) > 0:
             return "informative"
@@ -78,11 +78,7 @@ class NoInformation:
         return self.verdict != "informative"
 
     def in_words(self, subject: str = "text") -> str:
-        """A sentence without a full stop.
-
-        Args:
-            subject: what does not tell the label: the text, or one model of it.
-        """
+        """A sentence without a full stop; `subject` is the text, or one model of it."""
         figures = (
             f"{self.accuracy:.1%} right on held-out rows, where always answering the most frequent"
             f" one is right for {self.rate:.1%}"
@@ -96,22 +92,18 @@ class NoInformation:
         return f"the {subject} does not tell the label: {figures}"
 
     def sentence(self, subject: str = "text") -> str:
-        """The same with what the model gains, as a whole sentence.
-
-        Args:
-            subject: as of `in_words`.
-        """
+        """`in_words` with the model's gain, as a whole sentence."""
         words = self.in_words(subject)
         return f"{words[0].upper()}{words[1:]} ({self.gain_in_words()})."
 
     def gain_in_words(self) -> str:
-        """What accuracy gains, with its interval, for a sentence."""
+        """The gain in accuracy with its interval, as part of a sentence."""
         gain = 100 * (self.accuracy - self.rate)
         return f"{gain:+.1f} points, 95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
 
     @property
     def advice(self) -> str:
-        """What to do, as a sentence; "" if the model is informative."""
+        """The advice, as a sentence; "" if the model is informative."""
         if self.verdict == "informative":
             return ""
         if self.verdict == "unclear":
@@ -119,14 +111,14 @@ class NoInformation:
         return "Choose another label column (--label) or other text columns (--text)."
 
     def pairs_in_words(self) -> str:
-        """Which pairs nothing separates, a sentence without a full stop; "" if there is none."""
+        """The inseparable pairs, as a sentence without a full stop; "" if there are none."""
         return "; ".join(
             f"nothing separates {one_line(one, 40)} from {one_line(other, 40)}"
             for one, other in self.inseparable[:_PAIRS]
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object, with the verdict, and sentences about it in `message`."""
+        """The figures as a JSON object, with `verdict`, and sentences in `message`."""
         return {
             **asdict(self),
             "answer": list(self.answer),
@@ -137,10 +129,9 @@ class NoInformation:
 
 
 def most_frequent(labels: Iterable[Any]) -> LabelSet:
-    """The label, or the labels, that most rows have.
+    """The most frequent label, or label set, of the rows.
 
-    Args:
-        labels: one for each row, or a tuple of all of its labels.
+    `labels` has a label, or a tuple of labels, for each row.
 
     Example:
         >>> most_frequent(["sales", "billing", "billing"]), most_frequent([("a", "b"), ("a",)])
@@ -153,13 +144,13 @@ def most_frequent(labels: Iterable[Any]) -> LabelSet:
 
 
 def usual_answer(metrics: Mapping[str, Any]) -> LabelSet | None:
-    """The answer that most training rows have, by a saved model's metrics; None in older models."""
+    """The most frequent training answer, from a saved model's metrics; None in older models."""
     saved = metrics.get("no_information")
     return tuple(map(str, saved["answer"])) if isinstance(saved, Mapping) else None
 
 
 def saved_warning(metrics: Mapping[str, Any]) -> str:
-    """The sentences about a saved model that knows nothing, by its metrics; "" for any other.
+    """The warning about an uninformative model, from its saved metrics; otherwise "".
 
     Example:
         >>> saved_warning({"no_information": {"verdict": "informative", "message": "50% right"}})
@@ -172,11 +163,10 @@ def saved_warning(metrics: Mapping[str, Any]) -> str:
 
 
 def fair_answers(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The most probable labels if all labels were equally frequent, int [rows].
+    """The most probable labels under equal priors, int [rows].
 
-    Args:
-        probabilities: float [rows, C].
-        shares: float [C], of the labels where the model was trained or calibrated.
+    `probabilities` are float [rows, C], `shares` float [C], label shares in training or
+    calibration.
     """
     found: np.ndarray = (probabilities / np.maximum(shares, 1e-6)).argmax(axis=1)
     return found
@@ -191,14 +181,14 @@ def against_constant(
     usual: LabelSet | None = None,
     groups: np.ndarray | None = None,
 ) -> NoInformation:
-    """Compare a model with one label a row with the best constant answer.
+    """Compare a single-label model with the best constant answer.
 
     Args:
         names: C labels.
-        actual: int [rows], places in `names`.
+        actual: int [rows], indices into `names`.
         predicted: int [rows], the same.
-        fair: int [rows], of `fair_answers`, for balanced accuracy; by default `predicted`.
-        usual: the answer that most training rows have; by default most of these rows.
+        fair: int [rows], from `fair_answers`, for balanced accuracy; by default `predicted`.
+        usual: the most frequent training answer; by default the most frequent of these rows.
         groups: int [rows], equal for near duplicates, which count as one row; by default all
             differ.
     """
@@ -220,13 +210,13 @@ def against_constant(
 def against_constant_sets(
     names: Sequence[str], actual: np.ndarray, given: np.ndarray, *, usual: LabelSet | None = None
 ) -> NoInformation:
-    """The same where a row may have several labels: all of them have to be right, and no other.
+    """Compare a multi-label model with the best constant answer, by exact label sets.
 
     Args:
         names: C labels.
-        actual: bool [rows, C], which row has which label.
-        given: bool [rows, C], which row got which.
-        usual: the labels that most training rows have; by default most of these rows.
+        actual: bool [rows, C], true labels.
+        given: bool [rows, C], predicted labels.
+        usual: the most frequent training answer; by default the most frequent of these rows.
     """
     if usual is None:
         rows, counts = np.unique(actual, axis=0, return_counts=True)
@@ -264,16 +254,16 @@ def _compared(
 
 
 def _mean_share(right: np.ndarray, rows: np.ndarray, chance: float) -> tuple[float, float, float]:
-    """The mean of independent shares with its 95 % interval, from Wilson's of each.
+    """The mean of independent proportions with its 95 % interval, from Wilson intervals.
 
     Zou and Donner 2008, "Construction of confidence limits about effect measures", equation 3
-    (MOVER). The lower end is at least as far away as guesses spread: with few rows of many labels,
-    shares are skewed, and those of 0 seem certain.
+    (MOVER). The lower end is at least as far away as for guesses: with few rows of many labels,
+    proportions are skewed, and proportions of 0 seem certain.
 
     Args:
         right: int [K].
         rows: int [K], above 0.
-        chance: each share if answers were guessed.
+        chance: each proportion under guessing.
     """
     shares = right / rows
     bounds = np.array([wilson(int(one), int(of)) for one, of in zip(right, rows, strict=True)])
@@ -292,10 +282,10 @@ def _with_pairs(
     fair: np.ndarray,
     sizes: np.ndarray,
 ) -> NoInformation:
-    """With the pairs of labels that the answers demonstrably do not separate.
+    """Add the label pairs that the answers do not separate.
 
-    Rows that have one of both labels and get one of both count. They have to be at least half of
-    each label's rows.
+    Only rows with one of both labels, predicted as one of both, count. They must be at least half
+    of each label's rows.
     """
     counts = Counter(zip(actual.tolist(), fair.tolist(), strict=True))
     found = []

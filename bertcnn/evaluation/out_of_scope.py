@@ -1,15 +1,15 @@
-"""Learns from known texts alone which texts are out of scope.
+"""Fits the out-of-scope detector on known texts and a general background.
 
-Known texts of one label point in a few directions, as logits and as mean token embeddings; those
-directions are the centres of k-means. A text far from all of them, without a label that speaks up
-for it, or in other words than its label's, is strange. So is one that a logistic regression takes
-for one of a background of texts about anything (`bertcnn.evaluation.background`): with few labels
-this says most. The limit is a quantile of the validation rows' scores, so that of texts like those
-one in fifty is expected above it (split conformal prediction, Vovk et al. 2005, section 4.1).
+The logits and mean token embeddings of a label's texts have few directions, represented by k-means
+centroids. A text is unusual if it is far from all centroids, has no probable label, or has unusual
+words for its label. It is also unusual if a logistic regression assigns it to a background of
+general texts (`bertcnn.evaluation.background`), which is the strongest feature with few labels. The
+limit is a quantile of the validation rows' scores, exceeded by one in fifty similar texts (split
+conformal prediction, Vovk et al. 2005, section 4.1).
 
-Chosen by holding labels out (figures in docs/benchmarks), against the highest probability, energy,
-Mahalanobis distances and nearest rows. A nearest row does as well, but would put training rows into
-the model; a centre stands for at least three different ones.
+Chosen by holding out labels (figures in docs/benchmarks), against the highest probability, energy,
+Mahalanobis distances and nearest rows. Nearest rows do as well but would store training rows in the
+model; a centroid averages at least three different rows.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ import numpy as np
 
 from bertcnn.bundle.scope import BACKGROUND, PARTS, DetectorInputs, OutOfScopeDetector, unit
 
-_OUTSIDE, _DOUBTFUL = 0.02, 0.05  # of texts like the validation rows
-_STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if rows out of scope say where the limits are best
-FEWEST_ROWS = 24  # of validation, of which the strangest is the limit
-_CENTRES = 12  # of a label, at most
+_OUTSIDE, _DOUBTFUL = 0.02, 0.05  # share of texts like the validation rows
+_STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if out-of-scope rows determine the limits
+FEWEST_ROWS = 24  # validation rows; below this, the highest score would be the limit
+_CENTRES = 12  # most centroids of a label
 _ROWS_A_CENTRE = 5
-_FEWEST_ROWS = 3  # of a centre; with fewer it would give a row away
+_FEWEST_ROWS = 3  # rows of a centroid; fewer would reveal a row
 _KNOWN_OF_A_LABEL, _KNOWN = 80, 900
-_NUMBERS = 1 << 23  # of all centres: 32 MiB; half as many of the words
-_LIKE_ALL = 5.0  # further texts of each label, whose words are those of all texts
-_ENOUGH_LABELS = 50  # to tell by words, and by directions of logits, as well as by the other parts
-_DIRECTIONS, _WORDS = 0, 3  # of the parts
+_NUMBERS = 1 << 23  # in all centroids: 32 MiB; half as many in the words
+_LIKE_ALL = 5.0  # pseudo-count per label, distributed as in all texts
+_ENOUGH_LABELS = 50  # labels that make words and logits as informative as the other parts
+_DIRECTIONS, _WORDS = 0, 3  # indices of the parts
 _MOST_BACKGROUND, _LABELS_PER_SHARE = 3.0, 10  # the background's weight, by the number of labels
-_INVERSE_PENALTY = 10.0  # of the regression, on vectors of length 1
-_LEARNED = 5000  # training rows that the regression learns from
-_FEWEST_STRANGE = 5  # that say how much the background counts, and where the limit is best
-_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # that they choose among, beside the default
+_INVERSE_PENALTY = 10.0  # of the regression, on unit vectors
+_LEARNED = 5000  # most training rows of the regression
+_FEWEST_STRANGE = 5  # out-of-scope rows needed to choose the background's weight and the limit
+_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidates besides the default
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,10 @@ class OutsideTexts:
     """Texts that belong to no label, as a model reads them.
 
     Attributes:
-        background: means of the token embeddings of texts about anything, float32 [B, D].
-        learned: the same of rows that the user calls out of scope, to learn from, float32 [K, D].
-        valid: further such rows, to set the limit with; by default none.
+        background: mean token embeddings of general texts, float32 [B, D].
+        learned: mean token embeddings of the user's out-of-scope rows, to learn from, float32 [K,
+            D].
+        valid: further such rows, to set the limit; by default none.
     """
 
     background: np.ndarray
@@ -57,18 +58,18 @@ class OutsideTexts:
 
     @classmethod
     def none(cls, width: int) -> OutsideTexts:
-        """No text at all, for models of this width."""
+        """No texts, for embeddings of this width."""
         return cls(np.empty((0, width), np.float32), np.empty((0, width), np.float32))
 
 
 @dataclass(frozen=True, eq=False)
 class FoldInputs:
-    """What a model trained on a part of the training rows makes of them, and of the others.
+    """A fold model's outputs for its training and held-out rows.
 
     Attributes:
-        known: rows it learned from.
+        known: its training rows.
         labels: int [rows], of `known`.
-        held_out: rows it did not learn from.
+        held_out: its held-out rows.
     """
 
     known: DetectorInputs
@@ -78,12 +79,12 @@ class FoldInputs:
 
 @dataclass(frozen=True, eq=False)
 class DetectorFit:
-    """Detectors that share their limits, and their weights but for the scale of each.
+    """Detectors with common limits and relative weights.
 
     Attributes:
         detector: of the final model.
-        folds: of each fold's model, with its own centres, words and direction, so that it says
-            which of the fold's held-out rows are out of scope without having learned from them.
+        folds: of each fold's model, with its own centroids, words and direction, so that it can
+            judge held-out rows that it did not learn from.
     """
 
     detector: OutOfScopeDetector
@@ -91,13 +92,9 @@ class DetectorFit:
 
 
 def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndarray:
-    """Different rows for `fit_detector`, int [rows], ascending.
+    """Distinct rows for `fit_detector`, int [rows], ascending.
 
-    All, or about 5,000 of them at even distances, with those that give centres and words.
-
-    Args:
-        token_ids: of the training rows.
-        labels: int [rows], theirs.
+    All rows, or about 5,000 evenly spaced, including those for centroids and words.
     """
     first = {
         (row.tobytes(), int(label)): place
@@ -109,7 +106,7 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
 
 
 def _of_each_label(labels: np.ndarray) -> np.ndarray:
-    """Rows of each label for its centres and words, evenly chosen, int [chosen], ascending."""
+    """Evenly chosen rows of each label for its centroids and words, int [chosen], ascending."""
     own = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     most = max(_KNOWN_OF_A_LABEL, _KNOWN // max(1, len(own)))
     chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)] for rows in own]
@@ -125,25 +122,25 @@ def fit_detector(
     seed: int = 0,
     folds: Sequence[FoldInputs] = (),
 ) -> DetectorFit:
-    """The scope of a model.
+    """Fit the out-of-scope detector of a model and of its folds' models.
 
-    The validation rows and all rows that the folds held out give the weights and limits together,
-    each part in units of its own model's standard deviation: models of fewer rows read all texts a
-    little differently. With fewer than 24 rows a model has the units of all.
-    Of each label up to 80 training rows, or 900 altogether, give centres and words.
+    The validation rows and all held-out rows of the folds determine weights and limits together.
+    Each part is in standard deviations of its own model, because models of fewer rows have other
+    distances. A model with fewer than 24 rows uses the overall standard deviation. Up to 80
+    training rows per label, or 900 altogether, give centroids and words.
 
     Args:
-        texts: different training rows.
-        labels: int [rows], theirs.
+        texts: distinct training rows.
+        labels: int [rows], their labels.
         valid: rows not trained on.
         outside: texts that belong to no label; by default none.
         seed: of k-means.
         folds: of models trained on parts of the training rows; by default none.
 
     Returns:
-        Detectors without centres, for which everything is in scope, if there are fewer than 24
-        held-out rows, too many labels for 32 MiB of centres, or no label with 3 rows; a fold's
-        detector has none either if its own rows are too few for a centre.
+        Detectors without centroids, which accept everything, if there are fewer than 24 held-out
+        rows, too many labels for 32 MiB of centroids, or no label with 3 rows. A fold's detector
+        also has none if its rows are too few for a centroid.
     """
     nothing = DetectorFit(OutOfScopeDetector(), (OutOfScopeDetector(),) * len(folds))
     if len(valid.logits) + sum(len(fold.held_out.logits) for fold in folds) < FEWEST_ROWS:
@@ -179,7 +176,7 @@ def fit_detector(
 
 
 def _scale(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and 1 / standard deviation of each part, float32 [5]; 0 where all rows agree."""
+    """Mean and 1 / standard deviation of each part, float32 [5]; 0 for constant parts."""
     spread = features.std(axis=0)
     inverse = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0)
     mean = features.mean(axis=0, dtype=np.float64)
@@ -187,7 +184,7 @@ def _scale(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unweighted(part: FoldInputs, outside: OutsideTexts, seed: int) -> OutOfScopeDetector:
-    """A detector with centres, words and direction, if the rows are enough for a centre."""
+    """A detector with centroids, words and direction, if there are enough rows for a centroid."""
     scope = _around(OutOfScopeDetector(), part.known, part.labels, seed)
     if not len(scope.logit_centroids) or not len(scope.embedding_centroids):
         return OutOfScopeDetector()
@@ -195,21 +192,20 @@ def _unweighted(part: FoldInputs, outside: OutsideTexts, seed: int) -> OutOfScop
 
 
 def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: int) -> np.ndarray:
-    """What each part counts, float32 [5], by held-out rows and the number of labels.
+    """The weight of each part, float32 [5].
 
-    Where at least 5 rows are out of scope, the background counts as much as is best for these, by
-    AUROC.
+    With at least 5 out-of-scope rows, the background's weight is the one with the best AUROC.
 
     Args:
         features: of held-out rows with a label, float32 [rows, 5].
-        unknown: of rows out of scope, float32 [rows, 5], or None.
+        unknown: of out-of-scope rows, float32 [rows, 5], or None.
         classes: the number of labels.
     """
     spread = features.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
     weights[[_DIRECTIONS, _WORDS]] *= min(
         1.0, math.log(classes) / math.log(_ENOUGH_LABELS)
-    )  # what a label can tell
+    )  # the information in a label
     unit_weight = weights[BACKGROUND]
     weights[BACKGROUND] *= _background_weight(classes)
     if unknown is None or len(unknown) < _FEWEST_STRANGE:
@@ -223,7 +219,7 @@ def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: 
 
 
 def _background_weight(labels: int) -> float:
-    """3 up to 3 labels, then less with each, and nothing from 50 on, where it was of no use."""
+    """3 for up to 3 labels, falling to 0 at 50 labels, where the background did not help."""
     share = _LABELS_PER_SHARE / labels - _LABELS_PER_SHARE / _ENOUGH_LABELS
     return min(_MOST_BACKGROUND, max(0.0, share))
 
@@ -231,17 +227,17 @@ def _background_weight(labels: int) -> float:
 def with_limits(
     scope: OutOfScopeDetector, valid: DetectorInputs, strange: DetectorInputs | None = None
 ) -> OutOfScopeDetector:
-    """A detector whose limits are taken from these rows.
+    """A detector with limits from these rows.
 
-    2 % of texts like the validation rows are above `limit` and 5 % above `auto_limit`. Where at
-    least 5 rows are out of scope, each limit is where the share of these rows above it exceeds the
-    share of the others by most (Youden 1950): `limit` between 1 and 5 % of the others, `auto_limit`
-    between 5 and 10 %.
+    2 % of texts like the validation rows are above `limit` and 5 % above `auto_limit`. With at
+    least 5 out-of-scope rows, each limit maximises the difference between the shares of unknown and
+    known rows above it (Youden 1950), with 1 to 5 % of the known rows above `limit` and 5 to 10 %
+    above `auto_limit`.
 
     Args:
-        scope: with centres.
+        scope: with centroids.
         valid: rows not trained on, with a label.
-        strange: the same, out of scope; by default none.
+        strange: rows not trained on, out of scope; by default none.
     """
     limit, auto_limit = _limits(
         scope.outlier_score(valid), None if strange is None else scope.outlier_score(strange)
@@ -250,7 +246,7 @@ def with_limits(
 
 
 def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
-    """`limit` and `auto_limit` by the scores of held-out rows, and of rows out of scope if any."""
+    """`limit` and `auto_limit` from the scores of held-out rows."""
     if strange is None or len(strange) < _FEWEST_STRANGE:
         return _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
     return (
@@ -260,7 +256,7 @@ def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float
 
 
 def _best_limit(known: np.ndarray, strange: np.ndarray, least: float, most: float) -> float:
-    """Where the shares above differ by most, between these shares of the known rows."""
+    """The limit with the largest difference of shares, between two shares of known rows."""
     lowest, highest = _above(known, most), _above(known, least)
     tried = np.unique(np.clip(np.append(strange, known), lowest, highest))[::-1]
     gain = [(strange > one).mean() - (known > one).mean() for one in tried]
@@ -268,7 +264,7 @@ def _best_limit(known: np.ndarray, strange: np.ndarray, least: float, most: floa
 
 
 def _above(scores: np.ndarray, share: float) -> float:
-    """What this share of further such scores is expected to exceed."""
+    """The score that this share of further texts is expected to exceed."""
     return float(np.quantile(scores, 1 - share, method="weibull"))
 
 
@@ -280,15 +276,13 @@ def refit_detector(
     *,
     seed: int = 0,
 ) -> OutOfScopeDetector:
-    """The scope of a model that was trained as another one, on rows that taught that one's scope.
-
-    Its limits, around the new centres.
+    """Refit the centroids for another model trained on the same rows; keeps the limits.
 
     Args:
-        scope: the other model's.
+        scope: the first model's detector.
         texts: the same known rows, as the new model reads them.
         labels: int [rows].
-        outside: the same texts that belong to no label, as the new model reads them.
+        outside: the same texts without a label, as the new model reads them.
         seed: of k-means.
     """
     if not scope:
@@ -299,10 +293,10 @@ def refit_detector(
 
 
 def _direction(means: np.ndarray, outside: OutsideTexts) -> np.ndarray:
-    """From known texts to the background, float32 [D]; zeros without a background.
+    """The direction from known texts to the background, float32 [D]; zeros without a background.
 
-    The coefficients of a logistic regression on means of length 1. It learns from all known rows:
-    a few hundred leave much of a trade on the background's side.
+    The coefficients of a logistic regression on unit mean embeddings. It uses all known rows: with
+    a few hundred, it assigns much of a trade to the background.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -319,9 +313,9 @@ def _direction(means: np.ndarray, outside: OutsideTexts) -> np.ndarray:
 def _around(
     scope: OutOfScopeDetector, texts: DetectorInputs, labels: np.ndarray, seed: int
 ) -> OutOfScopeDetector:
-    """`scope` with centres and words from up to 80 texts of each label, or 900 altogether.
+    """`scope` with centroids and words from up to 80 texts per label, or 900 altogether.
 
-    Without centres if there are too many labels for them.
+    Has no centroids if there are too many labels.
     """
     chosen = _of_each_label(labels)
     texts, labels = texts.of(chosen), labels[chosen]
@@ -346,7 +340,7 @@ def _around(
 def label_words(
     pairs: np.ndarray, labels: np.ndarray, classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The words that stand in at least 3 rows, as they give no row away, and what they speak for.
+    """The words in at least 3 rows, so that none reveals a row, and their log odds per label.
 
     See `OutOfScopeDetector`.
     """
@@ -366,11 +360,11 @@ def label_words(
 def _centres(
     vectors: np.ndarray, labels: np.ndarray, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The centres of each label's vectors, of length 1, and whose each is, int32 [centres].
+    """Unit centroids of each label's vectors, and their labels, int32 [centres].
 
-    Those of fewer than 3 rows are left out.
+    Centroids of fewer than 3 rows are left out.
     """
-    from sklearn.cluster import KMeans  # which loading a model does not need
+    from sklearn.cluster import KMeans  # not needed to load a model
     from sklearn.exceptions import ConvergenceWarning
 
     found, owners = [np.empty((0, vectors.shape[1]), np.float32)], []
@@ -380,7 +374,7 @@ def _centres(
             continue
         count = min(most, max(1, len(own) // _ROWS_A_CENTRE))
         with warnings.catch_warnings():
-            # fewer different vectors than centres: some stay empty
+            # fewer distinct vectors than centroids leave some empty
             warnings.simplefilter("ignore", ConvergenceWarning)
             groups = KMeans(count, n_init=1, random_state=seed).fit_predict(own)
         members = (own[groups == group] for group in range(count))

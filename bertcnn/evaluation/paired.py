@@ -1,4 +1,4 @@
-"""Two models on the same rows: how far their figures differ, and what may be chance."""
+"""Compares two models on the same rows, with tests and intervals."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _WEIGHTS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The challenger's accuracy less the champion's on the same rows.
+    """The challenger's accuracy minus the champion's on the same rows.
 
     Attributes:
         estimate: -1 to 1.
         low: lower end of the 95 % confidence interval.
         high: upper end.
-        at_least: what the difference is at least, with 95 % confidence (one-sided).
-        won: share of the rows that only the challenger gets right.
-        lost: share that only the champion gets right.
-        rows: how many.
-        groups: how many of near duplicates.
-        effective: how many independent rows of equal weight would tell as much.
+        at_least: lower bound of the difference, 95 % one-sided.
+        won: share of rows that only the challenger gets right.
+        lost: share of rows that only the champion gets right.
+        rows: number of rows.
+        groups: number of groups of near duplicates.
+        effective: equivalent number of independent rows of equal weight.
     """
 
     estimate: float
@@ -56,14 +56,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class LostLabel:
-    """A label that the challenger finds clearly less often than the champion.
+    """A label whose recall is significantly lower for the challenger than for the champion.
 
     Attributes:
         label: the true label.
-        rows: that have it.
-        champion: of them, how many the champion gets right.
-        challenger: the same of the challenger.
-        p_value: one-sided, of this label alone.
+        rows: number of rows with the label.
+        champion: rows that the champion gets right.
+        challenger: rows that the challenger gets right.
+        p_value: one-sided, uncorrected.
     """
 
     label: str
@@ -82,15 +82,14 @@ def paired_difference(
 ) -> PairedDifference:
     """The difference of two accuracies on the same rows, with its interval.
 
-    Wald's interval with a pair more of either kind (Bonett and Price 2012, recommended by Fagerland
-    et al. 2014), for as many rows as would tell as much if they were independent and counted alike
-    (Kish 1965, section 8.2).
+    Wald's interval with one more pair of either kind (Bonett and Price 2012, recommended by
+    Fagerland et al. 2014), for the effective number of rows (Kish 1965, section 8.2).
 
     Args:
         champion: bool [rows], which answers are right.
-        challenger: the same.
+        challenger: bool [rows], the same.
         groups: int [rows], equal for near duplicates; by default all differ.
-        weights: float [rows]; by default all the same.
+        weights: float [rows]; by default equal.
 
     Example:
         >>> champion, challenger = np.arange(1000) % 10 > 0, np.arange(1000) % 20 > 0
@@ -120,11 +119,9 @@ def paired_difference(
 
 
 def share_differing(share: float, effective: float) -> float:
-    """The share of rows on which only one model is right, with a pair more of either kind.
+    """The share of rows where only one model is right, with one more pair of either kind.
 
-    Args:
-        share: the observed one.
-        effective: how many independent rows would tell as much.
+    `share` is the observed share, `effective` the effective number of rows.
     """
     return (share * effective + 2) / (effective + 2)
 
@@ -132,9 +129,7 @@ def share_differing(share: float, effective: float) -> float:
 def mid_p(won: int, lost: int) -> float:
     """The two-sided mid-p McNemar test (Fagerland et al. 2013, section "The McNemar mid-p test").
 
-    Args:
-        won: rows that only the challenger gets right.
-        lost: rows that only the champion gets right.
+    `won` rows are right only for the challenger, `lost` rows only for the champion.
 
     Example:
         >>> round(mid_p(1, 7), 4)
@@ -153,15 +148,15 @@ def lost_labels(
     *,
     groups: np.ndarray | None = None,
 ) -> tuple[LostLabel, ...]:
-    """The labels with at least 20 rows that the challenger clearly loses, the clearest first.
+    """The labels with at least 20 rows that the challenger loses significantly, clearest first.
 
-    One-sided mid-p McNemar tests of each label's rows, at 5 % for all labels together (Holm 1979).
-    They count rows, whatever their weight.
+    One-sided mid-p McNemar tests per label, at 5 % for all labels together (Holm 1979). Weights are
+    ignored.
 
     Args:
-        actual: the true label, [rows].
+        actual: true labels, [rows].
         champion: bool [rows], which answers are right.
-        challenger: the same.
+        challenger: bool [rows], the same.
         groups: int [rows], equal for near duplicates, which count as one; by default all differ.
     """
     names, codes, rows = np.unique(actual, return_inverse=True, return_counts=True)
@@ -189,7 +184,7 @@ def lost_labels(
 def net_change(
     champion: np.ndarray, challenger: np.ndarray, groups: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """In which groups the challenger gets more rows right, and in which fewer; bool [groups]."""
+    """Groups where the challenger gets more rows right, and groups with fewer, bool [groups]."""
     change = np.bincount(groups, challenger.astype(float) - champion)
     return change > 0.5, change < -0.5
 
@@ -201,21 +196,21 @@ def bootstrap(
     design: tuple[np.ndarray, np.ndarray],
     seed: int,
 ) -> tuple[Pair, Pair | None]:
-    """Macro-F1 and the share automated, with intervals of the difference.
+    """Macro-F1 and automatic share of both models, with bootstrap intervals of the differences.
 
-    Whole groups are drawn again (Davison and Hinkley 1997, section 3.8).
+    Draws whole groups (Davison and Hinkley 1997, section 3.8).
 
     Args:
         truth: int [rows], 0 to C - 1.
-        predicted: the same by champion and challenger.
-        automatic: bool [rows], which of their answers are automatic; None if not known.
+        predicted: int [rows], by champion and challenger.
+        automatic: bool [rows], which of their answers are automatic; None if unknown.
         design: group, int [rows], and weight, float [rows].
         seed: of the draws.
     """
     group, weights = design
     rows, members = len(truth), int(group.max()) + 1
     right = [answers == truth for answers in predicted]
-    # which rows have a label, get it from a model, and get it rightly: [5 C, rows]
+    # per label: true, predicted and rightly predicted by each model, [5 C, rows]
     parts = [(truth, np.ones(rows)), *((answers, np.ones(rows)) for answers in predicted)]
     parts += [(truth, one) for one in right]
     classes = max(int(codes.max()) for codes, _ in parts) + 1
@@ -230,7 +225,7 @@ def bootstrap(
     decisions = np.zeros((0, rows), np.float32) if automatic is None else np.stack(automatic)
 
     def figures(draws: np.ndarray) -> np.ndarray:
-        """Macro-F1 and share automated of both models, [4, draws]; `draws` is [rows, draws]."""
+        """Macro-F1 and automatic share of both models, [4, draws]; `draws` is [rows, draws]."""
         actual, *others = np.split(indicators @ draws, 5)
         f1 = [_macro_f1(actual, others[model], others[2 + model]) for model in range(2)]
         return np.concatenate([f1, decisions.astype(np.float32) @ draws / draws.sum(axis=0)])
@@ -250,7 +245,7 @@ def bootstrap(
 
 
 def _macro_f1(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The mean F1 of the labels that occur, float64 [draws]; each argument is [C, draws]."""
+    """The mean F1 of the labels that occur, float64 [draws]; arguments are [C, draws]."""
     either = actual + predicted
     occurs = either > 0
     f1 = np.divide(2 * right, either, out=np.zeros_like(either), where=occurs)
@@ -259,7 +254,7 @@ def _macro_f1(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> n
 
 
 def _pair(real: np.ndarray, drawn: np.ndarray) -> Pair:
-    changes = (drawn[1] - drawn[0]).round(6)  # float32 knows no more
+    changes = (drawn[1] - drawn[0]).round(6)  # the precision of float32
     low, high = np.quantile(changes, [LEVEL / 2, 1 - LEVEL / 2])
     champion, challenger = (float(one) for one in real)
     return Pair(champion, challenger, challenger - champion, float(low), float(high))

@@ -1,7 +1,4 @@
-"""From logits to probabilities, and to labels where a text may have several.
-
-NumPy only.
-"""
+"""From logits to probabilities, and to label sets. NumPy only."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ from bertcnn.data.label_sets import LabelSet
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities float32 [rows, C] of logits [rows, C]."""
+    """Probabilities, float32 [rows, C], of logits [rows, C]."""
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True, initial=-np.inf)
     exponentials = np.exp(shifted)
     return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Each label's own probability, float32 [rows, C], of logits [rows, C].
+    """Independent label probabilities, float32 [rows, C], of logits [rows, C].
 
     Example:
         >>> sigmoid(np.array([[0.0, 1000.0, -1000.0]])).tolist()
@@ -32,30 +29,20 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def calibrated_probabilities(logits: np.ndarray, calibration: Calibration) -> np.ndarray:
-    """Calibrated probabilities, float32 [rows, C].
-
-    They sum to 1 in each row unless a row may have several labels.
-    """
+    """Calibrated probabilities, float32 [rows, C]; rows sum to 1 unless multi-label."""
     scaled = logits / calibration.temperature
     return sigmoid(scaled) if calibration.label_thresholds else softmax(scaled)
 
 
 def chosen(probabilities: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The labels that are given, bool [rows, C].
-
-    Those whose probability [rows, C] reaches its threshold [C].
-    """
+    """The labels whose probability [rows, C] reaches its threshold [C], bool [rows, C]."""
     return probabilities >= thresholds
 
 
 def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """The probability that exactly the `given` labels are right, float32 [rows].
+    """The probability that the `given` labels [rows, C] are exactly right, float32 [rows].
 
-    As if labels did not depend on each other.
-
-    Args:
-        probabilities: float32 [rows, C], probabilities.
-        given: bool [rows, C].
+    Assumes independent labels. `probabilities` are [rows, C].
 
     Example:
         >>> given = np.array([[True, False]])
@@ -66,12 +53,9 @@ def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.
 
 
 def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> list[LabelSet]:
-    """The labels of each row by name, the most probable first.
+    """The names of each row's labels, the most probable first.
 
-    Args:
-        given: bool [rows, C].
-        probabilities: float32 [rows, C].
-        labels: C names.
+    `given` is bool [rows, C], `probabilities` float32 [rows, C]; `labels` has C names.
 
     Example:
         >>> names_of(np.array([[True, False, True]]), np.array([[0.6, 0.1, 0.8]]), ["a", "b", "c"])

@@ -1,4 +1,4 @@
-"""What a model's logits are worth on rows with known labels, one label or several."""
+"""Evaluates a model's logits on labelled rows, for one or several labels per row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bertcnn.evaluation.probabilities import (
     sigmoid,
 )
 
-_MOST_CELLS = 4_000_000  # logits that the label shift's calibration is fitted on: some seconds
+_MOST_CELLS = 4_000_000  # logits for the label shift calibration, which takes some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class GroundTruth:
 
     Attributes:
         names: the model's labels, in its order.
-        labels: int [rows], each row's label, or its rarest; C and more for one of `unknown`.
-        multi_hot: bool [rows, C + U], which row has which label, if rows may have several.
+        labels: int [rows], each row's label, or its rarest one; C and above for `unknown`.
+        multi_hot: bool [rows, C + U], true labels, if rows may have several.
         unknown: U labels that the model does not have.
     """
 
@@ -55,10 +55,7 @@ class GroundTruth:
     unknown: Sequence[str] = ()
 
     def calibrate(self, logits: np.ndarray) -> Calibration:
-        """What makes logits [rows, C] of these rows into probabilities.
-
-        Where there may be several labels, their thresholds too.
-        """
+        """Fit the calibration on logits [rows, C]; with several labels, also the thresholds."""
         if self.multi_hot is None:
             return Calibration(
                 temperature=fit_temperature(logits, self.labels),
@@ -81,7 +78,7 @@ class GroundTruth:
 
 @dataclass(frozen=True, eq=False)
 class ScoredPredictions:
-    """Answers beside the truth.
+    """Logits with the true labels.
 
     Attributes:
         truth: of the rows.
@@ -100,12 +97,12 @@ class ScoredPredictions:
 
     @cached_property
     def given(self) -> np.ndarray:
-        """Which labels are given where there may be several, bool [rows, C]."""
+        """The predicted labels, if a row may have several, bool [rows, C]."""
         return chosen(self.probabilities, np.array(self.calibration.label_thresholds, np.float32))
 
     @property
     def first(self) -> np.ndarray:
-        """The place of each row's most probable label, int [rows]."""
+        """The index of each row's most probable label, int [rows]."""
         return self.probabilities.argmax(axis=1)
 
     @property
@@ -119,14 +116,14 @@ class ScoredPredictions:
 
     @property
     def right(self) -> np.ndarray:
-        """Whether the answer is right, in all labels, bool [rows]."""
+        """Whether the answer is exactly right, bool [rows]."""
         if self.truth.multi_hot is None:
             found: np.ndarray = self.first == self.truth.labels
             return found
         return np.equal(*self.indicators()).all(axis=1)
 
     def indicators(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which row has which label, and which got which, both bool [rows, C + U]."""
+        """True labels and predicted labels, both bool [rows, C + U]."""
         if self.truth.multi_hot is not None:
             return self.truth.multi_hot, np.pad(self.given, ((0, 0), (0, len(self.truth.unknown))))
         places = np.arange(len(self.truth.names) + len(self.truth.unknown))
@@ -150,10 +147,7 @@ class ScoredPredictions:
         return replace(self, truth=truth, logits=self.logits[rows])
 
     def with_strange(self, logits: np.ndarray) -> ScoredPredictions:
-        """With the answers to further rows, logits [S, C], that belong to no label.
-
-        For `held_out` alone.
-        """
+        """Append out-of-scope rows with logits [S, C]; for `held_out` only."""
         truth, rows = self.truth, len(logits)
         multi_hot = truth.multi_hot
         if multi_hot is not None:
@@ -166,10 +160,9 @@ class ScoredPredictions:
         )
 
     def figures(self, usual: LabelSet | None = None) -> Evaluation:
-        """By label and overall, also beside the best constant answer.
+        """Figures by label and overall, compared with the best constant answer.
 
-        Args:
-            usual: the label, or the labels, that most training rows have; by default most of these.
+        `usual` is the most frequent training answer; by default the most frequent of these rows.
         """
         names = list(self.truth.names)
         every = [*names, *self.truth.unknown]
@@ -187,7 +180,7 @@ class ScoredPredictions:
         return replace(found, no_information=self.no_information(usual))
 
     def no_information(self, usual: LabelSet | None = None) -> NoInformation:
-        """The answers beside the best constant one; `usual` is as in `figures`."""
+        """The comparison with the best constant answer; `usual` is as in `figures`."""
         every = [*self.truth.names, *self.truth.unknown]
         if self.truth.multi_hot is not None:
             return against_constant_sets(every, *self.indicators(), usual=usual)
@@ -195,7 +188,7 @@ class ScoredPredictions:
         return against_constant(every, self.truth.labels, self.first, fair=fair, usual=usual)
 
     def calibration_figures(self) -> CalibrationFigures:
-        """How far confidence is off."""
+        """The calibration error before and after calibration."""
         if self.truth.multi_hot is None:
             return measure_calibration(self.logits, self.truth.labels)
         return multi_label.measure_calibration(
@@ -203,10 +196,7 @@ class ScoredPredictions:
         )
 
     def confidences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The confidence of each row before and after calibration, float64 [rows].
-
-        And whether the answer is right, bool [rows].
-        """
+        """Confidences before and after calibration, float64 [rows]; correctness, bool [rows]."""
         if self.truth.multi_hot is None:
             return *confidences(self.logits, self.truth.labels), self.right
         return multi_label.confidences(
@@ -216,11 +206,10 @@ class ScoredPredictions:
     def held_out(
         self, held_back: HeldBack | None = None, hierarchy: Hierarchy | None = None
     ) -> HeldOut:
-        """What thresholds of automatic answers are taken from.
+        """The held-out answers for thresholds.
 
-        Args:
-            held_back: which rows are never automatic; by default none.
-            hierarchy: of the labels; by default they have no parents.
+        `held_back` rows are never automatic; by default none. `hierarchy` is without parents by
+        default.
         """
         if self.truth.multi_hot is None:
             return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)
@@ -228,13 +217,13 @@ class ScoredPredictions:
 
 
 def label_shares(calibration: Calibration) -> np.ndarray:
-    """The share of each label in the rows of the calibration, float [C]; [1] in older models."""
+    """The label shares in the calibration rows, float [C]; [1] in older models."""
     shift = calibration.label_shift
     return np.ones(1) if shift is None else np.array(shift.shares)
 
 
 def _label_shift(logits: np.ndarray, labels: np.ndarray) -> LabelShiftCalibration | None:
-    """What the labels' shares in new texts are estimated by; None without rows."""
+    """The calibration for label shift; None without rows."""
     if not len(labels):
         return None
     every = slice(None, None, 1 + logits.size // _MOST_CELLS)

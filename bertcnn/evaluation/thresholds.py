@@ -1,18 +1,17 @@
-"""The lowest confidence at which a promised precision holds.
+"""Finds the lowest confidence threshold that keeps a required precision.
 
-The user names a precision, not a threshold. Held-out rows, sorted by confidence, give nested sets:
-the most confident 45 rows (for 95 %), and so on, up to all rows. A set is too wrong if fewer than
-the wanted share of such answers are right. If precision does not fall where confidence rises, the
-sets that are too wrong are all sets from some size on. So closed testing (Marcus, Peritz and
-Gabriel 1976) needs one test for each size, of "all sets from this size on are too wrong". It is a
-group-sequential test (Pocock 1977): it looks at the set among these that is best beside its size,
-and rejects if answers of exactly the wanted precision would have one as good in at most a tenth of
-all draws. The largest set up to which every test rejects gives the threshold.
+Held-out rows, sorted by confidence, form nested sets: the most confident 45 rows (for 95 %), and so
+on, up to all rows. A set is bad if its expected precision is below the target. If precision does
+not fall as confidence rises, the bad sets are all sets from some size on. So closed testing
+(Marcus, Peritz and Gabriel 1976) needs one test per size, of "all sets from this size on are bad".
+Each is a group-sequential test (Pocock 1977): it takes the best of these sets relative to its size,
+and rejects if answers of exactly the target precision would do as well in at most a tenth of all
+draws. The largest set up to which every test rejects gives the threshold.
 
 The precision above the threshold is below the target with a probability of at most
-`ERROR_PROBABILITY`, provided that the rows are like those to come. Bad luck among the most
-confident rows does not end the search, since a larger set may reject for them.
-`benchmarks/thresholds.py` compares this with other procedures.
+`ERROR_PROBABILITY`, if the rows are like future ones. Bad luck among the most confident rows does
+not end the search, because a larger set may still reject. `benchmarks/thresholds.py` compares other
+procedures.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ import math
 import numpy as np
 
 ERROR_PROBABILITY = 0.1
-_SETS = 50  # nested sets of rows that are tested
-_ROUNDING = 1 + 1e-9  # of probabilities
+_SETS = 50  # nested sets tested
+_ROUNDING = 1 + 1e-9  # tolerance for probabilities
 
 
 def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
-    """The fewest held-out rows with which this precision can be shown.
-
-    With fewer it cannot, even if the model is right on every one.
+    """The fewest held-out rows that can show this precision, even if all answers are right.
 
     Example:
         >>> fewest_rows(0.95), fewest_rows(0.99)
@@ -39,17 +36,12 @@ def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) 
 
 
 def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
-    """The lowest confidence from which on answers are right often enough.
-
-    As far as these rows can show it.
+    """The lowest confidence whose answers demonstrably reach a precision; None if there is none.
 
     Args:
         confidence: float [rows], of rows not trained on.
         right: bool [rows], whether the answer was right.
-        precision: the share of right answers that is needed, between 0 and 1.
-
-    Returns:
-        A threshold, one of the confidences; None if there is none.
+        precision: required share of right answers, between 0 and 1.
 
     Example:
         >>> confidence = np.linspace(1, 0, 200)
@@ -62,7 +54,7 @@ def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) 
     sizes = np.unique(np.linspace(max(fewest, rows // _SETS), rows, _SETS).astype(int))
     ascending = np.sort(confidence)
     thresholds = np.unique(ascending[rows - sizes])[::-1]
-    # with all rows that are as confident as the last one
+    # include all rows with the same confidence as the last one
     sizes = rows - np.searchsorted(ascending, thresholds)
     wrong = np.cumsum(~right[np.argsort(-confidence, kind="stable")])[sizes - 1]
     passed = _NestedTests(sizes, precision).passed(wrong)
@@ -74,25 +66,21 @@ class _NestedTests:
 
     Args:
         sizes: int [sets], answers in each set, ascending.
-        precision: the wanted share of right answers.
+        precision: required share of right answers.
     """
 
     def __init__(self, sizes: np.ndarray, precision: float) -> None:
         mean = sizes[-1] * (1 - precision)
-        # more wrong answers have a probability of less than 1e-15 (Bernstein's inequality)
+        # more wrong answers have a probability below 1e-15 (Bernstein's inequality)
         most = min(int(sizes[-1]), math.ceil(mean + 9 * math.sqrt(mean) + 36))
         self._probability = _binomial(sizes, most, precision)  # [sets, W]
         self._added = _binomial(np.diff(sizes), most, precision)  # [sets - 1, W]
         chance = self._probability.cumsum(axis=1)
-        # larger sets need a smaller chance, else small sets pay most for all larger ones
+        # larger sets get a smaller level, otherwise small sets pay for all larger ones
         self._statistic = np.minimum(chance, 1) * np.sqrt(sizes)[:, np.newaxis]
 
     def passed(self, wrong: np.ndarray) -> int:
-        """How many sets are precise enough.
-
-        Args:
-            wrong: int [sets], wrong answers in each.
-        """
+        """The number of sets that are precise enough; `wrong` counts errors in each, int [sets]."""
         last = self._statistic.shape[1] - 1
         found = self._statistic[np.arange(len(wrong)), np.minimum(wrong, last)]
         best = np.minimum.accumulate(found[::-1])[::-1]  # of a set and all larger ones
@@ -106,12 +94,12 @@ class _NestedTests:
         return passed
 
     def _as_good(self, best: float) -> np.ndarray:
-        """The probability that a set, or a larger one, is as good as `best`, float [sets].
+        """The probability that a set or a larger one is as good as `best`, float [sets].
 
-        Of answers that have exactly the wanted precision.
+        Assumes exactly the required precision.
         """
         reached = np.zeros(len(self._statistic))
-        later = np.zeros(self._statistic.shape[1])  # by the wrong answers so far
+        later = np.zeros(self._statistic.shape[1])  # by the number of wrong answers
         for place in reversed(range(len(reached))):
             if place < len(self._added):
                 later = np.convolve(later[::-1], self._added[place])[: len(later)][::-1]
@@ -121,9 +109,9 @@ class _NestedTests:
 
 
 def _binomial(rows: np.ndarray, most: int, precision: float) -> np.ndarray:
-    """The probability of 0 to `most` wrong answers among so many rows, float [..., most + 1].
+    """The probability of 0 to `most` errors among `rows` answers, float [..., most + 1].
 
-    SciPy has it too, and is 125 MB that a server would need for nothing else.
+    SciPy has this function, but a server would need its 125 MB for nothing else.
     """
     log_factorials = np.cumsum(np.log(np.maximum(np.arange(rows.max(initial=0) + 1), 1)))
     rows, wrong = rows[:, np.newaxis], np.arange(most + 1)
