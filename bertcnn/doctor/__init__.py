@@ -1,4 +1,4 @@
-"""The data doctor: what is wrong with a labelled file, before anybody trains on it."""
+"""The data doctor: finds problems in a labelled file before training."""
 
 from __future__ import annotations
 

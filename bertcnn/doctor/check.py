@@ -1,4 +1,4 @@
-"""The data doctor's round: every check on one file."""
+"""The data doctor: runs all checks on a file."""
 
 from __future__ import annotations
 
@@ -67,29 +67,28 @@ def check_csv(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Find what is wrong with a file of texts, with or without labels, before anybody trains on it.
+    """Find problems in a file of texts, with or without labels, before training.
 
-    Label errors and labels that overlap are found with probabilities that a logistic regression on
-    the frozen encoder's mean embedding gives each row when it was trained on other rows only;
-    equal and nearly equal texts are never on both sides. The same file gives the same report on the
-    same machine.
+    Label errors and overlapping labels are found by cross-validation: a logistic regression on the
+    frozen encoder's mean embeddings, with near duplicates in the same fold. The report is
+    reproducible on the same machine.
 
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx.
         text: the text column or columns; guessed by default.
-        label: the label column; guessed by default. Without one only the texts are checked.
-        multi_label: what stands between the labels of a row that has several, such as ","; "auto"
-            finds ; and | and JSON lists by itself, "no" takes every cell for one label.
-        fix: a file to write: the input's columns and rows as they are, then `suggested_label`
-            (empty where the label stands) and `finding`.
-        encoder: reads the texts, and its limit of tokens is the one that texts are held against.
+        label: the label column; guessed by default. Without labels only the texts are checked.
+        multi_label: separator of several labels in a cell, such as ","; "auto" detects ; and | and
+            JSON lists, "no" takes each cell as one label.
+        fix: output file with all columns and rows, plus `suggested_label` (empty if the label is
+            fine) and `finding`.
+        encoder: embeds the texts; its token limit is the one that text lengths are compared with.
         overwrite: replace an existing `fix`.
         progress: progress callback.
 
     Raises:
-        TableError: the file cannot be read, has no text column, or a single label.
-        OutputError: `fix` exists, is the input, or cannot be written.
-        EncoderError: the encoder cannot be had.
+        TableError: the file is unreadable, has no text column, or a single label.
+        OutputError: `fix` exists, is the input, or is not writable.
+        EncoderError: the encoder is not available.
 
     Example:
         check_csv("tickets.csv", label="team", fix="looked_at.csv").finding("label_errors")
@@ -124,7 +123,7 @@ def check_csv(
 def _examine(
     dataset: LabelledDataset, fetched: FetchedEncoder, progress: Progress
 ) -> tuple[list[Finding], dict[int, str], np.ndarray, list[str]]:
-    """Findings, suggestions, suspicion of each row, and checks left out."""
+    """Findings, suggestions, suspicion of each row, and skipped checks."""
     progress.stage("comparing texts", 0)
     findings = [*check_rejected(dataset), *check_short(dataset)]
     variants = spellings(name for cell in dataset.labels or [] for name in dataset.names_in(cell))
@@ -180,7 +179,7 @@ def _examine(
 
 
 def _respelled(dataset: LabelledDataset, cell: str, variants: Mapping[str, str]) -> str:
-    """A cell of the label column with its labels in their commonest spelling."""
+    """A cell of the label column with each label in its most frequent spelling."""
     if dataset.separator is None:
         return variants.get(cell, cell)
     return (
@@ -201,7 +200,7 @@ def _examine_labels(
     skipped: list[str],
     progress: Progress,
 ) -> tuple[list[Finding], dict[int, str]]:
-    """Label errors and overlapping labels, with suggestions; fills `suspicion`."""
+    """Label errors, overlapping labels and suggestions; fills `suspicion`."""
     places = {text: place for place, text in enumerate(dataset.first_rows)}
     of_row = np.array([places[dataset.texts[row].strip()] for row in labels])
     used, inverse = np.unique(of_row, return_inverse=True)

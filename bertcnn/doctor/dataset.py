@@ -1,4 +1,4 @@
-"""The file that the data doctor looks at: its rows, texts and labels."""
+"""The data doctor's input file: rows, texts and labels."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from bertcnn.tables.tables import Chunk, Table, open_table
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
-# rows that are examined; with an embedding of 384 numbers and its copy, a row takes about 4 kB
+# most rows examined; with an embedding of 384 numbers and its copy, a row takes about 4 kB
 MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True)
 class LabelledDataset:
-    """A file in memory; of one of more than `MOST_ROWS` rows a sample.
+    """A file in memory, or a sample of it if it has more than `MOST_ROWS` rows.
 
     Attributes:
-        table: its rows, columns and line numbers.
-        choice: which columns hold the text and the label; no label where there is no such column.
-        texts: one a row, "" where it is blank.
-        labels: one a row, "" where it is blank; None without a label column.
-        facts: how it was read, for the report.
-        rejected: line, reason and start of the first rows that could not be read.
-        separator: what stands between labels where rows may have several; None where each has one.
+        table: rows, columns and line numbers.
+        choice: text and label columns; without a label if no column looks like one.
+        texts: one per row, "" if blank.
+        labels: one per row, "" if blank; None without a label column.
+        facts: how the file was read, for the report.
+        rejected: line, reason and start of the first unreadable rows.
+        separator: between labels if rows may have several; otherwise None.
     """
 
     table: Table
@@ -49,20 +49,17 @@ class LabelledDataset:
     separator: str | None = None
 
     def names_in(self, cell: str) -> LabelSet:
-        """The labels in a cell of the label column; none in a blank one."""
+        """The labels in a cell of the label column; empty for a blank cell."""
         return names_in(cell, self.separator)
 
     @property
     def lines(self) -> list[int]:
-        """Where each row starts in the file."""
+        """The line where each row starts."""
         return self.table.line_numbers
 
     @cached_property
     def first_rows(self) -> dict[str, int]:
-        """The first row of each different text that is not blank.
-
-        Spaces at the ends do not count.
-        """
+        """The first row of each distinct text, without blank texts; ignores outer spaces."""
         first: dict[str, int] = {}
         for row, text in enumerate(self.texts):
             if text:
@@ -71,7 +68,7 @@ class LabelledDataset:
 
     @cached_property
     def others(self) -> list[str]:
-        """The columns that hold neither the text nor the label."""
+        """The columns other than text and label."""
         return [
             name
             for name in self.table.columns
@@ -87,21 +84,20 @@ def read_dataset(
     rejects: Path | None,
     progress: Progress,
 ) -> LabelledDataset:
-    """Read a file as a whole, or a sample of its rows if it has many.
+    """Read a file, or a sample of its rows if it has many.
 
     Args:
         path: the file.
         text: the text column or columns; guessed by default.
-        label: the label column; guessed by default, and a file without one is fine.
-        multi_label: what stands between the labels of a row that has several, "no", or "auto".
-        rejects: where rows go that cannot be read; None to keep no more of them than a few
-            examples.
+        label: the label column; guessed by default, and optional.
+        multi_label: separator of several labels in a cell, "no", or "auto".
+        rejects: file for unreadable rows; None keeps only a few examples.
         progress: progress callback.
 
     Raises:
-        TableError: the file cannot be read, or has no rows.
+        TableError: the file is unreadable or has no rows.
         ColumnError: a named column is missing, or none looks like text.
-        LabelError: the label column holds a single label, or none.
+        LabelError: the label column has a single label, or none.
     """
     with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
         place = rejects or Path(scratch) / "rejects.csv"
@@ -132,7 +128,7 @@ def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
 
 
 def _choose(table: Chunk, text: str | Sequence[str] | None, label: str | None) -> ColumnChoice:
-    """The columns; without a label where nothing looks like one and none was named."""
+    """The columns; without a label if none was named and no column looks like one."""
     try:
         return guess_columns(table, text=text, label=label)
     except ColumnError as error:
@@ -192,7 +188,7 @@ def check_rejected(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_short(dataset: LabelledDataset) -> list[Finding]:
-    """Rows whose last cells are missing."""
+    """Rows with missing cells at the end."""
     if not dataset.table.padded:
         return []
     return [
@@ -209,7 +205,7 @@ def check_short(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_columns(dataset: LabelledDataset) -> list[Finding]:
-    """Columns that say nothing: empty ones, and those with one value."""
+    """Columns that are empty or have a single value."""
     same = {}
     for place, name in enumerate(dataset.table.columns):
         values = {row[place].strip() for row in dataset.table.rows}
@@ -233,7 +229,7 @@ def check_columns(dataset: LabelledDataset) -> list[Finding]:
 
 
 def judged_rows(dataset: LabelledDataset) -> np.ndarray:
-    """The rows with a text and a label, int64 ascending."""
+    """The rows with a text and a label, int64, ascending."""
     labels = dataset.labels or []
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""The file that `--fix` writes: the input as it is, and two columns."""
+"""Writes the file for `--fix`: the input and two more columns."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def write_fixed(
     target: Path,
     overwrite: bool,
 ) -> None:
-    """Write every row, cell for cell and in its order, with the suggested label and what was found.
+    """Write all rows unchanged and in order, with suggested labels and findings.
 
-    A row that was not in the sample examined says so in `finding`.
+    Rows outside the examined sample are marked in `finding`.
 
-    From CSV to CSV or TSV no cell is quoted for spreadsheets, unlike in a scored file: the input's
-    cells are to stay what they are, and ours begin with words of ours or are labels of the input.
-    From or to another format, cells are quoted or not as everywhere.
+    Unlike in a scored file, cells are not quoted for spreadsheets from CSV to CSV or TSV: the input
+    must not change, and our cells begin with our words or are labels of the input. Other formats
+    are quoted as usual.
 
     Raises:
         OutputError: the disk is full, or the format cannot hold the table.
@@ -57,7 +57,7 @@ def write_fixed(
 
 
 def _chunks(dataset: LabelledDataset) -> Iterator[Chunk]:
-    """All rows of the file, which is read again if they are not in memory."""
+    """All rows of the file; reads it again if they are not in memory."""
     if not dataset.table.left_out:
         yield dataset.table
         return

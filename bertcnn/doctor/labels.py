@@ -1,4 +1,4 @@
-"""Findings about labels: missing ones, several spellings of one, rare ones."""
+"""Checks of labels: missing, spelled differently, or rare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bertcnn.doctor.report import Example, Finding, examples_of, named
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 4
-_RARE = 5  # rows: as many as the folds that label errors are searched with
+_RARE = 5  # rows: the number of folds for finding label errors
 
 
 def check_missing(dataset: LabelledDataset) -> list[Finding]:
@@ -34,11 +34,9 @@ def check_missing(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_spellings(dataset: LabelledDataset, variants: Mapping[str, str]) -> list[Finding]:
-    """Labels that differ in case, spaces, hyphens and underscores only.
+    """Labels that differ only in case, spaces, hyphens and underscores.
 
-    Args:
-        dataset: the file.
-        variants: of `spellings`.
+    `variants` are from `spellings`.
     """
     labels = dataset.labels or []
     rows = {

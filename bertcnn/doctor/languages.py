@@ -1,4 +1,4 @@
-"""Which texts are in another language than the others."""
+"""Finds texts in another language than the others."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from bertcnn.text.languages import language_of
 from bertcnn.wording import percent
 
 _ENCODERS = "en"  # the language of the default encoder
-_FEWEST_FOREIGN = 10  # texts that are recognised, to speak of another main language
+_FEWEST_FOREIGN = 10  # foreign texts needed to report another main language
 
 
 def check_languages(dataset: LabelledDataset) -> list[Finding]:
-    """Texts in another language than most, as far as py3langid is sure.
+    """Texts whose language differs from the main one, if py3langid is certain.
 
-    It is a naive Bayes model over bytes (Lui and Baldwin 2012).
-
-    Texts of a few words are never sure enough, so short ones in another language are missed.
+    It is a naive Bayes model over bytes (Lui and Baldwin 2012). It is never certain about texts of
+    a few words, so short foreign texts are missed.
     """
     known = {text: language for text in dataset.first_rows if (language := language_of(text))}
     languages = {

@@ -1,6 +1,6 @@
-"""What gives a label away besides the text: ids, queue names, signatures, later columns.
+"""Finds spurious tokens and columns that reveal the label: ids, queue names, signatures.
 
-Such columns are filled in after the decision.
+Such columns are usually filled in after the decision.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from bertcnn.text.cleaning import split_lines
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 5
-# share of the rows with a mark that have its label; of the others, the label may be wrong
+# share of the rows with a mark that have its label; the other labels may be wrong
 _PURE = 0.95
-_CHANCE = 1e-6  # how probable it may be that a mark meets one label only by accident
-_CODE_SHARE = 0.05  # of the label's rows, in which a code or a line stands that is called a leak
-# the same for the last words of a text; in Banking77 people end up to 22% of a label's texts alike
+_CHANCE = 1e-6  # largest probability that a mark occurs with one label only by chance
+_CODE_SHARE = 0.05  # of the label's rows that need the code or line for a leak
+# the same for the last words of a text; in Banking77, up to 22% of a label's texts end alike
 _ENDING_SHARE = 0.4
-_WORD_SHARE = 0.9  # the same for an ordinary word, which may well be what the label is about
-_COLUMN_SURE = 0.95  # share of rows whose label another column foretells
-_LONGEST = 2000  # characters of a text that are looked at, from either end
+_WORD_SHARE = 0.9  # the same for an ordinary word, which may be the label's topic
+_COLUMN_SURE = 0.95  # share of rows whose label another column predicts
+_LONGEST = 2000  # characters examined, from either end of a text
 _LONGEST_LINE = 100
-_SIGNED_WORDS = 3  # words at the end of a text, as of a signature
+_SIGNED_WORDS = 3  # words at the end of a text, as in a signature
 _EDGES = "\"'`.,;:!?()<>{}*"
-# an address, a link, #tag, [tag], words_with_underscores, UPPER-CASE or letters with digits behind
-# a hyphen, as in queue names and ids
+# an address, a link, #tag, [tag], words_with_underscores, UPPER-CASE, or letters, a hyphen and
+# digits as in queue names and ids
 _CODE = re.compile(
     r"\S+@\S+\.\w+|https?://\S+|www\.\S+|#\w+|\[\S+\]|\w+_\w+|[^\W\d_]{2,}[-:/]\d+\S*|[A-Z]{2,}[-_:/][A-Z]{2,}\S*"
 )
@@ -44,19 +44,17 @@ class _Leak:
     kind: str
     label: str
     rows: tuple[int, ...]
-    share: float  # of the label's different texts
+    share: float  # of the label's distinct texts
 
 
 def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
-    """Words, lines and endings that stand in the texts of one label only.
+    """Words, lines and endings that occur in the texts of only one label.
 
-    Args:
-        dataset: the file.
-        labels: of the rows that have both text and label.
+    `labels` has the rows with both text and label.
     """
     first_rows = [
         row for row in dataset.first_rows.values() if row in labels
-    ]  # a text that comes again proves nothing new
+    ]  # repeated texts add no evidence
     sizes = Counter(labels[row] for row in first_rows)
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in first_rows:
@@ -117,10 +115,7 @@ def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -
 
 
 def _marks(text: str) -> set[tuple[str, str]]:
-    """What may give a label away in a text.
-
-    Its words and codes, digits as 0, its short lines, its last words.
-    """
+    """The marks of a text: words and codes with digits as 0, short lines, and last words."""
     if len(text) > 2 * _LONGEST:
         text = text[:_LONGEST] + "\n" + text[-_LONGEST:]
     words = [word for part in text.split() if (word := part.strip(_EDGES))]
@@ -143,7 +138,7 @@ def _marks(text: str) -> set[tuple[str, str]]:
 def _leak(
     kind: str, mark: str, rows: list[int], labels: Mapping[int, str], sizes: Mapping[str, int]
 ) -> _Leak | None:
-    """The leak that a mark is, if it is one."""
+    """The leak of a mark, if it is one."""
     if len(rows) < 3:
         return None
     label, hits = Counter(labels[row] for row in rows).most_common(1)[0]
@@ -156,7 +151,7 @@ def _leak(
 
 
 def _different(leaks: list[_Leak]) -> list[_Leak]:
-    """Of marks that stand in the same rows, the one that says most; the widest first."""
+    """The strongest of marks in the same rows; the most frequent first."""
     kinds = ("code", "line", "ending", "word")
     chosen: dict[tuple[int, ...], _Leak] = {}
     for leak in sorted(
@@ -169,11 +164,8 @@ def _different(leaks: list[_Leak]) -> list[_Leak]:
 def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[Finding]:
     """Columns that nearly determine the label.
 
-    A row's label is guessed from the other rows with the same value, digits of ids left out.
-
-    Args:
-        dataset: the file.
-        labels: of the rows that have both text and label.
+    A row's label is predicted from other rows with the same value, ignoring digits of ids. `labels`
+    has the rows with both text and label.
     """
     if dataset.labels is None:
         return []
@@ -215,7 +207,7 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
 
 
 def check_after_decision(dataset: LabelledDataset) -> list[Finding]:
-    """Columns that are filled in once the label is known, by their names."""
+    """Columns that are filled in after the label is known, judged by their names."""
     after = columns_after_decision(dataset.table)
     if not after:
         return []
@@ -237,7 +229,7 @@ def check_after_decision(dataset: LabelledDataset) -> list[Finding]:
 
 
 def _forms(cells: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """A column as it is, and as the pattern of its ids."""
+    """A column as it is, and with its ids as patterns."""
     plain = [cell.strip() for cell in cells]
     yield "", plain
     yield (
@@ -247,7 +239,10 @@ def _forms(cells: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
-    """How many rows get the right label from others with their value, and how many have such."""
+    """How many rows share their value with others, and are rightly predicted from them.
+
+    Returns the correct predictions, then the rows with such others.
+    """
     together: dict[str, Counter[str]] = defaultdict(Counter)
     for row, label in labels.items():
         if values[row]:
@@ -258,7 +253,7 @@ def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
         if rows > 1:
             guessed += rows
             (_, most), *others = counts.most_common(2)
-            # leaving one row of the commonest label out, it must still be the commonest
+            # without one row of the most frequent label, that label must still be the most frequent
             right += most if not others or most - 1 > others[0][1] else 0
     return right, guessed
 

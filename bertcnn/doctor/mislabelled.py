@@ -1,4 +1,4 @@
-"""Rows whose label is probably wrong, and pairs of labels that overlap."""
+"""Finds rows with probably wrong labels, and pairs of overlapping labels."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from bertcnn.evaluation.no_information import NoInformation, against_constant, f
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 6
-# share of the rows of two labels that a model which has not seen them gives to the other one
+# share of the rows of two labels that held-out predictions assign to the other label
 _OVERLAP = 0.1
 _FEWEST_MIXED = 5
-# share of what a constant answer leaves to gain; with this much, nine in ten of the rows listed in
-# the sample tickets are flipped ones though 40% of all labels are, and up to 20% no row is lost
+# share of the possible gain over a constant answer; at this value, nine in ten of the listed rows
+# of the sample tickets are really flipped with 40% of all labels flipped, and with up to 20% no
+# flipped row is missed
 _ENOUGH_GAIN = 0.3
 
 
 def no_information(judged: OutOfFold, groups: np.ndarray) -> NoInformation:
-    """The answers to held-out rows beside the best constant answer.
+    """Compare held-out answers with the best constant answer.
 
-    Args:
-        judged: the answers.
-        groups: int [judged], equal for near duplicates, which count as one row.
+    `groups` are int [judged], equal for near duplicates, which count as one row.
     """
     shares = np.bincount(judged.labels, minlength=len(judged.names)) / len(judged.labels)
     return against_constant(
@@ -39,7 +38,7 @@ def no_information(judged: OutOfFold, groups: np.ndarray) -> NoInformation:
 
 
 def check_no_information(known: NoInformation) -> list[Finding]:
-    """That the text does not tell the label."""
+    """The finding that the text does not predict the label."""
     if known.verdict != "uninformative":
         return []
     return [
@@ -55,17 +54,16 @@ def check_no_information(known: NoInformation) -> list[Finding]:
 
 
 def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.ndarray:
-    """Places in `judged` whose label is probably wrong, the most suspicious first.
+    """Indices into `judged` of probably wrong labels, most suspicious first.
 
-    How many there are is estimated by confident learning (Northcutt, Jiang and Chuang 2021, section
-    3.1, by cleanlab); which ones, by the probability of the given label. The model must prefer
-    another label.
+    Confident learning (Northcutt, Jiang and Chuang 2021, section 3.1, by cleanlab) estimates their
+    number; the probability of the given label ranks them. The model must prefer another label.
 
     Args:
-        judged: the answers to held-out rows.
-        known: how far labels can be predicted. Other labels than the given one then count only with
-            a confidence at which answers gain enough on the best constant one, and no label counts
-            as a mistake for one that nothing separates from it. By default every answer counts.
+        judged: held-out answers.
+        known: comparison with the constant answer. Other labels then need a confidence at which
+            answers gain enough on the constant one, and inseparable labels do not count as errors.
+            By default every answer counts.
     """
     from cleanlab.filter import find_label_issues
 
@@ -85,7 +83,7 @@ def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.nd
 
 
 def _least_confidence(judged: OutOfFold, rate: float) -> float:
-    """From which confidence on the answers together gain enough on a constant one."""
+    """The lowest confidence above which answers gain enough on a constant answer."""
     confidence = judged.probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
     right = (judged.probabilities.argmax(axis=1) == judged.labels)[order]
@@ -95,14 +93,14 @@ def _least_confidence(judged: OutOfFold, rate: float) -> float:
 
 
 def given_probability(judged: OutOfFold) -> np.ndarray:
-    """The probability of each row's own label, float64 [judged]."""
+    """The probability of each row's given label, float64 [judged]."""
     return judged.probabilities[np.arange(len(judged.rows)), judged.labels]
 
 
 def check_label_errors(
     dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray
 ) -> tuple[list[Finding], dict[int, str]]:
-    """The finding, and a better label for each row of it."""
+    """The finding, and a suggested label for each of its rows."""
     if not len(errors):
         return [], {}
     best = judged.probabilities.argmax(axis=1)
@@ -153,7 +151,7 @@ def check_label_errors(
 def check_overlap(
     dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray, known: NoInformation
 ) -> list[Finding]:
-    """Pairs of labels confused in many rows, rows with a wrong label left out."""
+    """Pairs of labels confused in many rows, ignoring rows with wrong labels."""
     right = np.ones(len(judged.rows), np.bool_)
     right[errors] = False
     best = judged.probabilities.argmax(axis=1)

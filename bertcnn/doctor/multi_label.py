@@ -1,7 +1,4 @@
-"""Labels that are probably wrong or missing in rows that may have several.
-
-Each label is judged for itself.
-"""
+"""Finds wrong or missing labels in rows with several labels, one label at a time."""
 
 from __future__ import annotations
 
@@ -31,20 +28,15 @@ def examine_sets(
     suspicion: np.ndarray,
     progress: Progress,
 ) -> tuple[list[Finding], dict[int, str]]:
-    """Labels that are probably wrong or missing, as `label_errors` finds them for one label.
-
-    Fills `suspicion`.
+    """Findings and suggestions for wrong or missing labels; fills `suspicion`.
 
     Args:
         dataset: the file.
-        sets: the labels of each row that has a text and a label.
+        sets: labels of each row that has a text and a label.
         features: float32 [sets, D], of these rows.
-        groups: int [sets]; texts with equal numbers are never on both sides.
-        suspicion: float [rows]; gets the highest of each row's labels.
-        progress: progress callback; it advances with every label.
-
-    Returns:
-        The findings, and better labels for each row of them.
+        groups: int [sets], equal for texts that stay in the same fold.
+        suspicion: float [rows]; receives the highest suspicion of each row's labels.
+        progress: progress callback, advances by label.
     """
     rows, texts = list(sets), [dataset.texts[row] for row in sets]
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
@@ -52,7 +44,7 @@ def examine_sets(
     names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
     doubts: dict[
         int, list[tuple[float, str, bool]]
-    ] = {}  # row -> share of the other answer, label, whether the row has it
+    ] = {}  # row -> probability of the other answer, label, whether the row has it
     known: dict[str, NoInformation] = {}
     progress.stage("looking for label errors", len(names), "labels")
     for name in sorted(names):
@@ -79,7 +71,7 @@ def examine_sets(
 
 
 def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
-    """That nothing, or too little, is known of the labels named."""
+    """The finding that some labels cannot be predicted, or not well enough."""
     useless = [name for name, one in known.items() if one.verdict == "uninformative"]
     if not useless:
         return []
@@ -108,7 +100,7 @@ def _label_set_doubts(
     sets: dict[int, LabelSet],
     doubts: dict[int, list[tuple[float, str, bool]]],
 ) -> tuple[list[Finding], dict[int, str]]:
-    """The finding and the suggestions, from what is doubted in each row."""
+    """The finding and the suggestions, from the doubtful labels of each row."""
     if not doubts:
         return [], {}
     affected: dict[int, str] = {}

@@ -1,7 +1,4 @@
-"""Each row's label probabilities from a model that has not seen the row.
-
-The frozen encoder and a logistic regression in folds.
-"""
+"""Out-of-fold label probabilities by logistic regression on the frozen encoder."""
 
 from __future__ import annotations
 
@@ -24,24 +21,22 @@ from bertcnn.settings import FULL, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
 FOLDS = 5
-_EMBEDDED_TOKENS = 256  # of a longer text, the first quarter of these and the rest from its end
-# inverse of the regularisation; chosen on Banking77 and the sample tickets with 5% of the labels
-# flipped
+_EMBEDDED_TOKENS = 256  # of a longer text: a quarter of them from its start, the rest from its end
+# inverse regularisation; chosen on Banking77 and the sample tickets with 5% of the labels flipped
 _STRENGTH = 5.0
-# the ranking on Banking77 stays the same with 100, and takes a fraction of the time
+# 100 gives the same ranking on Banking77 in a fraction of the time
 _ITERATIONS = 25
 
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """What models say of rows they have not learned from.
+    """Held-out predictions for each row.
 
     Attributes:
-        rows: int64 [judged], the rows whose label could be judged: those whose label other rows
-            teach too.
-        names: the labels that these rows have, ascending.
-        labels: int64 [judged], places in `names`.
-        probabilities: float64 [judged, C], each row sums to 1.
+        rows: int64 [judged], rows whose label also occurs in other folds.
+        names: the labels of these rows, ascending.
+        labels: int64 [judged], indices into `names`.
+        probabilities: float64 [judged, C]; each row sums to 1.
     """
 
     rows: np.ndarray
@@ -51,10 +46,7 @@ class OutOfFold:
 
 
 def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.ndarray, int]:
-    """Which texts are longer than a model of this encoder reads by default.
-
-    bool [texts], and that limit in tokens.
-    """
+    """Which texts exceed the encoder's default limit, bool [texts], and the limit in tokens."""
     tokenizer = _tokenizer(fetched.folder, FULL.max_tokens)
     return tokenizer.encode(texts).truncated, tokenizer.settings.max_tokens
 
@@ -62,7 +54,7 @@ def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.n
 def unit_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
-    """The mean of each text's token embeddings, of length 1, float32 [texts, D]."""
+    """Mean token embeddings of texts, of length 1, float32 [texts, D]."""
     tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
     embed = _embed(fetched.folder, tokenizer.pad_id)
     width = read_settings(fetched.folder).width
@@ -73,7 +65,7 @@ def unit_embeddings(
 def _embed(folder: Path, pad_id: int) -> Embed:
     """The encoder's output, by Keras on a GPU, else by OpenVINO.
 
-    Checks of texts alone need neither.
+    Imported lazily: checks of texts alone need neither.
     """
     if keras_has_gpu():
         from bertcnn.encoders.convert import load_encoder
@@ -105,16 +97,10 @@ def out_of_fold(
     progress: Progress,
     folds: int = FOLDS,
 ) -> OutOfFold | None:
-    """Each row's probabilities by a model trained on the other folds.
+    """Each row's probabilities from a model trained on the other folds.
 
-    None if fewer than two labels could be judged.
-
-    Args:
-        features: float32 [rows, D].
-        labels: one a row.
-        fold_of: int64 [rows].
-        progress: progress callback; it advances with every fold.
-        folds: how many.
+    None if fewer than two labels can be judged. `features` are float32 [rows, D], `fold_of` int64
+    [rows]; `progress` advances by fold.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -143,10 +129,7 @@ def out_of_fold(
 
 
 def _fit_quietly(model: object, features: np.ndarray, codes: np.ndarray) -> None:
-    """Fit, with the warning about the limit of iterations left out.
-
-    Stopping early is a choice here.
-    """
+    """Fit without the warning about the iteration limit: stopping early is intended."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

@@ -1,4 +1,4 @@
-"""What the data doctor says: findings with counts, examples and advice, by weight."""
+"""The data doctor's report: findings with counts, examples and advice, by severity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bertcnn.errors import one_line
 
 Severity = Literal["problem", "look", "note"]
 _SEVERITIES = ("problem", "look", "note")
-_KINDS = (  # of one severity, the weightiest first
+_KINDS = (  # the most important of a severity first
     "no_information",
     "rejected_rows",
     "label_spellings",
@@ -44,11 +44,11 @@ _LONGEST_TEXT = 160
 
 @dataclass(frozen=True)
 class Example:
-    """One instance of a finding.
+    """An example of a finding.
 
     Attributes:
-        line: where the row starts in the file; None for what is no row.
-        says: what is the matter with it, in a few words.
+        line: where the row starts in the file; None if it is not a row.
+        says: the problem in a few words.
         text: the row's text on one line, shortened.
     """
 
@@ -59,16 +59,16 @@ class Example:
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of thing that is wrong with the file.
+    """One kind of problem in the file.
 
     Attributes:
-        kind: its name for programs, such as "label_errors".
-        severity: "problem" spoils a model or a measurement; "look" asks for a person's judgement;
+        kind: identifier, such as "label_errors".
+        severity: "problem" spoils a model or a measurement; "look" needs a person's judgement;
             "note" is good to know.
-        title: what was found, with counts, as a sentence without a full stop.
-        advice: what to do about it.
-        rows: positions of the rows it is about, and what the `finding` column says of each.
-        examples: the most telling ones first.
+        title: the problem with counts, as a sentence without a full stop.
+        advice: how to fix it.
+        rows: the affected rows, and the text for their `finding` column.
+        examples: the clearest ones first.
         figures: counts for programs.
     """
 
@@ -83,21 +83,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check_csv` found.
+    """The result of `check_csv`.
 
     Attributes:
         path: the file.
-        facts: how it was read: format, encoding, columns, rows, rejected, labels ... in the order
-            to show them.
-        findings: the weightiest first.
-        suggestions: a better label, by position of the row.
+        facts: format, encoding, columns, rows, rejected rows, labels and so on, in display order.
+        findings: the most severe first.
+        suggestions: suggested labels by row.
         suspicion: float64 [rows], how improbable a row's label is to a model that has not seen the
-            row, from 0 to 1; NaN where that could not be judged.
+            row, 0 to 1; NaN if unknown.
         lines: where each row starts in the file.
-        skipped: checks that could not be made, and why.
+        skipped: skipped checks with reasons.
         fixed: the file written for `fix`.
-        rejects: where the rows are that could not be read; None without any, or without `fix`.
-        seconds: the whole check.
+        rejects: the file with unreadable rows; None without such rows, or without `fix`.
+        seconds: duration of the check.
     """
 
     path: Path
@@ -112,11 +111,11 @@ class CheckReport:
     seconds: float
 
     def finding(self, kind: str) -> Finding | None:
-        """The finding of that kind, if there is one."""
+        """The finding of this kind, if any."""
         return next((finding for finding in self.findings if finding.kind == kind), None)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as a JSON object; rows go by their lines in the file."""
+        """The report as a JSON object; rows are given by line numbers."""
         return {
             "path": str(self.path),
             **self.facts,
@@ -151,7 +150,7 @@ class CheckReport:
 
 
 def by_weight(findings: Sequence[Finding]) -> list[Finding]:
-    """Problems first, then what to look at, then notes."""
+    """Sort problems first, then what needs a look, then notes."""
     return sorted(
         findings,
         key=lambda finding: (_SEVERITIES.index(finding.severity), _KINDS.index(finding.kind)),
@@ -179,5 +178,5 @@ def examples_of(
 
 
 def named(name: str, longest: int = 40) -> str:
-    """A label or a word in quotes, so that spaces at its ends are seen."""
+    """A label or word in quotes, which makes outer spaces visible."""
     return one_line(name, longest)

@@ -1,8 +1,7 @@
-"""Texts that are nearly the same, found without comparing every pair.
+"""Finds near duplicates without comparing all pairs.
 
-MinHash signatures over character 4-grams, cut into bands: texts that agree in a band are compared,
-all others never meet (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of Massive Datasets,
-sections 3.3 and 3.4).
+MinHash over character 4-grams with banding: only texts that agree in a band are compared (Broder
+1997; Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, sections 3.3 and 3.4).
 """
 
 from __future__ import annotations
@@ -15,35 +14,28 @@ from bertcnn.data.hashing import splitmix64
 from bertcnn.data.splits import duplicate_key
 
 _GRAM = 4
-# a pair of similarity s meets with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5, and
-# 0.12 at 0.3
+# a pair of similarity s is compared with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5,
+# and 0.12 at 0.3
 _BANDS = 16
 _ROWS = 4
-_LONGEST = 2000  # characters that are compared
+_LONGEST = 2000  # characters compared
 _BLOCK_CHARACTERS = 2_000_000
 _BLOCK_PAIRS = 50_000
-# earlier texts with the same band that a text is compared with: keeps thousands of one template
-# linear
+# most earlier texts in the same band to compare a text with; keeps thousands of texts from one
+# template linear
 _COMPARED = 8
-# share of the signature in which a pair agrees; four standard errors below what a pair at 0.8 does
+# smallest share of equal signature entries; four standard errors below the mean for pairs at 0.8
 _LIKELY = 0.6
 SIMILAR = 0.8  # Jaccard index of the sets of 4-grams
 
 
 def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarray:
-    """Groups of texts that are nearly the same.
+    """Group near duplicates: for each text the index of its group's first text, int64 [texts].
 
-    Two texts are nearly the same if they differ only in case, spaces, punctuation and digits, or if
-    the sets of their character 4-grams have a Jaccard index of at least `threshold`; a group is
-    what such pairs connect. Time and memory grow with the characters, not with the pairs. A pair of
-    0.8 is missed with a probability of 0.0003, or where crowds of other texts share its bands.
-
-    Args:
-        texts: different texts.
-        threshold: from 0.8 to 1.
-
-    Returns:
-        int64 [texts], for each text the position of the first one of its group.
+    Two texts are near duplicates if they differ only in case, spaces, punctuation and digits, or if
+    the Jaccard index of their character 4-grams is at least `threshold` (0.8 to 1). Groups are the
+    connected components. Time and memory grow linearly with the characters. A pair at 0.8 is missed
+    with a probability of 0.0003, or if very many texts share its bands. The texts must be distinct.
 
     Example:
         >>> texts = ["My card has not arrived yet", "my card has not arived yet!", "Charged twice?"]
@@ -70,7 +62,7 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
 
 
 def _signatures(keys: Sequence[str]) -> np.ndarray:
-    """MinHash of each key, uint64 [keys, bands x rows]."""
+    """The MinHash signature of each key, uint64 [keys, bands x rows]."""
     signatures = np.empty((len(keys), _BANDS * _ROWS), np.uint64)
     salts = np.random.default_rng(0).integers(1, 2**63, _BANDS * _ROWS, np.uint64)
     start = 0
@@ -89,9 +81,9 @@ def _signatures(keys: Sequence[str]) -> np.ndarray:
 
 
 def _pairs_of_band(signatures: np.ndarray, band: int) -> Iterator[tuple[int, int]]:
-    """Pairs that agree in a band and in so much of the signature that they may be similar.
+    """Pairs that agree in a band and in enough of the signature to be similar.
 
-    Each row is compared with its neighbours only.
+    Compares only neighbours in sorted order.
     """
     part = np.ascontiguousarray(signatures[:, band * _ROWS : (band + 1) * _ROWS])
     _, bucket = np.unique(
@@ -113,10 +105,7 @@ def _pairs_of_band(signatures: np.ndarray, band: int) -> Iterator[tuple[int, int
 
 
 def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The hashed 4-grams of all keys one after the other, uint64, and where each key's begin.
-
-    A short key counts as one gram.
-    """
+    """The hashed 4-grams of all keys, uint64, and each key's start; short keys are one gram."""
     padded = [key + " " * max(0, _GRAM - len(key)) for key in keys]
     points = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32).astype(
         np.uint64
@@ -128,7 +117,7 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.array([len(key) for key in padded], np.int64)
     ends = np.cumsum(lengths)
     kept = np.ones(windows, np.bool_)
-    for over in range(1, _GRAM):  # windows that reach into the next key
+    for over in range(1, _GRAM):  # windows that overlap the next key
         places = ends - over
         kept[places[places < windows]] = False
     counts = lengths - _GRAM + 1
@@ -136,7 +125,7 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _similarity(one: str, other: str) -> float:
-    """The Jaccard index of their sets of 4-grams."""
+    """The Jaccard index of the 4-gram sets."""
     first, second = (
         frozenset(key[place : place + _GRAM] for place in range(max(1, len(key) - _GRAM + 1)))
         for key in (one, other)
@@ -152,6 +141,6 @@ def _root(parents: list[int], place: int) -> int:
 
 
 def _join(parents: list[int], one: int, other: int) -> None:
-    """Put both groups under the earlier of their roots."""
+    """Join two groups under the earlier root."""
     first, second = sorted((_root(parents, one), _root(parents, other)))
     parents[second] = first

@@ -1,4 +1,4 @@
-"""Findings about texts that were made from templates: unfilled placeholders, equal beginnings."""
+"""Checks for templates: unfilled placeholders and equal beginnings."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _FIELD = (
     "(?:[a-z]+[_ -])*(?:name|e[_-]?mail|phone|address|date|order|account|number|product|company"
     "|customer|user|agent|person|location|city|url|id|redacted)(?:[_ -][a-z]+)*[_ ]?[0-9]{0,3}"
 )
-# {name}, {{ name }}, ${name}; [NAME] and <first_name>, by what such fields are called; %s, %(name)s
+# {name}, {{ name }}, ${name}; [NAME] and <first_name> with typical field names; %s, %(name)s
 _PLACEHOLDER = re.compile(
     r"\$?\{\{?\s?[A-Za-z_][\w. -]{0,40}\s?\}?\}"
     rf"|\[(?=[A-Z0-9_ -]{{2,40}}\])(?i:{_FIELD})\]|<(?=[\w -]{{2,40}}>)(?i:{_FIELD})>"
     r"|(?<![\w%])%(?:\(\w{1,40}\)|\d\$)?[sd](?!\w)"
 )
 _MARKS = re.compile(r"[{\[<%]")
-_FEWEST = 3  # texts with placeholders: fewer may quote a program
+_FEWEST = 3  # texts with placeholders; fewer may be quotes from programs
 _DIGITS = re.compile(r"\d+")
-_BEGINNING, _SHORTEST = 40, 20  # characters that count, and that a shorter text has to have
-_OFTEN, _OFTEN_SHARE = 10, 0.01  # texts that begin alike, at least, and their share of all
-_MANY = 0.1  # share of the texts that have such a beginning
+_BEGINNING, _SHORTEST = 40, 20  # characters compared, and shortest text
+_OFTEN, _OFTEN_SHARE = 10, 0.01  # fewest texts that begin alike, and their share of all texts
+_MANY = 0.1  # share of texts with such a beginning
 _EXAMPLES = 4
 
 
 def check_placeholders(dataset: LabelledDataset) -> list[Finding]:
-    """Placeholders that nobody has filled in; no row is named, since the export has to be mended.
+    """Unfilled placeholders such as {product}, {{name}}, ${x}, [NAME], <first_name> and %s.
 
-    Such as {product}, {{name}}, ${x}, [NAME], <first_name> and %s.
+    Names no rows, because the export has to be fixed.
     """
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
@@ -66,7 +66,7 @@ def check_placeholders(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_templates(dataset: LabelledDataset) -> list[Finding]:
-    """Different texts with the same long beginning, digits and placeholders left out."""
+    """Different texts with the same long beginning, ignoring digits and placeholders."""
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for text, row in dataset.first_rows.items():

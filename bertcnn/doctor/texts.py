@@ -1,4 +1,4 @@
-"""Findings about texts: blank, broken, duplicate, nearly the same, too long."""
+"""Checks of texts: blank, damaged, duplicate, nearly equal, or too long."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, examples_of, named, shortened
 from bertcnn.wording import count, percent
 
-# U+FFFD, and what UTF-8 becomes when it is read as Windows-1252 or Latin-1
-_SECOND = (  # of two bytes, as characters
+# U+FFFD, and UTF-8 that was decoded as Windows-1252 or Latin-1
+_SECOND = (  # second of two bytes, as characters
     "\u0080-\u00bf\u0192\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u2013-\u203a\u20ac\u2122"
 )
 _BROKEN = re.compile(f"\ufffd|[\u00c2\u00c3][{_SECOND}]|\u00e2\u20ac")
@@ -42,7 +42,7 @@ def check_blank(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_characters(dataset: LabelledDataset) -> list[Finding]:
-    """Texts whose encoding was damaged before they came here."""
+    """Texts with a damaged encoding."""
     rows = {
         row: f"broken characters ({found[0]!r})"
         for row, text in enumerate(dataset.texts)
@@ -63,7 +63,7 @@ def check_characters(dataset: LabelledDataset) -> list[Finding]:
 
 
 def check_markup(dataset: LabelledDataset) -> list[Finding]:
-    """Texts with HTML in them; no row is named, since the export has to be mended."""
+    """Texts with HTML; names no rows, because the export has to be fixed."""
     found = {
         row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))
     }
@@ -88,13 +88,9 @@ def check_markup(dataset: LabelledDataset) -> list[Finding]:
 def check_duplicates(
     dataset: LabelledDataset, labels: Sequence[str] | None
 ) -> tuple[list[Finding], dict[int, str]]:
-    """Texts that come more than once, those with different labels apart.
+    """Duplicate texts, separately for conflicting labels, and the majority label if there is one.
 
-    And the label of the majority, where there is one.
-
-    Args:
-        dataset: the file.
-        labels: one a row, each in one spelling, "" where there is none.
+    `labels` has one label per row in a single spelling, "" if missing.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for row, text in enumerate(dataset.texts):
@@ -185,12 +181,12 @@ def _conflicts(
 def check_near_duplicates(
     dataset: LabelledDataset, groups: np.ndarray, labels: Sequence[str] | None
 ) -> list[Finding]:
-    """Different texts that are nearly the same.
+    """Different texts that are near duplicates.
 
     Args:
         dataset: the file.
-        groups: of `similar_groups`, for the texts in `first_rows`.
-        labels: one a row, each in one spelling, "" where there is none.
+        groups: from `similar_groups`, for the texts in `first_rows`.
+        labels: one per row in a single spelling, "" if missing.
     """
     first_rows = list(dataset.first_rows.values())
     members: dict[int, list[int]] = defaultdict(list)
@@ -241,7 +237,7 @@ def check_near_duplicates(
 
 
 def _most_unlike(rows: Sequence[int], labels: Sequence[str] | None) -> int:
-    """The first row with another label than the first one; without any, the second."""
+    """The first row whose label differs from the first row's; otherwise the second row."""
     return next(
         (
             row
@@ -253,13 +249,7 @@ def _most_unlike(rows: Sequence[int], labels: Sequence[str] | None) -> int:
 
 
 def check_lengths(dataset: LabelledDataset, truncated: np.ndarray, limit: int) -> list[Finding]:
-    """Texts of which a model reads a part only.
-
-    Args:
-        dataset: the file.
-        truncated: bool [rows].
-        limit: tokens a model reads.
-    """
+    """Texts longer than the model's `limit` in tokens; `truncated` is bool [rows]."""
     rows = dict.fromkeys(np.flatnonzero(truncated).tolist(), f"longer than {limit} tokens")
     if not rows:
         return []

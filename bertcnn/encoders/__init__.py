@@ -1,1 +1,1 @@
-"""Pretrained encoders: which there are, where they come from, how they load."""
+"""Pretrained encoders: catalogue, download, and conversion."""

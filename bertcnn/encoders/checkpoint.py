@@ -1,7 +1,4 @@
-"""A published checkpoint, read: its settings, and its tensors by our names.
-
-Nothing here needs a model.
-"""
+"""Reads published checkpoints: settings, and tensors by our names. Needs no model."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-import ml_dtypes  # noqa: F401 - makes bfloat16 known to NumPy
+import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
@@ -23,8 +20,8 @@ from bertcnn.errors import EncoderError, one_line
 from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
 
-# Our weight's name -> Hugging Face's (transformers/models/bert/modeling_bert.py); a layer's names
-# stand behind its number
+# Our weight name -> Hugging Face's (transformers/models/bert/modeling_bert.py); for layers, after
+# the layer's number
 _OUTSIDE_LAYERS = {
     "embeddings/tokens": "embeddings.word_embeddings.weight",
     "embeddings/positions": "embeddings.position_embeddings.weight",
@@ -56,7 +53,7 @@ _OLD_PARAMETERS = {
     "LayerNorm.gamma": "LayerNorm.weight",
     "LayerNorm.beta": "LayerNorm.bias",
 }  # checkpoints made before 2019
-# BERT's are the token embeddings and `mlm/bias`
+# in BERT they are the token embeddings and `mlm/bias`
 _DECODER = "cls.predictions.decoder.weight"
 _DECODER_BIAS = "cls.predictions.decoder.bias"
 
@@ -66,10 +63,9 @@ HEADS: tuple[Head, ...] = get_args(Head)
 
 @dataclass(frozen=True)
 class EncoderCheckpoint:
-    """An encoder's weights, and those of its heads as far as it has any.
+    """The weights of an encoder and of its pretraining heads, if any.
 
     Attributes:
-        settings: its shape.
         tensors: float32 arrays by our names, such as `layer_0/attention/query/kernel` or
             `mlm/bias`.
     """
@@ -79,12 +75,12 @@ class EncoderCheckpoint:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Which there are; any other has to be initialised."""
+        """The heads in the checkpoint."""
         return tuple(head for head in HEADS if any(head_of(name) == head for name in self.tensors))
 
 
 def head_of(name: str) -> Head | None:
-    """The head that a weight of ours belongs to; None for the encoder's own.
+    """The head that our weight belongs to; None for the encoder's weights.
 
     Example:
         >>> head_of("mlm/transform/kernel")
@@ -94,7 +90,7 @@ def head_of(name: str) -> Head | None:
 
 
 def published_name(name: str) -> str:
-    """Hugging Face's name of our weight `name`, without the "bert." in front.
+    """Hugging Face's name of our weight, without the prefix "bert.".
 
     Example:
         >>> published_name("layer_3/attention/query/kernel")
@@ -112,21 +108,20 @@ def published_name(name: str) -> str:
 
 
 def read_checkpoint(folder: Path) -> EncoderCheckpoint:
-    """The encoder in a folder in Hugging Face's or KerasHub's layout.
-
-    With the heads of BertForPreTraining that it has.
+    """Read an encoder and its pretraining heads, in Hugging Face's or KerasHub's layout.
 
     Raises:
-        EncoderError: a file is missing or broken, the two do not fit, or a head is there in part.
+        EncoderError: a file is missing or damaged, settings and weights do not fit, or a head is
+            incomplete.
     """
     return checkpoint_of(*read_published(folder))
 
 
 def read_published(folder: Path) -> tuple[EncoderSettings, dict[str, np.ndarray]]:
-    """Settings and tensors as they are, the latter by Hugging Face's names.
+    """Settings and tensors, by Hugging Face's names.
 
     Raises:
-        EncoderError: a file is missing or broken.
+        EncoderError: a file is missing or damaged.
     """
     if is_preset(folder):
         settings = read_preset_settings(folder)
@@ -135,9 +130,7 @@ def read_published(folder: Path) -> tuple[EncoderSettings, dict[str, np.ndarray]
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors in a published `model.safetensors`, float32.
-
-    Their names are Hugging Face's without the "bert." in front.
+    """The float32 tensors in `model.safetensors`, by Hugging Face's names without "bert.".
 
     Raises:
         EncoderError: the file is missing or is not a safetensors file.
@@ -167,18 +160,18 @@ def _plain_name(name: str) -> str:
 def checkpoint_of(
     settings: EncoderSettings, published: Mapping[str, np.ndarray], heads: Collection[Head] = HEADS
 ) -> EncoderCheckpoint:
-    """Tensors by Hugging Face's names, checked and by ours.
+    """Convert tensors from Hugging Face's names to ours, and check them.
 
-    Dense kernels are stored transposed there.
+    Dense kernels are transposed.
 
     Args:
-        settings: the encoder's shape.
-        published: what there is; more than BERT's weights may be.
-        heads: those of interest. They are optional; an MLM head with a decoder of its own, not tied
-            to the token embeddings, is no head of BERT's and is left out.
+        settings: the encoder's settings.
+        published: tensors by Hugging Face's names; may include others.
+        heads: heads to read if present. An MLM head with its own decoder, not tied to the token
+            embeddings, is ignored.
 
     Raises:
-        EncoderError: a tensor is missing or has another shape, or a head is there in part.
+        EncoderError: a tensor is missing or misshapen, or a head is incomplete.
     """
     published = dict(published)
     if _DECODER_BIAS in published:
@@ -201,7 +194,7 @@ def checkpoint_of(
         tensors[name] = values
     present = {None, *map(head_of, tensors)}
     for name in missing:
-        if head_of(name) in present:  # the encoder itself, or a head of which something is there
+        if head_of(name) in present:  # the encoder, or a head with at least one weight
             found = one_line(", ".join(sorted(published)[:3]))
             raise EncoderError(
                 f"a checkpoint without {published_name(name)!r} (it starts with {found})",

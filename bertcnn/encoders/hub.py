@@ -1,4 +1,4 @@
-"""The Hugging Face hub as a source; its own library downloads, in a process that is watched."""
+"""Downloads from the Hugging Face hub, by its own library in a watched process."""
 
 from __future__ import annotations
 
@@ -24,26 +24,21 @@ from bertcnn.progress import Progress
 from bertcnn.storage.hub import ANSWER_SECONDS, hub_seconds
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_PIECE = 1 << 16  # bytes that are written at once; by default slow downloads would seem to stall
+_PIECE = 1 << 16  # bytes per write; with the library's default, slow downloads would seem to stall
 
 
 @dataclass(frozen=True)
 class HubFiles:
-    """What was fetched: its commit, and the sha256 that the hub announced for the weights."""
+    """The commit that was fetched, and the weights' sha256 according to the hub."""
 
     revision: str
     announced: str
 
 
 def fetch_from_hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> HubFiles:
-    """Download an encoder's files, all of one commit, into `folder`.
+    """Download an encoder's files from one commit into an empty folder.
 
-    The variables of the hub's library are honoured (`HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`).
-
-    Args:
-        entry: which encoder.
-        folder: an empty folder.
-        progress: counts the bytes.
+    Respects the hub library's variables (`HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`).
 
     Raises:
         SourceError: the hub cannot be reached, is too slow, or does not have the encoder.
@@ -51,13 +46,13 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> H
     progress.stage(f"fetching {entry.name} from the hub", entry.download_size, "bytes")
     wanted = [entry.repository, entry.revision or "main", entry.sha256 or ""]
     output = run_watched(
-        # -P: a file in the current folder is not the package
+        # -P: do not import the package from the current folder
         [sys.executable, "-P", "-m", __name__, str(folder), *wanted],
         Watched(folder.parent, folder, entry.download_size, PATIENCE),
         progress,
         explain=lambda output: reason(output, "the hub's library failed"),
     )
-    shutil.rmtree(folder / ".cache")  # the library's notes
+    shutil.rmtree(folder / ".cache")  # the library's metadata
     for path in folder.iterdir():
         if path.stat().st_size > LARGEST[path.name]:
             raise SourceError(f"{path.name} is larger than {LARGEST[path.name]:,} bytes")
@@ -65,7 +60,7 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> H
 
 
 def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
-    """A file that another program has fetched with the hub's own library on this machine."""
+    """A file in the hub library's own cache on this machine."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(entry.repository, name, revision=entry.revision)
@@ -73,10 +68,7 @@ def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
 
 
 def announced_sha256(path: Path) -> str | None:
-    """The sha256 that the hub announced for a file in its library's cache.
-
-    It is the file's name there. None where the name is no sha256.
-    """
+    """The sha256 of a file in the hub library's cache, which is its name; otherwise None."""
     name = path.resolve().name
     return name if _SHA256.fullmatch(name) else None
 
@@ -85,8 +77,8 @@ def announced_sha256(path: Path) -> str | None:
 
 
 def _download(folder: str, repository: str, revision: str, sha256: str) -> str:
-    """Fetch the files, and return their commit and the announced sha256 of the weights."""
-    os.environ["HF_HUB_DISABLE_XET"] = "1"  # which shows no bytes before many have come
+    """Fetch the files; returns their commit and the weights' sha256 according to the hub."""
+    os.environ["HF_HUB_DISABLE_XET"] = "1"  # it reports no bytes for a long time
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
@@ -162,5 +154,5 @@ def _in_few_words(error: Exception) -> str:
 if __name__ == "__main__":
     try:
         print(_download(*sys.argv[1:]))  # noqa: T201 - for the process that watches
-    except Exception as error:  # noqa: BLE001 - whatever it is, the next source is tried
+    except Exception as error:  # noqa: BLE001 - after any error the next source is tried
         sys.exit(f"error {_in_few_words(error)}")

@@ -1,7 +1,4 @@
-"""KerasHub's preset layout: files, settings and vocabulary.
-
-None of its code is run.
-"""
+"""Reads KerasHub presets: files, settings and vocabulary. Runs none of its code."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ CONFIG: Final = "config.json"
 TOKENIZER: Final = "tokenizer.json"
 VOCABULARY: Final = "assets/tokenizer/vocabulary.txt"
 WEIGHTS: Final = "model.weights.h5"
-SHARDS: Final = "model.weights.json"  # instead of it, where the weights are in several files
+SHARDS: Final = "model.weights.json"  # replaces the single file if the weights are split
 
 # KerasHub's `config.json` key -> ours (keras_hub/src/models/bert/bert_backbone.py)
 SETTINGS: Final = {
@@ -41,7 +38,7 @@ _TOKENIZER_OPTIONS = {
     "split_on_cjk": True,
     "suffix_indicator": "##",
     "oov_token": "[UNK]",
-}  # what BERT's WordPiece does
+}  # as in BERT's WordPiece
 _LARGEST_JSON = 1 << 22  # bytes
 _SHARD = re.compile(r"\w+\.weights\.h5")
 
@@ -52,7 +49,7 @@ FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_p
 
 
 def is_preset(folder: Path) -> bool:
-    """Whether `folder` is in KerasHub's layout, of whatever model, and not in Hugging Face's."""
+    """Whether a folder is in KerasHub's layout, for any model, and not in Hugging Face's."""
     try:
         config: object = _read_json(folder / CONFIG)
     except EncoderError:
@@ -65,10 +62,10 @@ def is_preset(folder: Path) -> bool:
 
 
 def preset_files(folder: Path) -> tuple[Path, ...]:
-    """The files of a preset that are read, weights last.
+    """The preset's files that are read, weights last.
 
     Raises:
-        EncoderError: one of them is missing.
+        EncoderError: a file is missing.
     """
     missing = [name for name in (CONFIG, TOKENIZER, VOCABULARY) if not (folder / name).is_file()]
     if not (folder / WEIGHTS).is_file() and not (folder / SHARDS).is_file():
@@ -86,10 +83,11 @@ def preset_files(folder: Path) -> tuple[Path, ...]:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The one file, or the map and then every file it names.
+    """The single weights file, or the index and all files it names.
 
     Raises:
-        EncoderError: the map cannot be read, or names something else than weight files beside it.
+        EncoderError: the index is unreadable, or names anything but weights files in the same
+            folder.
     """
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
@@ -117,14 +115,14 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def read_preset_settings(folder: Path) -> EncoderSettings:
-    """The encoder's shape from the preset's `config.json`.
+    """The encoder settings in the preset's `config.json`.
 
     KerasHub's BERT always uses the tanh form of GELU.
 
     Raises:
-        EncoderError: the file cannot be read, is of another model than BERT, or has a setting we do
-            not know.
-        SettingsError: a setting is missing or has a value that cannot work.
+        EncoderError: the file is unreadable, describes another model than BERT, or has an unknown
+            setting.
+        SettingsError: a setting is missing or invalid.
     """
     path = folder / CONFIG
     config = _config_of(
@@ -149,7 +147,7 @@ def read_preset_lowercase(folder: Path) -> bool:
     """Whether the preset's tokenizer lower-cases, from its `tokenizer.json`.
 
     Raises:
-        EncoderError: the file cannot be read, or describes another tokenizer than BERT's.
+        EncoderError: the file is unreadable, or describes another tokenizer than BERT's.
     """
     path = folder / TOKENIZER
     config = _config_of(path, _TOKENIZERS, fix="give a preset with a BertTokenizer")
@@ -168,10 +166,10 @@ def read_preset_lowercase(folder: Path) -> bool:
 
 
 def read_preset_vocabulary(folder: Path, size: int) -> tuple[str, ...]:
-    """The preset's pieces in the order of their ids.
+    """The preset's vocabulary in the order of ids.
 
     Raises:
-        EncoderError: the file cannot be read, or does not hold `size` pieces.
+        EncoderError: the file is unreadable, or does not have `size` pieces.
     """
     path = folder / VOCABULARY
     vocabulary = read_vocabulary(path)
@@ -185,10 +183,7 @@ def read_preset_vocabulary(folder: Path, size: int) -> tuple[str, ...]:
 
 
 def _config_of(path: Path, names: tuple[str, ...], *, fix: str) -> dict[str, Any]:
-    """The `config` part of a serialised Keras object, which must be of one of these classes.
-
-    It is never deserialised.
-    """
+    """The `config` of a serialised Keras object of one of these classes, without deserialising."""
     record = _read_json(path)
     name, config = record.get("registered_name"), record.get("config")
     if name not in names or not isinstance(config, dict):

@@ -1,7 +1,4 @@
-"""KerasHub's presets as a source, by folder or as `keras_hub:NAME`.
-
-Kept in our cache in Hugging Face layout.
-"""
+"""KerasHub presets, by folder or as `keras_hub:NAME`, cached in Hugging Face layout."""
 
 from __future__ import annotations
 
@@ -36,12 +33,12 @@ from bertcnn.progress import Progress
 from bertcnn.storage.folders import work_folder
 
 PREFIX: Final = "keras_hub:"
-_NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # names a folder in the cache
+_NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # valid as a folder name in the cache
 _KAGGLE = "kaggle://"
 _FLOAT32 = 4  # bytes
-_READ_AS = "3"  # raised when the same preset would be read differently
-# What `keras_hub.src.utils.preset_utils.get_file` does for each file, in a process of its own: it
-# prints, and it can hang
+_READ_AS = "3"  # version of the conversion
+# Calls `keras_hub.src.utils.preset_utils.get_file` for each file, in a separate process because it
+# prints and can hang
 _DOWNLOAD = """
 import sys
 handle, *names = sys.argv[1:]
@@ -56,10 +53,7 @@ except Exception as error:
 
 @dataclass(frozen=True)
 class Preset:
-    """One of KerasHub's own presets.
-
-    Its name there, what it is, where it is published, and how many numbers it has.
-    """
+    """One of KerasHub's presets: name, description, URL and number of parameters."""
 
     name: str
     description: str
@@ -71,7 +65,7 @@ class Preset:
 
 
 def preset_name(name_or_path: str | os.PathLike[str]) -> str | None:
-    """NAME where the user typed `keras_hub:NAME`, else None.
+    """NAME if the user typed `keras_hub:NAME`, else None.
 
     Example:
         >>> preset_name("keras_hub:bert_tiny_en_uncased")
@@ -83,11 +77,11 @@ def preset_name(name_or_path: str | os.PathLike[str]) -> str | None:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset that KerasHub lists for BERT under this name.
+    """KerasHub's BERT preset with this name.
 
     Raises:
-        EncoderError: it lists none, the message says the closest names; or it keeps it where we
-            cannot fetch.
+        EncoderError: there is none (the message has the closest names), or it is stored where we
+            cannot fetch it.
     """
     from keras_hub.models import BertBackbone
 
@@ -111,13 +105,13 @@ def find_preset(name: str) -> Preset:
 
 
 def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, Origin]:
-    """The folder in our cache with one of KerasHub's own presets, fetched if it is not there yet.
+    """The cached copy of a KerasHub preset; downloads it if needed.
 
-    Kaggle announces no sha256 that could be pinned; its client compares the md5 of each download.
+    Kaggle publishes no sha256 to pin; its client checks the md5 of each download.
 
     Raises:
-        EncoderError: the name is unknown, the preset cannot be fetched, or is not sound.
-        OSError: the cache cannot be written.
+        EncoderError: the name is unknown, or the preset cannot be fetched or is damaged.
+        OSError: the cache is not writable.
     """
     found = cached_preset(name, cache)
     if found is not None:
@@ -140,20 +134,16 @@ def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, 
 
 
 def cached_preset(name: str, cache: Path) -> tuple[Path, Origin] | None:
-    """A preset's folder in our cache, with its record.
-
-    None where there is none or it is not what was put there.
-    """
+    """A preset's cached copy with its record; None if it is missing or damaged."""
     return sound_copy(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
 
 
 def write_published(preset: Path, folder: Path) -> None:
-    """Write the preset's encoder into the empty `folder`, in Hugging Face layout.
+    """Convert a preset to Hugging Face layout, in an empty folder.
 
     Raises:
-        EncoderError: the preset is not sound; see the readers in `keras_hub.py` and
-            `keras_hub_weights.py`.
-        OSError: the folder cannot be written.
+        EncoderError: the preset is invalid; see `keras_hub.py` and `keras_hub_weights.py`.
+        OSError: the folder is not writable.
     """
     preset_files(preset)
     settings, lowercase = read_preset_settings(preset), read_preset_lowercase(preset)
@@ -181,15 +171,12 @@ def _named_folder(name: str, cache: Path) -> Path:
 
 
 def _download(preset: Preset, work: Path, progress: Progress) -> Path:
-    """Have Kaggle's client fetch the files into its own cache, or find them there.
-
-    Returns the preset's folder.
-    """
+    """Download the files by Kaggle's client, which has its own cache; returns their folder."""
     handle = preset.handle.removeprefix(_KAGGLE)
     root = Path(os.environ.get("KAGGLEHUB_CACHE") or Path.home() / ".cache" / "kagglehub")
     watched = Watched(work, root / "models" / handle, _FLOAT32 * preset.parameters, PATIENCE)
     progress.stage(f"fetching {PREFIX}{preset.name} from Kaggle", watched.total, "bytes")
-    # -P: a kagglehub.py in the current folder is not the library
+    # -P: do not import a kagglehub.py from the current folder
     command = [
         sys.executable,
         "-P",
@@ -207,7 +194,7 @@ def _download(preset: Preset, work: Path, progress: Progress) -> Path:
 
 
 def _complaint(output: str) -> str:
-    """Why the client failed, in few words."""
+    """The client's error, shortened."""
     if (
         "NameResolutionError" in output
         or "ConnectionError" in output

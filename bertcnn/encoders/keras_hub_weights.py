@@ -1,4 +1,4 @@
-"""A KerasHub preset's weights, as KerasHub's own `BertBackbone` loads them."""
+"""Reads a KerasHub preset's weights as KerasHub's `BertBackbone` does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bertcnn.encoders.keras_hub import FETCH_AGAIN, SETTINGS, weight_files
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
 
-# A layer of the backbone -> Hugging Face's name of it; those of a block without its number
+# Backbone layer -> Hugging Face's name; for layers of a block, without the block's number
 _LAYERS: Final = {
     "token_embedding": "embeddings.word_embeddings",
     "position_embedding": "embeddings.position_embeddings",
@@ -33,19 +33,14 @@ _BIASES: Final = ("bias", "beta")
 
 
 def read_preset_tensors(folder: Path, shape: EncoderSettings) -> dict[str, np.ndarray]:
-    """All weights of the encoder, float32, by Hugging Face's names and in its shapes.
-
-    Args:
-        folder: a preset.
-        shape: its settings.
+    """The encoder's float32 weights, with Hugging Face's names and shapes.
 
     Raises:
-        EncoderError: a file is broken, lacks a tensor or has one of another shape, or a number is
-            not finite.
+        EncoderError: a file is damaged, a tensor is missing or misshapen, or a value is not finite.
     """
     from keras_hub.models import BertBackbone
 
-    # not from its config.json, which names classes
+    # config.json is not used, because it names classes
     backbone = BertBackbone(**{theirs: getattr(shape, ours) for theirs, ours in SETTINGS.items()})
     path = weight_files(folder)[0]
     try:
@@ -71,7 +66,7 @@ def read_preset_tensors(folder: Path, shape: EncoderSettings) -> dict[str, np.nd
 
 
 def _published(path: str, values: np.ndarray, width: int) -> tuple[str, np.ndarray]:
-    """Hugging Face's name of a variable, and its values as stored there: kernels as [out, in]."""
+    """Hugging Face's name of a variable, and its values as stored there: kernels are [out, in]."""
     block = _BLOCK.match(path)
     layer, parameter = path[block.end() if block else 0 :].rsplit("/", 1)
     name = (f"encoder.layer.{block[1]}." if block else "") + _LAYERS[layer]

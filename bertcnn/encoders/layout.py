@@ -1,4 +1,4 @@
-"""A folder in Hugging Face layout: which files it has, and what to say when it lacks one."""
+"""Folders in Hugging Face layout: required files, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST: Final = {
     VOCABULARY: 1 << 26,
     TOKENIZER_CONFIG: 1 << 20,
     WEIGHTS: 1 << 33,
-}  # bytes we are ready to take
+}  # most bytes accepted
 PICKLES: Final = (
     ".bin",
     ".pt",
@@ -29,7 +29,7 @@ PICKLES: Final = (
     ".pickle",
     ".joblib",
     ".ckpt",
-)  # endings of files that can run code when they are opened
+)  # suffixes of files that can run code when opened
 PICKLED: Final = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -47,24 +47,20 @@ _PIECE = 1 << 20  # bytes
 
 
 class SourceError(Exception):
-    """A source that could not give the encoder, its reason in a few words.
-
-    The next source is tried.
-    """
+    """A source failed, with a short reason; the next source is tried."""
 
 
 class NotCarriedError(SourceError):
-    """A source that never had it: nothing went wrong, nothing to tell unless all sources fail."""
+    """A source does not have the encoder; reported only if all sources fail."""
 
 
 def copy_capped(origin: IO[bytes], path: Path, largest: int) -> None:
-    """Copy an open file to the new file `path`, piece by piece and down to the disk.
+    """Copy an open file to a new file in pieces and sync it to disk.
 
-    Sizes that an archive or a server declares are not believed: more than `largest` bytes are
-    refused as they come.
+    Declared sizes of archives or servers are not trusted.
 
     Raises:
-        SourceError: there are more than `largest` bytes.
+        SourceError: the file has more than `largest` bytes.
     """
     done = 0
     with path.open("xb") as file:
@@ -81,8 +77,8 @@ def check_layout(folder: Path) -> None:
     """Refuse a folder that is not an encoder.
 
     Raises:
-        EncoderError: the folder is missing or lacks a file; one that has only pickled weights gets
-            advice of its own.
+        EncoderError: the folder or a file is missing; folders with only pickled weights get
+            specific advice.
     """
     expected = f"a folder with {', '.join(REQUIRED)}"
     fix = "give such a folder, or a name from `bertcnn encoder list`"

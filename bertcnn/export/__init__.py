@@ -1,4 +1,4 @@
-"""Saved models in other programs' formats, compared with the model before they appear."""
+"""Exports saved models to other formats, after comparing their answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the normaliser makes of every Unicode character, as a table.
-
-Other tokenizers can follow it.
-"""
+"""The tokenizer's normalisation as a table of all Unicode characters, for other tokenizers."""
 
 from __future__ import annotations
 
@@ -14,22 +11,22 @@ import numpy as np
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 CODE_POINTS: Final = 0x110000
-ITSELF: Final = -1  # in a replacement: the character that is replaced
+ITSELF: Final = -1  # in a replacement: the original character
 _BLOCK = 256
-_SURROGATES = range(0xD800, 0xE000)  # halves of UTF-16 pairs, no characters
-# the normaliser leaves it alone, makes it of no other character, and moves no accent past it
+_SURROGATES = range(0xD800, 0xE000)  # halves of UTF-16 pairs, not characters
+# the normaliser leaves it unchanged, never produces it, and moves no accent past it
 _BETWEEN = "0"
 _SPACE = ord(" ")
 
 
 @dataclass(frozen=True, eq=False)
 class CharacterTable:
-    """A replacement for every character, after which words are what stands between spaces.
+    """A replacement for every character; words are then separated by spaces.
 
     Attributes:
-        kinds: int16 [0x110000], by code point, which replacement.
-        replacements: code points, `ITSELF` for the character; a punctuation mark comes with spaces
-            around it.
+        kinds: int16 [0x110000], index of each code point's replacement.
+        replacements: code points, `ITSELF` for the original character; punctuation marks are
+            surrounded by spaces.
     """
 
     kinds: np.ndarray
@@ -37,11 +34,11 @@ class CharacterTable:
 
 
 def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
-    """The table of a tokenizer, asked of its own normaliser, so that the two cannot drift apart.
+    """Build the table by calling a tokenizer's own normaliser, so that both always agree.
 
-    The normaliser treats each character alone, with one exception: it puts several combining marks
-    on one letter in a fixed order, which is seen only where two of them stay (marks newer than the
-    normaliser's list of marks to strip, and the Hangul tone marks).
+    The normaliser handles characters independently, with one exception: it sorts several combining
+    marks on a letter. That matters only if two of them are kept (marks newer than the list of
+    stripped marks, and the Hangul tone marks).
 
     Example:
         >>> from bertcnn.settings import TokenizerSettings
@@ -79,21 +76,21 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
 
 
 def _blocks() -> Iterator[str]:
-    """Every character but surrogates, a few hundred at a time."""
+    """Every character except surrogates, in blocks."""
     for start in range(0, CODE_POINTS, _BLOCK):
         if start not in _SURROGATES:
             yield "".join(map(chr, range(start, start + _BLOCK)))
 
 
 def _normalized(tokenizer: WordPieceTokenizer, characters: str) -> list[str]:
-    """Each character normalised alone; many with one call, since a call for each takes seconds."""
+    """Normalise each character independently, but in one call, since many calls take seconds."""
     if _BETWEEN in characters:
         return [tokenizer.normalize(character) for character in characters]
     return tokenizer.normalize(_BETWEEN.join(characters)).split(_BETWEEN)
 
 
 def _punctuation(tokenizer: WordPieceTokenizer) -> Iterator[str]:
-    """The characters that are words of their own."""
+    """The characters that are words by themselves."""
     for characters in _blocks():
         words = tokenizer.words(_BETWEEN + _BETWEEN.join(characters) + _BETWEEN)
         yield from (word for word in words if len(word) == 1 and word != _BETWEEN)

@@ -1,4 +1,4 @@
-"""A saved model in other programs' formats; none is let out that answers differently."""
+"""Exports a saved model to other formats; refuses exports with different answers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ _MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
     "keras": ("bertcnn", "keras"),
     "mlflow": ("bertcnn", "openvino"),
 }
-_WITH_ENGINE: Final = ("openvino", "mlflow")  # these take the engine saved with the model
+_WITH_ENGINE: Final = ("openvino", "mlflow")  # these use the engine saved with the model
 _LARGEST_RECORD: Final = 1 << 20  # bytes
 _Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 
 
 class ExportRecord(Settings):
-    """`export.json`: what the folder is, what it was made of and how it compared."""
+    """`export.json`: the export's contents, source and comparison."""
 
     schema_version: int = Field(SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION, description="of this file")
     format: Format
@@ -87,12 +87,7 @@ class ExportRecord(Settings):
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was exported.
-
-    Attributes:
-        folder: where it is.
-        record: what `export.json` says.
-    """
+    """The result of an export: its folder, and the contents of `export.json`."""
 
     folder: Path
     record: ExportRecord
@@ -108,20 +103,20 @@ def check_export(
     overwrite: bool,
     version: int | None = None,
 ) -> None:
-    """Refuse in milliseconds what `export_model` would refuse after seconds.
+    """Check quickly whether `export_model` would be refused.
 
     Args:
         model: folder of a saved model.
         form: the format.
-        out: where the export is to stand.
-        overwrite: whether an older export there may be replaced.
+        out: folder for the export.
+        overwrite: replace an existing export.
         version: number of the version in `out`.
 
     Raises:
-        SettingsError: an unknown format, or a version that it cannot have.
-        OutputError: `out` is taken, or cannot be written.
-        BundleError: `model` is no saved model.
-        MissingPackageError: a package that this format needs is missing.
+        SettingsError: the format is unknown, or cannot have this version.
+        OutputError: `out` is taken or not writable.
+        BundleError: `model` is not a saved model.
+        MissingPackageError: a package for this format is missing.
     """
     if form not in get_args(Format):
         known = ", ".join(get_args(Format))
@@ -144,7 +139,7 @@ def check_export(
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # it was made impossible to import
+    except ValueError:  # its import was blocked
         return False
 
 
@@ -159,7 +154,7 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 
 def _stranger(place: Path) -> str | None:
-    """What keeps a folder from being an export."""
+    """Why a folder is not an export; None if it is."""
     listed = _listed(place)
     if listed is None:
         return "is not an export by bertcnn"
@@ -168,7 +163,7 @@ def _stranger(place: Path) -> str | None:
 
 
 def _listed(place: Path) -> set[str] | None:
-    """The files of an export by its own record; None for anything else."""
+    """The files of an export according to its record; None for other folders."""
     try:
         with open_regular(place / RECORD) as file:
             content = file.read(_LARGEST_RECORD + 1)
@@ -181,7 +176,7 @@ def _listed(place: Path) -> set[str] | None:
 
 
 def _files(folder: Path) -> list[str]:
-    """Every file below a folder, as a path in it."""
+    """All files below a folder, as relative paths."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -201,25 +196,23 @@ def export_model(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ExportReport:
-    """Write a saved model in another format, if it then answers as the model does.
+    """Export a saved model, if the export gives the same answers.
+
+    The report compares the answers on built-in test texts.
 
     Args:
         model: folder or URL of a saved model.
-        form: "openvino" (int8 where the model was saved with an int8 engine, and this answers as
-            the model does), "savedmodel" (TensorFlow, takes raw texts), "onnx", "keras", "mlflow".
-        out: folder for the export; it appears whole or not at all.
-        version: put it in a folder of this number in `out`, as TensorFlow Serving (savedmodel) and
-            Triton (openvino, onnx) want it; Triton's `config.pbtxt` is written too.
-        overwrite: replace an export that is there. Anything that is not an export is never
-            replaced.
+        form: "openvino" (int8 if the model has an int8 engine with the same answers), "savedmodel"
+            (TensorFlow, takes raw texts), "onnx", "keras", "mlflow".
+        out: folder for the export; written atomically.
+        version: write to a numbered folder in `out`, as TensorFlow Serving (savedmodel) and Triton
+            (openvino, onnx) expect; also writes Triton's `config.pbtxt`.
+        overwrite: replace an existing export, never anything else.
         progress: progress callback.
-
-    Returns:
-        Where it is, and how its answers compared with the model's on the built-in test texts.
 
     Raises:
         SettingsError, OutputError, BundleError, MissingPackageError: as in `check_export`.
-        ExportError: the exported model answers otherwise than the model; nothing is left at `out`.
+        ExportError: the export gives different answers; nothing is left at `out`.
     """
     progress = progress or Silent()
     model = local_folder(model, progress=progress)
@@ -241,13 +234,13 @@ def export_model(
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is exported.
+    """An export to be made.
 
     Attributes:
         model: folder of the saved model.
         bundle: the model.
         form: the format.
-        reference: what the model answers to the test texts, float32 [rows, C].
+        reference: the model's probabilities for the test texts, float32 [rows, C].
     """
 
     model: Path
@@ -257,7 +250,7 @@ class _Task:
 
 
 def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
-    """The engine saved with a model, whose graph is checked when it is read."""
+    """The saved engine; its graph is checked when read."""
     from bertcnn.inference.openvino_engine import checked
 
     saved = read_engine(model, bundle.bundle_id)
@@ -265,10 +258,7 @@ def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
 
 
 def _write(task: _Task, engine: SavedEngine | None, new: Path, progress: Progress) -> ExportRecord:
-    """Every file of the export.
-
-    From the saved engine, if there is one and it answers as the model does.
-    """
+    """Write all files, from the saved engine if it exists and gives the same answers."""
     if engine is not None and engine.record.weight_bits == 8:
         progress.note(
             "the model's int8 has weights of 8 bits, which would saturate on a CPU without VNNI: it"
@@ -289,9 +279,9 @@ def _write(task: _Task, engine: SavedEngine | None, new: Path, progress: Progres
 def _written(
     task: _Task, engine: SavedEngine | None, new: Path, progress: Progress
 ) -> ExportRecord:
-    """Every file of the export, compared before the last is written."""
+    """Write all files; compares the answers before the last one."""
     bundle, form = task.bundle, task.form
-    if form != "mlflow":  # in which the whole model lies
+    if form != "mlflow":  # mlflow contains the whole model
         write_new(new / "labels.json", canonical_json(list(bundle.labels)))
         pieces = "".join(f"{piece}\n" for piece in bundle.vocabulary)
         write_new(new / "vocab.txt", pieces.encode("utf-8"))
@@ -326,7 +316,7 @@ def _written(
 def _write_model(
     task: _Task, engine: SavedEngine | None, new: Path
 ) -> Callable[[Path, Bundle, Sequence[str]], np.ndarray]:
-    """Write the model into `new`; the result is what reads it back and asks it about texts."""
+    """Write the model into `new`; returns a function that loads it and scores texts."""
     bundle = task.bundle
     if task.form == "openvino":
         from bertcnn.export import openvino_format
@@ -355,9 +345,9 @@ def _write_model(
 
 
 def _reference(bundle: Bundle) -> np.ndarray:
-    """What the bundle's own model answers to the test texts, float32 [rows, C].
+    """The model's own probabilities for the test texts, float32 [rows, C].
 
-    On a CPU, `load(model, engine="keras").predict_proba`.
+    On a CPU they equal `load(model, engine="keras").predict_proba`.
     """
     from bertcnn.inference.keras_engine import KerasEngine
 
@@ -375,7 +365,7 @@ def _reference(bundle: Bundle) -> np.ndarray:
 
 
 def _sync(folder: Path) -> None:
-    """Bring every file down to the disk; other libraries wrote some of them."""
+    """Sync every file to disk; other libraries wrote some of them."""
     for name in _files(folder):
         handle = os.open(folder / name, os.O_RDWR)
         try:

@@ -1,4 +1,4 @@
-"""WordPiece inside a TensorFlow graph: strings in, `WordPieceTokenizer`'s ids out."""
+"""WordPiece in a TensorFlow graph, with the same ids as `WordPieceTokenizer`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import tensorflow_text
 from bertcnn.export.characters import character_table
 from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, SEPARATE, UNKNOWN, WordPieceTokenizer
 
-_MOST_BYTES: Final = 4  # of a character in UTF-8
-# characters that the normaliser drops, so that no text brings one to the vocabulary
+_MOST_BYTES: Final = 4  # per character in UTF-8
+# characters that the normaliser drops, so no text can contain them
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 class GraphTokenizer(tf.Module):
-    """Gives the ids that `WordPieceTokenizer` gives, with tensorflow-text's FastBertTokenizer.
+    """Gives the ids of `WordPieceTokenizer`, by tensorflow-text's FastBertTokenizer.
 
-    Left to itself, FastBertTokenizer gives other ids for 145,718 of 1,112,064 characters inside a
-    word: 137,468 for private use, and 4,300 that have a meaning (ellipsis, control and format
-    characters, newer letters, accents and punctuation). It also counts the bytes of a long word
-    instead of its characters. So characters are replaced by our own normaliser's table first, and
-    words are split and measured here; then none differs.
+    FastBertTokenizer alone gives other ids for 145,718 of 1,112,064 characters inside a word:
+    137,468 for private use, and 4,300 with a meaning (ellipsis, control and format characters,
+    newer letters, accents and punctuation). It also measures long words in bytes instead of
+    characters. So characters are first replaced by our normaliser's table, and words are split and
+    measured here. Then all ids agree.
 
     Args:
-        tokenizer: whose ids are wanted.
+        tokenizer: the tokenizer to reproduce.
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:
@@ -51,9 +51,9 @@ class GraphTokenizer(tf.Module):
         )
 
     def encode(self, texts: Any) -> Any:  # noqa: ANN401 - TensorFlow's tensors have no useful types
-        """Ids from [CLS] to [SEP], ragged int32 [N, T], of texts, string [N] in UTF-8.
+        """Ids from [CLS] to [SEP], ragged int32 [N, T], of UTF-8 texts, string [N].
 
-        Bytes that are not UTF-8 are dropped.
+        Drops bytes that are not UTF-8.
         """
         ids = self._pieces.tokenize(self._words(texts)).merge_dims(1, 2)  # [N, T]
         ids = self._shortened(ids)
@@ -61,10 +61,7 @@ class GraphTokenizer(tf.Module):
         return tf.concat([border * self._classify_id, ids, border * self._separate_id], axis=1)
 
     def _words(self, texts: Any) -> Any:  # noqa: ANN401
-        """Normalised words, ragged string [N, words].
-
-        One that is too long becomes one that the vocabulary lacks.
-        """
+        """Normalised words, ragged string [N, words]; too long words become unknown words."""
         points = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")  # [N, characters]
         replaced = tf.gather(
             self._replacements, tf.cast(tf.gather(self._kinds, points.flat_values), tf.int32)
@@ -79,7 +76,7 @@ class GraphTokenizer(tf.Module):
         return words.with_flat_values(tf.where(too_long, self._unknown_word, words.flat_values))
 
     def _shortened(self, ids: Any) -> Any:  # noqa: ANN401
-        """The first and the last ids of a text over the limit."""
+        """The first and last ids of texts over the limit."""
         lengths = ids.row_lengths()
         places = tf.ragged.range(lengths)
         from_its_end = tf.repeat(lengths - (self._limit - self._head), lengths)

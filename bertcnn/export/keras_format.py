@@ -1,7 +1,4 @@
-"""The Keras model as one `.keras` file, for people who go on in Keras.
-
-A saved model of ours never holds such a file.
-"""
+"""Exports the Keras model as a `.keras` file; our saved models never contain one."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ def write(bundle: Bundle, folder: Path) -> None:
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
-    """What the Keras file in `folder` answers, float32 [rows, C]."""
+    """Probabilities by the Keras file in `folder`, float32 [rows, C]."""
     model = keras.saving.load_model(folder / MODEL, compile=False)
 
     def run(batch: Batch) -> np.ndarray:

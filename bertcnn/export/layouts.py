@@ -1,7 +1,7 @@
-"""Numbered versions of an export, as TensorFlow Serving and Triton want them.
+"""Numbered versions of an export for TensorFlow Serving and Triton.
 
-The folder given is the model's, each version is a folder in it named by a number: `triage/3/`. For
-Triton `triage/config.pbtxt` describes the inputs and outputs of all of them.
+Versions are numbered folders in the model's folder: `triage/3/`. For Triton, `triage/config.pbtxt`
+describes the inputs and outputs of all versions.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ _TYPES: Final = {"i32": "TYPE_INT32", "i64": "TYPE_INT64", "f32": "TYPE_FP32"}
 
 
 def version_folder(out: Path, form: str, version: int) -> Path:
-    """Where a version of a model goes.
-
-    Args:
-        out: the model's folder, whose name is the model's name.
-        form: the format.
-        version: its number.
+    """The folder of a version: `out`, named after the model, and the version number.
 
     Raises:
-        SettingsError: a number below 1, or a format that no server wants in versions.
+        SettingsError: the number is below 1, or no server supports versions of the format.
     """
     if form not in VERSIONED:
         raise SettingsError(
@@ -48,7 +43,7 @@ def check_config(out: Path, form: str, overwrite: bool) -> None:
     """Refuse a folder whose versions another program serves.
 
     Raises:
-        OutputError: its `config.pbtxt` is not for this format, and `overwrite` is off.
+        OutputError: its `config.pbtxt` is for another format, and `overwrite` is False.
     """
     if form not in _MODELS or overwrite or not (out / CONFIG).exists():
         return
@@ -62,16 +57,16 @@ def check_config(out: Path, form: str, overwrite: bool) -> None:
 
 
 def write_config(out: Path, form: str, version: Path, overwrite: bool) -> None:
-    """Write Triton's configuration beside a version that is in place; other formats need none.
+    """Write Triton's configuration for a finished version; does nothing for other formats.
 
     Args:
         out: the model's folder.
         form: the format.
         version: folder of the version.
-        overwrite: replace a configuration for other inputs or outputs.
+        overwrite: replace a configuration with other inputs or outputs.
 
     Raises:
-        OutputError: it cannot be written, or earlier versions have other inputs or outputs.
+        OutputError: not writable, or earlier versions have other inputs or outputs.
     """
     if form not in _MODELS:
         return
@@ -92,14 +87,11 @@ def write_config(out: Path, form: str, version: Path, overwrite: bool) -> None:
 
 
 def triton_config(name: str, backend: str, model: Path) -> str:
-    """Triton's `config.pbtxt` for a model.
+    """Triton's `config.pbtxt` for the model file of a version.
 
-    Args:
-        name: of the model.
-        backend: Triton's, "onnxruntime" or "openvino".
-        model: file of a version.
+    `backend` is "onnxruntime" or "openvino".
     """
-    from bertcnn.inference.runtime import ov  # slow to import; checks do not need it
+    from bertcnn.inference.runtime import ov  # slow to import, and not needed for checks
 
     network = ov.Core().read_model(model)
     return (
@@ -111,7 +103,6 @@ def triton_config(name: str, backend: str, model: Path) -> str:
 
 
 def _ports(kind: str, ports: list[Any]) -> str:
-    """A list of inputs or outputs."""
     lines = []
     for port in ports:
         dims = ", ".join(

@@ -1,4 +1,4 @@
-"""A folder that MLflow loads: `MLmodel`, requirements, and the model as bertcnn saved it."""
+"""Exports a folder for MLflow: `MLmodel`, requirements, and the saved model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bertcnn.inference.predictor import load
 from bertcnn.storage.files import write_new
 from bertcnn.storage.manifest import MANIFEST
 
-DATA: Final = "model"  # the folder of the saved model
+DATA: Final = "model"  # folder of the saved model
 _LOADER: Final = "bertcnn.export.mlflow_model"
 _ANSWERS: Final = (
     ("string", "predicted_label"),
@@ -55,11 +55,11 @@ dependencies:
 
 
 def write(bundle: Bundle, engine: SavedEngine | None, model: Path, folder: Path) -> None:
-    """Save what MLflow needs in `folder`.
+    """Save the MLflow files in `folder`.
 
     Args:
         bundle: the model.
-        engine: its compiled engine; without, that of the saved model is left out.
+        engine: its compiled engine; without it, the saved model's engine is omitted.
         model: folder of the saved model.
         folder: of the export.
     """
@@ -96,10 +96,10 @@ def write(bundle: Bundle, engine: SavedEngine | None, model: Path, folder: Path)
 
 
 def _yaml(value: object) -> str:
-    """JSON as a YAML string in single quotes, which is how MLflow writes signatures."""
+    """JSON as a YAML string in single quotes, as MLflow writes signatures."""
     return "'" + json.dumps(value).replace("'", "''") + "'"
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:  # noqa: ARG001 - as the other formats
-    """What the model in `folder` answers, float32 [rows, C]."""
+    """Probabilities by the model in `folder`, float32 [rows, C]."""
     return load(folder / DATA).predict_proba(texts)

@@ -1,7 +1,7 @@
-"""What MLflow calls to load and ask a model that was exported for it.
+"""MLflow's loader for exported models.
 
-`MLmodel` names this module as its `loader_module`. Nothing is pickled: the model is the folder that
-bertcnn saved. This module does not need MLflow.
+`MLmodel` names this module as its `loader_module`. Nothing is pickled: the model is a folder saved
+by bertcnn. This module does not need MLflow.
 """
 
 from __future__ import annotations
@@ -14,34 +14,29 @@ from bertcnn.inference.predictor import Predictor, load
 from bertcnn.tables.cells import given_text
 from bertcnn.tables.columns import join_texts
 
-TEXT = "text"  # the column of a model that was trained on texts without a table
+TEXT = "text"  # column name for models trained on plain texts
 
 
 def input_columns(text_columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of the input that `MLmodel` declares: those of the training file."""
+    """The input columns in `MLmodel`: the training file's text columns."""
     return tuple(text_columns) or (TEXT,)
 
 
 class PyFuncModel:
-    """A loaded model as MLflow uses it.
-
-    Args:
-        predictor: the model.
-    """
+    """A loaded model with MLflow's interface."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - tables, without importing pandas
-        """The answers to texts, in the columns that `bertcnn score` adds.
+        """Score texts; returns a pandas table with the columns of `bertcnn score`.
+
+        The columns are `predicted_label`, `confidence`, `decision` and `because`.
 
         Args:
-            model_input: a pandas table with the text columns of the training file, of which several
-                are joined as in training; or texts. A cell that is missing is blank.
-            params: `probabilities`: whether to add a column `p_LABEL` for every label.
-
-        Returns:
-            A pandas table with `predicted_label`, `confidence`, `decision` and `because`.
+            model_input: texts, or a pandas table with the training file's text columns, which are
+                joined as in training. Missing cells are blank.
+            params: `probabilities`: add a column `p_LABEL` for every label.
 
         Raises:
             SettingsError: the table lacks a text column.
@@ -88,5 +83,5 @@ def _joined(columns: Sequence[Iterable[Any]]) -> list[str]:
 
 
 def _load_pyfunc(data_path: str) -> PyFuncModel:
-    """Load the model; MLflow calls this function by its name."""
+    """Load the model; MLflow requires this name."""
     return PyFuncModel(load(data_path))

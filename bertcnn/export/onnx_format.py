@@ -1,4 +1,4 @@
-"""The classifier as one ONNX file, for ONNX Runtime and all that reads ONNX."""
+"""Exports the classifier as one ONNX file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def write(bundle: Bundle, folder: Path) -> None:
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
-    """What the ONNX file in `folder` answers, float32 [rows, C].
+    """Probabilities by the ONNX file in `folder`, float32 [rows, C].
 
-    OpenVINO reads it, so that ONNX Runtime need not be there.
+    OpenVINO reads it, so ONNX Runtime is not needed.
     """
     model = ov.Core().compile_model(folder / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 

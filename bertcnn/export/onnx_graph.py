@@ -1,7 +1,7 @@
-"""The classifier as an ONNX graph, built from its tensors, without a converter.
+"""The classifier as an ONNX graph, built from its tensors without a converter.
 
-Opset 17 of 2022, so that older runtimes read it too. GELU is written out with Erf, in the form that
-ONNX Runtime knows how to fuse.
+Opset 17 (2022), for older runtimes. GELU is written with Erf, in the form that ONNX Runtime can
+fuse.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 _OPSET: Final = 17
-_IR_VERSION: Final = 8  # the file format that came with it
-_MASKED: Final = -1e9  # added to what padding must not win; exp() of it is exactly 0
-_LARGEST: Final = 2_000_000_000  # bytes; one file of protobuf holds no more than 2 GiB
+_IR_VERSION: Final = 8  # the matching file format
+_MASKED: Final = -1e9  # mask value; its exp() is exactly 0
+_LARGEST: Final = 2_000_000_000  # bytes; a protobuf file holds at most 2 GiB
 
 
 def classifier_onnx(
@@ -29,15 +29,14 @@ def classifier_onnx(
     """The classifier, from token ids to logits.
 
     Args:
-        tensors: weights by name, as a bundle holds them, float32; already checked against the
-            settings.
-        encoder: shape of the encoder.
-        head: shape of the head.
+        tensors: float32 weights by name, as in a bundle, with checked shapes.
+        encoder: encoder settings.
+        head: head settings.
 
     Returns:
-        A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and the
+        A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and
         outputs `logits`, float32 [B, C], `activations`, float32 [B, W * N], and `windows`, int64
-        [B, W * N], as in `openvino_graph.classifier_graph`; no `means`.
+        [B, W * N], as in `openvino_graph.classifier_graph`, without `means`.
 
     Raises:
         ExportError: the weights are too large for one ONNX file.
@@ -90,23 +89,19 @@ def classifier_onnx(
 
 
 class _Graph(OnnxNodes):
-    """A graph of these weights.
-
-    Args:
-        tensors: the weights, by name.
-    """
+    """A graph with these weights."""
 
     def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
         super().__init__()
         self.tensors = tensors
 
     def weight(self, name: str) -> str:
-        """A weight as it is."""
+        """A weight, unchanged."""
         return self.constant(self.tensors[name], name)
 
 
 def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
-    """Tokens, positions and the first segment, normalised, [B, T, D]."""
+    """Token, position and first segment embeddings, normalised, [B, T, D]."""
     positions = graph.tensors["embeddings/positions"] + graph.tensors["embeddings/segments"][0]
     length = graph.add("Shape", "token_ids", start=1, end=2)  # [1]
     taken = graph.add(
@@ -135,7 +130,7 @@ def _block(graph: _Graph, layer: str, hidden: str, bias: str, settings: EncoderS
 
 
 def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) -> str:
-    """softmax(Q K^T / sqrt(K) + bias) V, joined and projected, [B, T, D]."""
+    """softmax(Q K^T / sqrt(K) + bias) V, projected, [B, T, D]."""
     width = graph.tensors[f"{layer}/query/kernel"].shape[0]
     split = graph.integers(0, 0, heads, width // heads)
 
@@ -161,7 +156,7 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
 
 
 def _activated(graph: _Graph, hidden: str, activation: str) -> str:
-    """The activation of the feed-forward layer, element by element."""
+    """The activation function of the feed-forward layer."""
     if activation == "relu":
         return graph.add("Relu", hidden)
     if activation == "gelu":  # x (1 + erf(x / sqrt 2)) / 2
@@ -178,11 +173,11 @@ def _activated(graph: _Graph, hidden: str, activation: str) -> str:
 
 
 def _head(graph: _Graph, hidden: str, real: str, missing: str, settings: HeadSettings) -> None:
-    """Filters over windows, their maxima, the mean, one linear layer; names the outputs."""
+    """Filters over windows, max and mean pooling, and the linear layer; names the outputs."""
     column = graph.add("Unsqueeze", real, graph.integers(2))  # [B, T, 1]
-    hidden = graph.add("Mul", hidden, column)  # a window past the end of a text sees zeros
-    # every tap of every window in one product, [D, sum(W) * N]; OpenVINO 2026.4 fuses a Conv with
-    # the addition behind it to wrong sums
+    hidden = graph.add("Mul", hidden, column)  # windows past the end of a text see zeros
+    # all taps of all windows in one product, [D, sum(W) * N]; OpenVINO 2026.4 computes wrong sums
+    # if it fuses a Conv with a following addition
     taps = [
         graph.tensors[f"convolution_{window}/kernel"][tap]
         for window in settings.window_sizes
@@ -231,12 +226,10 @@ def _head(graph: _Graph, hidden: str, real: str, missing: str, settings: HeadSet
 
 
 def _linear(graph: _Graph, layer: str, hidden: str, name: str | None = None) -> str:
-    """`hidden` times kernel plus bias."""
     product = graph.add("MatMul", hidden, graph.weight(f"{layer}/kernel"))
     return graph.add("Add", product, graph.weight(f"{layer}/bias"), name=name)
 
 
 def _normalize(graph: _Graph, layer: str, hidden: str, epsilon: float) -> str:
-    """Layer normalisation over the width."""
     gamma, beta = (graph.weight(f"{layer}/{part}") for part in ("gamma", "beta"))
     return graph.add("LayerNormalization", hidden, gamma, beta, axis=-1, epsilon=epsilon)

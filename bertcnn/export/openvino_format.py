@@ -1,4 +1,4 @@
-"""The compiled engine's graph as OpenVINO IR, in int8 or float32."""
+"""Exports the compiled engine's graph as OpenVINO IR, in int8 or float32."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
     """Save graph and constants in `folder`.
 
     Raises:
-        BundleError: the engine was changed after it was saved, or cannot be read.
-        OutputError: the folder for temporary files is full.
+        BundleError: the engine was changed after saving, or is unreadable.
+        OutputError: the temporary folder is full.
     """
     graph = (
         classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
@@ -38,7 +38,7 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
-    """What the model in `folder` answers, float32 [rows, C]."""
+    """Probabilities by the model in `folder`, float32 [rows, C]."""
     model = ov.Core().compile_model(folder / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(batch: Batch) -> np.ndarray:

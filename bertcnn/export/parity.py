@@ -1,4 +1,4 @@
-"""Whether an exported model answers as the model it was made of."""
+"""Compares an exported model's answers with the original model's."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen
 from bertcnn.settings import Count, Settings
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
-BOUND: Final = 1e-4  # float32: on a probability, from another order of additions
-CLEAR: Final = 0.2  # int8: a lead in probability that rounding does not turn round
+BOUND: Final = 1e-4  # float32: difference of a probability, caused by the order of additions
+CLEAR: Final = 0.2  # int8: a lead in probability that rounding cannot reverse
 
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Parity(Settings):
-    """How an exported model's answers compare with the reference, the Keras model of the bundle.
+    """How an exported model's answers compare with the bundle's Keras model.
 
-    Only a text on which the reference itself hardly prefers one label may get another: `undecided`
-    is how far the probabilities of the two may then be apart, or where a text may have several
-    labels, the label's own from its threshold. In float32 no probability may be further from the
-    reference than `bound`; int8 has no such bound, its share of equal labels was tested on
-    validation rows when the model was saved.
+    Only texts without a clear label in the reference may get another label: `undecided` is the
+    largest lead in probability that counts as unclear, or with several labels, the largest distance
+    from a label's threshold. In float32, probabilities may differ by at most `bound`; int8 has no
+    such bound, because its share of equal labels was validated when the model was saved.
     """
 
     texts: Count = Field(description="compared")
@@ -45,7 +44,7 @@ class Parity(Settings):
     largest_difference: _Share = Field(description="of a probability")
 
     def in_words(self) -> str:
-        """One sentence for a person."""
+        """One sentence for the reader."""
         apart = (
             f"probabilities at most {self.largest_difference:.2g} apart"
             if self.largest_difference
@@ -68,22 +67,21 @@ def compare(
     precision: str,
     label_thresholds: Sequence[float] = (),
 ) -> Parity:
-    """The comparison, if the exported model passes it.
+    """Compare the probabilities of an exported model with the reference.
 
     Args:
-        reference: float32 [rows, C], probabilities of the bundle's own model.
-        found: float32 [rows, C], those of the exported model.
-        texts: what was asked.
+        reference: float32 [rows, C], by the bundle's own model.
+        found: float32 [rows, C], by the exported model.
+        texts: the test texts.
         precision: "float32" or "int8".
-        label_thresholds: where a text may have several labels, from which probability on each is
-            given.
+        label_thresholds: probability thresholds, if a text may have several labels.
 
     Raises:
-        ExportError: a label differs where the reference was not undecided, a probability differs by
-            more than the bound, or is no number.
+        ExportError: a clear label differs, or a probability differs by more than the bound or is
+            not a number.
     """
     bound = BOUND if precision == "float32" else None
-    # two probabilities of which each moves by the bound
+    # two probabilities can each move by the bound
     undecided = CLEAR if bound is None else 2 * bound
     differences = np.nan_to_num(np.abs(found - reference), nan=1.0).max(axis=1)
     if label_thresholds:
@@ -120,10 +118,7 @@ def compare(
 def _several(
     reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How surely each text's labels are decided, and what the other answer has wrong.
-
-    Two margins, and which texts the other answer has wrong.
-    """
+    """Margins of the reference, margins of wrong labels, and which texts are wrong."""
     margin = np.abs(reference - thresholds)  # [rows, C]
     wrong = chosen(reference, thresholds) != chosen(found, thresholds)
     return margin.min(axis=1), np.where(wrong, margin, 0.0).max(axis=1), wrong.any(axis=1)
@@ -142,7 +137,7 @@ def probabilities_by(
 ) -> np.ndarray:
     """Calibrated probabilities, float32 [rows, C].
 
-    The function is given a padded batch and gives logits [B, C].
+    `run` maps a padded batch to logits [B, C].
     """
     token_ids = (
         WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids

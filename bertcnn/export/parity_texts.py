@@ -1,4 +1,4 @@
-"""Texts on which an export must answer as its model: tickets, and what breaks tokenizers."""
+"""Test texts for exports: tickets, and hard cases for tokenizers."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ _NAUGHTY: Final = (
 
 
 def _long() -> list[str]:
-    """Texts around and over the limit of 512 tokens, whose beginning, middle and end differ."""
+    """Texts near and over 512 tokens, with different beginning, middle and end."""
     sentences = [line for line in _TICKETS if len(line) > 40]
     story = " ".join(sentences)
     return [

@@ -1,4 +1,4 @@
-"""The README of an exported model, with an example that runs as it stands."""
+"""The README of an exported model, with a runnable example."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ TensorFlow Serving takes it as version 1 of a model:
 
 
 def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
-    """The README, Markdown.
+    """The README in Markdown.
 
     Args:
         bundle: the model.
         form: the format of the export.
         precision: "int8" or "float32".
-        parity: how it compares with the model it was made of, in a sentence.
+        parity: comparison with the original model, as a sentence.
     """
     dtype = "int64" if form == "onnx" else "int32"
     more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
@@ -146,7 +146,7 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
 
 
 def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
-    """The example of a format that takes token ids."""
+    """The example for a format that takes token ids."""
 
     def example(bundle: Bundle, dtype: str) -> str:
         settings = bundle.config.tokenizer

@@ -1,7 +1,4 @@
-"""A TensorFlow SavedModel that takes raw strings: tokenizer and network in one graph.
-
-Calibration too.
-"""
+"""Exports a TensorFlow SavedModel for raw strings: tokenizer, network and calibration."""
 
 from __future__ import annotations
 
@@ -21,25 +18,22 @@ from bertcnn.export.graph_tokenizer import GraphTokenizer
 from bertcnn.inference.keras_engine import classifier_of
 from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
 
-_TEXTS = 32  # of a batch; they are padded to the longest of them
+_TEXTS = 32  # per batch; padded to the longest
 
 
 class _Hidden:
-    """Keeps Keras' model out of what TensorFlow saves.
-
-    Its weights and the graph are enough, and need no Keras to load.
-    """
+    """Keeps the Keras model out of the SavedModel, which needs only weights and graph."""
 
     def __init__(self, network: keras.Model) -> None:
         self.call = network
 
 
 class _Service(tf.Module):
-    """Texts in, labels and calibrated probabilities out.
+    """Maps texts to labels and calibrated probabilities.
 
     Args:
         bundle: the model.
-        labels_file: becomes an asset of the SavedModel.
+        labels_file: an asset of the SavedModel.
     """
 
     def __init__(self, bundle: Bundle, labels_file: Path) -> None:
@@ -60,7 +54,7 @@ class _Service(tf.Module):
     def serve(self, texts: Any) -> dict[str, Any]:  # noqa: ANN401
         """`labels`, string [N], and `probabilities`, float32 [N, C], of texts, string [N].
 
-        Several labels stand in one string.
+        Several labels are joined in one string.
         """
         ids = self.tokenizer.encode(texts)
         token_ids = ids.to_tensor(self._pad_id)  # [N, T]
@@ -87,10 +81,10 @@ class _Service(tf.Module):
 
 
 def write(bundle: Bundle, folder: Path) -> None:
-    """Save the SavedModel in `folder`, in which `labels.json` is already.
+    """Save the SavedModel in `folder`, which must already contain `labels.json`.
 
     Raises:
-        ExportError: Keras does not run on TensorFlow, or tensorflow-text cannot hold the
+        ExportError: Keras does not run on TensorFlow, or tensorflow-text does not support the
             vocabulary.
     """
     if keras.backend.backend() != "tensorflow":
@@ -111,7 +105,7 @@ def write(bundle: Bundle, folder: Path) -> None:
 
 
 def _names(bundle: Bundle, probabilities: np.ndarray) -> list[str]:
-    """What a text is called with these probabilities, float32 [rows, C]."""
+    """The labels for these probabilities, float32 [rows, C], as strings."""
     if not bundle.multi_label:
         return [bundle.labels[best] for best in probabilities.argmax(axis=1)]
     given = chosen(probabilities, np.array(bundle.calibration.label_thresholds, np.float32))
@@ -124,10 +118,10 @@ def _names(bundle: Bundle, probabilities: np.ndarray) -> list[str]:
 
 
 def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndarray:
-    """What the SavedModel in `folder` answers, float32 [rows, C].
+    """Probabilities by the SavedModel in `folder`, float32 [rows, C].
 
     Raises:
-        ExportError: its labels are not those of its probabilities.
+        ExportError: its labels do not match its probabilities.
     """
     serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
     found = np.empty((len(texts), len(bundle.labels)), np.float32)
