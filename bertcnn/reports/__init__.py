@@ -1,4 +1,4 @@
-"""What people read about a model: report.html and the model card."""
+"""The report and the model card of a model."""
 
 from __future__ import annotations
 

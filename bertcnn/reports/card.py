@@ -1,7 +1,6 @@
-"""MODEL_CARD.md: what a model is and how good, without a word from the training rows.
+"""MODEL_CARD.md: facts about a model and its quality, without text from the training rows.
 
-Labels and names stand in it as they are: none can become markup, a link or an image when the card
-is rendered.
+Labels and names are escaped, so none can become markup, a link or an image.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from bertcnn.bundle.schemas import BundleConfig, Decisions
     from bertcnn.bundle.scope import OutOfScopeDetector
 
-# What a renderer acts on: HTML and entities, code, emphasis, links, mathematics, templates;
+# Active characters of renderers: HTML and entities, code, emphasis, links, mathematics, templates;
 # addresses; and marks at the start of a line.
 _MARKUP = re.compile(
     r"""[<\\`*\[\]~$@{]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])
@@ -50,11 +49,10 @@ def model_card(
         config: the saved model's configuration.
         figures: measured on the validation rows.
         temperature: of the calibration.
-        calibration: how far confidence is off.
+        calibration: calibration error.
         decisions: which answers are automatic.
-        scope: which texts are out of scope.
-        about: how the model came to be, as the report has it: command, data and its hash, seed,
-            versions.
+        scope: the out-of-scope detector.
+        about: provenance as in the report: command, data and its hash, seed, versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
     made = "".join(f"| {_cell(name)} | {_code(value)} |\n" for name, value in about)
@@ -110,7 +108,7 @@ labels {"may get one" if figures.several_labels else "still gets one of them"}; 
 
 
 def _warning(figures: Evaluation) -> str:
-    """Whether the model knows anything, and which labels nothing separates."""
+    """Warnings about an uninformative model and inseparable labels."""
     known = figures.no_information
     if known is None:
         return ""
@@ -121,7 +119,7 @@ def _warning(figures: Evaluation) -> str:
 
 
 def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:
-    """What becomes of texts that look like none of the labels'."""
+    """How out-of-scope texts are handled."""
     held_out = decisions.held_out
     unlabelled = "gets no label, or " if figures.several_labels else ""
     if not scope:
@@ -134,14 +132,13 @@ def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector)
 
 
 def _languages(config: BundleConfig) -> str:
-    """What becomes of texts in another language."""
     if not config.languages:
         return ""
     return f"Texts in another language than {', '.join(config.languages)} go to review.\n"
 
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
-    """What the automatic rows were, and which labels have targets of their own."""
+    """The rows behind the thresholds, and labels with their own targets."""
     found = automation(decisions)
     sentences = []
     if found.automatic:
@@ -170,9 +167,9 @@ def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
 
 
 def _code(value: str) -> str:
-    """Any text as code inside a Markdown table.
+    """Any text as code in a Markdown table.
 
-    Renderers differ about code with backslashes, and some about HTML in it.
+    Renderers differ in how they treat backslashes in code, and some in HTML.
     """
     line = visible(" ".join(value.split()))
     if re.search(r"[<\\]", line):
@@ -183,15 +180,11 @@ def _code(value: str) -> str:
 
 
 def _cell(name: str) -> str:
-    """Any text as it is, inside a Markdown table."""
     return literal(name).replace("|", "\\|")
 
 
 def literal(text: str) -> str:
-    """Any text on one line, as it is.
-
-    What would be Markdown or HTML is written as a character reference, which is never markup.
-    """
+    """Any text on one line, with Markdown and HTML characters escaped as character references."""
     return _MARKUP.sub(
         lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", visible(" ".join(text.split()))
     )

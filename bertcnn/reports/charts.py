@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 440, 290  # units of the drawing; the page scales it
+WIDTH, HEIGHT = 440, 290  # SVG units; the page scales them
 LEFT, RIGHT, TOP, BOTTOM = 62, 24, 12, 44  # around the plot
 _TICKS = 5
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`; `percent` for shares."""
+    """An axis from `low` to `high`; `percent` for shares."""
 
     name: str
     low: float
@@ -24,7 +24,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Points of (x, y), joined in their order; `kind` is its CSS class, `dots` shows each point."""
+    """A polyline through (x, y) points; `kind` is its CSS class, `dots` shows each point."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: its place in the drawing and what it says."""
+    """A mark on an axis: its position in the drawing and its label."""
 
     place: float
     text: str
@@ -42,7 +42,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Dot:
-    """A point in the drawing, with the values it stands for."""
+    """A point in the drawing, with the values it represents."""
 
     x: float
     y: float
@@ -61,7 +61,7 @@ class DrawnLine:
 
 @dataclass(frozen=True)
 class Chart:
-    """What the template draws."""
+    """A chart for the template."""
 
     title: str
     x: Axis
@@ -72,13 +72,13 @@ class Chart:
 
 
 def draw(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> Chart:
-    """Put lines into the drawing; parts beyond the axes are drawn on their edge.
+    """Convert lines to drawing coordinates; clips at the axes.
 
     Args:
-        title: what is to be seen, for those who cannot see it.
-        x: across.
-        y: upwards.
-        lines: in the order of drawing.
+        title: description for screen readers.
+        x: horizontal axis.
+        y: vertical axis.
+        lines: in drawing order.
     """
     return Chart(
         title,
@@ -118,7 +118,7 @@ def _share(value: float, axis: Axis) -> float:
 
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
-    """Round values on an axis, and how they are written.
+    """Round values on an axis, with their labels.
 
     Example:
         >>> share, epoch = Axis("share", 0, 1, percent=True), Axis("epoch", 1, 3, whole=True)
@@ -149,7 +149,7 @@ def _written(value: float, axis: Axis, decimals: int) -> str:
 
 
 def nice_top(value: float) -> float:
-    """A round number not below `value`, as the end of an axis.
+    """The smallest round number not below `value`, for the end of an axis.
 
     Example:
         >>> nice_top(0.083), nice_top(0.0), nice_top(2.3)

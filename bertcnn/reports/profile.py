@@ -1,4 +1,4 @@
-"""The data at a glance: how many rows, how long, how often the same."""
+"""Statistics of the data: rows, lengths, duplicates."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ class LengthBar:
 
 @dataclass(frozen=True)
 class DataProfile:
-    """Rows at a glance.
+    """Statistics of labelled rows.
 
     Attributes:
-        rows: all of them.
-        labels: how many different labels they have.
-        repeated: rows that repeat the text of another, apart from white space at its ends.
-        conflicting: different texts that stand in rows with different labels.
-        truncated: rows over the limit of tokens, which lose their middle.
-        limit: tokens of a text at most, with the two that mark its ends.
-        tokens: of the shortest, the median, the 95th of 100 and the longest text, as far as the
-            model reads them.
-        lengths: all texts by their length.
+        rows: number of rows.
+        labels: number of distinct labels.
+        repeated: rows that repeat another row's text, ignoring outer white space.
+        conflicting: distinct texts with different labels.
+        truncated: rows over the token limit, whose middle is cut.
+        limit: most tokens of a text, including [CLS] and [SEP].
+        tokens: minimum, median, 95th percentile and maximum of the truncated lengths.
+        lengths: histogram of text lengths.
     """
 
     rows: int
@@ -49,14 +48,14 @@ class DataProfile:
 def profile_rows(
     texts: Sequence[str], labels: Sequence[str], lengths: np.ndarray, *, truncated: int, limit: int
 ) -> DataProfile:
-    """Count.
+    """Compute the statistics.
 
     Args:
         texts: at least one.
-        labels: one for each.
+        labels: one per text.
         lengths: int [rows], tokens of each text.
-        truncated: how many texts were over the limit.
-        limit: tokens of a text at most.
+        truncated: number of texts over the limit.
+        limit: most tokens of a text.
 
     Example:
         >>> lengths = np.array([3, 3, 5])
@@ -83,7 +82,7 @@ def profile_rows(
 
 
 def _bars(lengths: np.ndarray, shortest: int, longest: int) -> tuple[LengthBar, ...]:
-    """The histogram: bars of equal width in whole tokens."""
+    """A histogram with bars of equal width in whole tokens."""
     width = -(-(longest - shortest + 1) // _BARS)
     counts = np.bincount((lengths - shortest) // width)
     return tuple(

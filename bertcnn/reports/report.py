@@ -1,4 +1,4 @@
-"""report.html: all that is worth knowing about a model, in one file without network."""
+"""report.html: a model's figures in one file that needs no network."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from bertcnn.reports.spurious_tokens import SpuriousToken
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_CLUSTERED = 20  # labels, from which on those that are mixed up stand beside each other
+_CLUSTERED = 20  # labels; with more, labels that are often confused are placed side by side
 _CURVE_POINTS = 240
 _MUCH_TRUNCATED = 0.05
 _FEW_ROWS = 5
 _LONG_HEADING = 26
-# no characters of HTML
+# not allowed in HTML
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -60,7 +60,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far confidence can be believed: the figures, and the bins they come from."""
+    """The calibration figures with their bins."""
 
     figures: CalibrationFigures
     before: tuple[ReliabilityBin, ...]
@@ -70,7 +70,7 @@ class Reliability:
     def of(
         cls, figures: CalibrationFigures, before: np.ndarray, after: np.ndarray, right: np.ndarray
     ) -> Reliability:
-        """From the confidences of the figures, float [rows], and the right answers, bool [rows]."""
+        """Build from confidences, float [rows], and right answers, bool [rows]."""
         return cls(
             figures,
             reliability(before, right, figures.bins),
@@ -80,15 +80,13 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Operation:
-    """What is answered automatically.
+    """The automatic answers.
 
     Attributes:
-        found: rows, automatic ones and how many of these are right.
-        target: the share of right answers that was asked for; None where labels have targets of
-            their own.
+        found: counts of rows, automatic and right answers.
+        target: required precision; None if labels have their own targets.
         sentence: the decisions in one sentence.
-        curve: (share of rows answered, share of wrong answers among them), the most confident rows
-            first.
+        curve: (share of rows answered, error rate among them), most confident rows first.
     """
 
     found: Automation
@@ -98,16 +96,13 @@ class Operation:
 
     @property
     def precision(self) -> float | None:
-        """Right ones of the automatic rows."""
+        """Right answers as a share of automatic ones."""
         return self.found.right / self.found.automatic if self.found.automatic else None
 
 
 @dataclass(frozen=True)
 class ExampleRow:
-    """A row shown with its text.
-
-    The text is in parts, each with whether it is one of the phrases that moved the answer most.
-    """
+    """A row with its text, split into parts with a flag for highlighted phrases."""
 
     parts: tuple[tuple[str, bool], ...]
     actual: str
@@ -118,35 +113,34 @@ class ExampleRow:
 
 @dataclass(frozen=True)
 class ExampleGroups:
-    """Rows to look at, a title before each group."""
+    """Example rows in titled groups."""
 
     groups: tuple[tuple[str, tuple[ExampleRow, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows.
+    """The content of the page.
 
     Attributes:
         title: of the page.
-        rows_are: what the figures are measured on, such as "validation rows".
-        caution: how much to trust that, in a sentence.
-        about: how the model came to be, name and value.
+        rows_are: the measured rows, such as "validation rows".
+        caution: how reliable the figures are, in a sentence.
+        about: provenance, as names and values.
         profile: of the data.
         figures: by label and overall.
         reliability: of the confidence.
         operation: of the decisions.
-        slices: figures of parts of the rows, by what they are parted.
-        trained_on: training rows of each label; none where they are not known.
-        epochs: the learning curves; none where they are not known.
-        kept_epoch: whose weights were kept.
-        averaged: whether the model has the mean of the weights in its training's last steps, and
-            not those of an epoch.
-        spurious_tokens: words of suspicious weight; None where they were not looked for.
-        examples: with texts; None in what must not quote any.
+        slices: figures of subsets, by column.
+        trained_on: training rows of each label; empty if unknown.
+        epochs: the learning curves; empty if unknown.
+        kept_epoch: the epoch whose weights were kept.
+        averaged: whether the weights are the mean over the last steps instead of one epoch's.
+        spurious_tokens: suspicious words; None if not searched.
+        examples: with texts; None in reports that must not quote any.
         multi_label: whether a row may have several labels.
-        warning: sentences of a model that knows nothing; "" for any other.
-        limits: what keeps answers from being automatic; "" where it was not looked into.
+        warning: warning about an uninformative model; otherwise "".
+        limits: the limits of automatic answers; "" if not analysed.
     """
 
     title: str
@@ -170,15 +164,10 @@ class Report:
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """What would be wrong if only the most confident rows were answered (El-Yaniv and Wiener 2010).
+    """The risk-coverage curve (El-Yaniv and Wiener 2010).
 
-    Args:
-        confidence: float [rows].
-        right: bool [rows].
-
-    Returns:
-        (share of rows answered, share of wrong ones among them), ascending; at most 240 points,
-        none between rows of equal confidence.
+    `confidence` is float [rows], `right` bool [rows]. Returns at most 240 points (share of rows
+    answered, error rate among them), ascending, with none between rows of equal confidence.
 
     Example:
         >>> risk_coverage(np.array([0.9, 0.8, 0.8, 0.4]), np.array([True, True, False, False]))
@@ -195,9 +184,9 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[tuple[floa
 
 
 def render(report: Report) -> str:
-    """The page: one file without a request to anywhere.
+    """The page as one file that makes no requests.
 
-    Every text of the user is escaped, and only our own script may run.
+    All user texts are escaped, and only our own script may run.
     """
     return _template().render(
         report=report,
@@ -245,7 +234,7 @@ def _template() -> Template:
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - whatever the template puts out
-    """A text of the user without what is no character of HTML; anything else as it is."""
+    """Replace characters in user texts that are not allowed in HTML; other values stay."""
     return _UNSHOWN.sub("\ufffd", value) if type(value) is str else value
 
 
@@ -254,7 +243,7 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def _breakable(text: str) -> Markup:
-    """The text, escaped, with a place for a line break behind each underscore."""
+    """The escaped text, with a possible line break after each underscore."""
     return escape(_shown(str(text))).replace("_", Markup("_<wbr>"))
 
 
@@ -367,18 +356,15 @@ def _risk_chart(operation: Operation) -> Chart:
 
 @dataclass(frozen=True)
 class _Matrix:
-    """The confusion matrix as it is shown.
-
-    Labels in their order on the page, and how many are left out.
-    """
+    """The confusion matrix on the page: labels in display order, and the number omitted."""
 
     order: tuple[int, ...]
-    counts: Mapping[tuple[int, int], int]  # of pairs that occur
+    counts: Mapping[tuple[int, int], int]  # of occurring pairs
     dense: bool
     upright: bool
     left_out: int
     clustered: bool
-    fit: float  # how far it is to be scaled down to fit a printed page
+    fit: float  # scale factor for printing
 
 
 def _matrix(figures: Evaluation) -> _Matrix:
@@ -414,13 +400,13 @@ def _matrix(figures: Evaluation) -> _Matrix:
 
 
 def _wrong(figures: Evaluation) -> np.ndarray:
-    """The pairs that are mixed up, int [N, 3]."""
+    """The confused pairs, int [N, 3]."""
     pairs = figures.confusion_pairs
     return pairs[pairs[:, 0] != pairs[:, 1]]
 
 
 def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """An order of the chosen labels in which those often confused stand beside each other."""
+    """Order the chosen labels so that those often confused are adjacent."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -434,7 +420,7 @@ def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
-    """The most frequent wrong answer to each label's rows, and how often it was given."""
+    """The most frequent wrong answer for each label, and its count."""
     wrong = _wrong(figures)
     found: dict[int, tuple[str, int]] = {}
     for actual, predicted, rows in wrong[np.argsort(-wrong[:, 2], kind="stable")].tolist():
@@ -443,10 +429,7 @@ def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
 
 
 def _notable(report: Report) -> list[str]:
-    """What a reader should not miss, in sentences.
-
-    Names in them are the user's own and are escaped like all others.
-    """
+    """The main observations, in sentences; user names in them are escaped."""
     profile = report.profile
     found = [
         _of_labels(report.figures),

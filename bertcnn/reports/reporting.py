@@ -1,7 +1,4 @@
-"""What a report and a model card say, gathered.
-
-Of a model just trained, and of one evaluated on a labelled file.
-"""
+"""Collects the contents of reports and model cards, after a training or an evaluation."""
 
 from __future__ import annotations
 
@@ -59,11 +56,11 @@ from bertcnn.storage.folders import check_target
 
 REPORT = "report.html"
 
-_EXAMPLES = 8  # of each kind
+_EXAMPLES = 8  # per kind
 _PAIRS, _OF_PAIR = 5, 2
-_LONGEST = 700  # characters of an example
-_AT_ONCE = 1024  # rows
-_AROUND = 200  # of them before the first mark in a longer text
+_LONGEST = 700  # characters per example
+_AT_ONCE = 1024  # rows per batch
+_AROUND = 200  # characters before the first highlight in a longer text
 
 _CAUTION = (
     "Measured on the validation rows. They chose the epoch and the temperature, so expect slightly"
@@ -77,19 +74,17 @@ _CAUTION_LEARNED = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where labelled rows came from, as far as it is known.
+    """The provenance of labelled rows; unknown parts are None or empty.
 
     Attributes:
-        command: that started the training.
+        command: the training command.
         file: name of the data file.
         sha256: of the data file.
-        slices: by the name of a column, its value in each row whose answer is reported: in the
-            order of the texts given to `fit`, or of the validation rows where those are given.
-        validation_learned: whether the model was trained on the validation rows too, once they
-            had been measured on.
-        left_out: rows that were neither learned from nor measured on, since there were more than
-            `most_rows`.
-        unlabelled: texts without a label that were learned from.
+        slices: values by column name, one per reported row: in the order of the texts given to
+            `fit`, or of the validation rows if those are given.
+        validation_learned: whether the model finally learned from the validation rows too.
+        left_out: rows beyond `most_rows`, neither trained on nor evaluated.
+        unlabelled: unlabelled texts used in training.
     """
 
     command: str = ""
@@ -101,17 +96,14 @@ class Provenance:
     unlabelled: int = 0
 
     def __post_init__(self) -> None:
-        """Spell bytes of a file's name that are no UTF-8 out.
-
-        Card, report and metrics are UTF-8.
-        """
+        """Escape bytes in file names that are not UTF-8, because card, report and metrics are."""
         for name in ("command", "file"):
             object.__setattr__(
                 self, name, getattr(self, name).encode("utf-8", "backslashreplace").decode()
             )
 
     def of_rows(self, rows: Sequence[int]) -> Provenance:
-        """With the slices of some rows only.
+        """A copy with the slices of some rows.
 
         Raises:
             SettingsError: a slice has too few values.
@@ -134,10 +126,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Labelled texts, each with a label or several.
-
-    With int [rows] tokens of each, and how many of them are over the limit.
-    """
+    """Labelled texts with their token counts, int [rows], and the number over the limit."""
 
     texts: Sequence[str]
     labels: Sequence[str] | Sequence[LabelSet]
@@ -146,7 +135,7 @@ class Rows:
 
     @property
     def cells(self) -> list[str]:
-        """Each row's labels in one string."""
+        """Each row's labels as one string."""
         return [label if isinstance(label, str) else "; ".join(label) for label in self.labels]
 
     @property
@@ -156,25 +145,24 @@ class Rows:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many rows each label has."""
+        """The number of rows of each label."""
         return Counter(name for own in self.sets for name in own)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a training gave on the validation rows.
+    """The result of a training on the validation rows.
 
     Attributes:
-        judgement: of the answers.
+        judgement: the scored predictions.
         figures: by label and overall.
-        calibration: how far confidence is off.
+        calibration: calibration error.
         epochs: the learning curves.
-        kept_epoch: whose weights were kept.
-        averaged: whether the model has the mean of the weights in its training's last steps, and
-            not those of an epoch.
-        held_back: bool [rows], which rows are never automatic, being out of scope or nearly so; by
-            default none.
-        scored: answers to all rows that set the thresholds; by default `judgement`.
+        kept_epoch: the epoch whose weights were kept.
+        averaged: whether the weights are the mean over the last steps instead of one epoch's.
+        held_back: bool [rows], rows that are never automatic because they are out of scope or
+            nearly so; by default none.
+        scored: predictions for all rows behind the thresholds; by default `judgement`.
     """
 
     judgement: ScoredPredictions
@@ -188,7 +176,7 @@ class Measured:
 
 
 def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ...]:
-    """How a model came to be: names and values, those unknown left out."""
+    """A model's provenance as names and values, without unknown ones."""
     facts = {
         "command": origin.command,
         "data": origin.file,
@@ -230,15 +218,15 @@ def training_report(
     measured: Measured,
     origin: Provenance,
 ) -> str:
-    """The page that is saved with a model; it quotes no text.
+    """The page saved with a model; it quotes no texts.
 
     Args:
         bundle: the model, with its tensors.
-        engine: computes it.
+        engine: runs the network.
         learned: the training rows.
         held_out: the validation rows.
-        measured: on the validation rows.
-        origin: of the rows; its slices are those of the validation rows.
+        measured: results on the validation rows.
+        origin: provenance, with slices of the validation rows.
     """
     names, judgement = list(bundle.labels), measured.judgement
     confidence, right = judgement.confidence, judgement.right
@@ -294,12 +282,12 @@ def training_report(
 def certain_enough(
     decisions: Decisions, hierarchy: Hierarchy, judgement: ScoredPredictions
 ) -> np.ndarray:
-    """Which answers are, a parent's too, bool [rows]."""
+    """Which answers are certain enough, with the label or a parent, bool [rows]."""
     sure: np.ndarray = (
         judgement.confidence >= decisions.limits(len(hierarchy.labels))[judgement.first]
     )
     if judgement.truth.multi_hot is not None:
-        # what gets no label goes to review, however certain it is that it has none
+        # rows without a label go to review even if the confidence is high
         return sure & judgement.given.any(axis=1)
     probabilities = hierarchy.with_parents(judgement.probabilities)
     return sure | (hierarchy.fall_back(probabilities, ~sure, decisions.parent_thresholds)[0] >= 0)
@@ -323,7 +311,7 @@ def _operation(
 def _slices(
     lengths: np.ndarray, columns: Mapping[str, Sequence[str]], answered: Answered
 ) -> dict[str, tuple[SliceFigures, ...]]:
-    """Figures by length and by the columns that have at least two parts."""
+    """Figures by length, and by columns with at least two values."""
     count = 1 + len(columns)
     found = {"length": slice_by_length(lengths, answered, columns=count)}
     found |= {
@@ -348,18 +336,18 @@ def evaluation_report(
     *,
     out_of_scope: OutOfScopeRows | None = None,
 ) -> tuple[Evaluation, str]:
-    """The figures of a model on rows of the user's own, and the page about them, with examples.
+    """A model's figures on the user's rows, and the page about them, with examples.
 
     Args:
         predictor: the model.
         texts: the rows' texts.
-        labels: their labels, each one's or all of each.
-        origin: of the rows, with their slices.
+        labels: one per row, or all labels of each row.
+        origin: provenance, with slices of these rows.
         progress: progress callback.
-        out_of_scope: what became of further rows, which belong to no label.
+        out_of_scope: results for further rows without any of the labels.
 
     Raises:
-        LabelError: there are no rows, or none with a label that the model knows.
+        LabelError: there are no rows, or none with a known label.
     """
     names, config = list(predictor.labels), predictor.bundle.config
     given = Rows(texts, labels, np.empty(0, int), 0)
@@ -372,7 +360,7 @@ def evaluation_report(
     right, confidence, known = judged.right, judged.confidence, figures.no_information
     automatic = answers.decisions == DECISIONS.index("auto")
     found = _found(predictor, answers, judged)
-    uncalibrated = judged.without_temperature()  # none is fitted on these rows
+    uncalibrated = judged.without_temperature()  # no temperature is fitted on these rows
     answered = Answered(right, confidence, automatic)
     lengths = answered_texts.lengths
     report = Report(
@@ -431,7 +419,7 @@ def _truth(
     *,
     multi_label: bool,
 ) -> GroundTruth:
-    """The labels of rows as places among the model's, and behind these the unknown ones."""
+    """The rows' labels as indices into the model's labels, followed by the unknown ones."""
     every = [*names, *unknown]
     if multi_label:
         multi_hot = indicators([tuple(own) for own in labels], every)
@@ -443,10 +431,7 @@ def _truth(
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """A model's answers to texts.
-
-    Answers, logits float32 [rows, C], and int [rows] tokens of each.
-    """
+    """A model's answers, with logits float32 [rows, C] and token counts, int [rows]."""
 
     answers: Answers
     logits: np.ndarray
@@ -455,7 +440,7 @@ class _Answered:
 
 
 def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) -> _Answered:
-    """The answers as in a scored file; blank texts, which get no label there, have logits too."""
+    """The answers as in a scored file, but blank texts also have logits."""
     answers, logits, lengths, truncated = [], [], [], 0
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), _AT_ONCE):
@@ -473,10 +458,10 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
 
 
 def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) -> Automation:
-    """What became of rows whose labels are known; a parent is right if the label is below it."""
+    """Count automatic and right answers; a parent is right if the true label is below it."""
     automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
     parents = answers.labels - len(predictor.labels)
-    # unknown labels are below no parent
+    # unknown labels have no parents
     members = np.pad(predictor.hierarchy.members, ((0, len(judged.truth.unknown)), (0, 0)))
     below = (
         members[actual, np.maximum(parents, 0)] > 0
@@ -506,11 +491,7 @@ def _examples(
     judged: ScoredPredictions,
     figures: Evaluation,
 ) -> ExampleGroups:
-    """Rows to look at.
-
-    The most confident errors, the rows the model is least sure of, and some of the label pairs
-    confused most often.
-    """
+    """Example rows: confident errors, the least certain answers, and frequent confusions."""
     wrong = np.flatnonzero(~judged.right)
     confidence = judged.confidence
     names = [*judged.truth.names, *judged.truth.unknown]
@@ -550,11 +531,9 @@ def _examples(
 
 
 def marked(text: str, spans: Sequence[Sequence[int]]) -> tuple[tuple[str, bool], ...]:
-    """A text in parts, each with whether it is marked; of a long one what surrounds the first mark.
+    """Split a text into parts with a highlight flag; shortens it around the first highlight.
 
-    Args:
-        text: any.
-        spans: first character of each mark and the one behind its last; 0 and 0 for none.
+    `spans` are first character and index after the last of each highlight; 0 and 0 for none.
 
     Example:
         >>> marked("my router is dead", [[13, 17], [3, 9], [0, 0]])
@@ -588,19 +567,16 @@ def report_path(
     data: Path | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Where a report is to be written, checked before any work.
-
-    `report.html` in it if a folder is meant.
+    """The path for a report, checked before any work; `report.html` in a folder.
 
     Args:
-        target: a file that ends in .html or .htm, else a folder.
-        model: the model's folder, whose content must stay as it was saved.
-        data: the file evaluated.
-        overwrite: whether an older report may be replaced; other files of a folder stay.
+        target: a file ending in .html or .htm, otherwise a folder.
+        model: the model's folder, which must not change.
+        data: the evaluated file.
+        overwrite: replace an older report; other files in a folder stay.
 
     Raises:
-        OutputError: something is there already, the place cannot be written, or is in the model's
-            folder.
+        OutputError: the file exists, is not writable, or is in the model's folder.
     """
     given = Path(target)
     try:
@@ -651,10 +627,10 @@ def report_path(
 
 
 def write_report(path: Path, page: str) -> None:
-    """Write a report, complete or not at all; missing folders above it are made.
+    """Write a report atomically; creates missing parent folders.
 
     Raises:
-        OutputError: its place cannot be written.
+        OutputError: the path is not writable.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""How a model fares on parts of the rows: short and long texts, channels, months.
+"""Figures for subsets of the rows: short and long texts, channels, months.
 
-A part of one or two rows is not shown: it could be about a person.
+Subsets of one or two rows are not shown, because they could identify a person.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from scipy.stats import hypergeom
 
 from bertcnn.evaluation.intervals import wilson
 
-FEWEST = 3  # rows of a part that is shown
+FEWEST = 3  # rows of a subset that is shown
 _LENGTHS = 4
-# that any part of equally good ones is called weak (Fisher's exact test, Bonferroni)
+# that any of several equally good subsets is called weak (Fisher's exact test, Bonferroni)
 _CHANCE = 0.05
 _MOST = 24
 _REST = "(rare values)"
@@ -25,17 +25,17 @@ _BLANK = "(blank)"
 
 @dataclass(frozen=True)
 class SliceFigures:
-    """One part of the rows.
+    """The figures of one subset.
 
     Attributes:
-        name: of the part.
-        rows: in it.
-        accuracy: share of them with the right label.
-        interval: lower and upper bound of the accuracy, 95% (Wilson 1927).
+        name: of the subset.
+        rows: number of rows.
+        accuracy: share of rows with the right label.
+        interval: 95% interval of the accuracy (Wilson 1927).
         confidence: mean confidence.
-        automatic: share of them that is answered automatically.
-        weak: whether it is worse than the others by more than chance explains, however many parts
-            and columns there are.
+        automatic: share of rows answered automatically.
+        weak: whether it is significantly worse than the other rows, corrected for all subsets and
+            columns.
     """
 
     name: str
@@ -59,15 +59,12 @@ class Answered:
 def slice_by_value(
     values: Sequence[str], answered: Answered, *, columns: int = 1
 ) -> tuple[SliceFigures, ...]:
-    """The parts of the rows that have the same value.
-
-    The rare ones, and what is beyond 24 values, in one part.
+    """Subsets of rows with the same value; rare values, and values beyond 24, are merged.
 
     Args:
-        values: one for each row.
+        values: one per row.
         answered: the rows.
-        columns: how many columns are looked at; the more, the worse a part has to be to be called
-            weak.
+        columns: number of columns examined, for the correction of `weak`.
     """
     named = [" ".join(value.split()) or _BLANK for value in values]
     counts = Counter(named)
@@ -80,17 +77,17 @@ def slice_by_value(
 def slice_by_length(
     lengths: np.ndarray, answered: Answered, *, columns: int = 1
 ) -> tuple[SliceFigures, ...]:
-    """Four parts of about equal size, from short to long texts; fewer where most are of one length.
+    """Up to four subsets of similar size, from short to long texts.
 
     Args:
         lengths: int [rows], tokens.
         answered: the rows.
-        columns: how many columns are looked at, this one too.
+        columns: number of columns examined, including this one.
     """
     if not len(lengths):
         return ()
     bounds = np.unique(np.quantile(lengths, np.arange(1, _LENGTHS) / _LENGTHS, method="nearest"))
-    part = np.searchsorted(bounds, lengths)  # up to a bound, with it
+    part = np.searchsorted(bounds, lengths)  # upper bounds are inclusive
     rows = [part == place for place in np.unique(part)]
     return _parts(
         [(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows],
@@ -106,13 +103,13 @@ def _range(first: int, last: int) -> str:
 def _parts(
     named: Sequence[tuple[str, np.ndarray]], answered: Answered, columns: int
 ) -> tuple[SliceFigures, ...]:
-    """The figures of parts of the rows, each bool [rows]; of those with rows enough."""
+    """The figures of subsets, each bool [rows], that have enough rows."""
     named = [(name, rows) for name, rows in named if rows.sum() >= FEWEST]
     whole, all_right = len(answered.right), int(answered.right.sum())
     found = []
     for name, rows in named:
         count, right = int(rows.sum()), int(answered.right[rows].sum())
-        # that so few of the right answers fall into this part
+        # of at most this many right answers in the subset
         by_accident = float(hypergeom.cdf(right, whole, all_right, count))
         found.append(
             SliceFigures(

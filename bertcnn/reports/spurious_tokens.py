@@ -1,8 +1,7 @@
-"""Words of suspicious weight: ids, dates, addresses and names that go with one label.
+"""Finds spurious tokens: ids, dates, addresses and names that occur with one label.
 
-A ticket number, the name of the agent who signs, a date: what goes with a label in the training
-rows for such a reason will not help with the tickets to come. Only single words are shown, and only
-those that stand in at least three different texts.
+Ticket numbers, signatures and dates may predict a label in the training rows, but not in future
+tickets. Only single words in at least three distinct texts are shown.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from scipy.special import betainc
 
 Spans = Callable[[list[str]], np.ndarray]
 
-_FEWEST = 3  # different texts
+_FEWEST = 3  # distinct texts
 _MOST_TEXTS = 20_000
-_LONGEST = 2000  # characters of a text that are looked at, from either end
+_LONGEST = 2000  # characters examined, from either end of a text
 _LONGEST_WORD = 40
-# that any of the words found goes with one of the labels by accident only (Bonferroni)
+# that any of the words found occurs with one of the labels only by chance (Bonferroni)
 _CHANCE = 0.05
 _FEWEST_TIMES = 2.0  # as often with the label as in all texts
 _SHOWN = 12
-_LOOKED_INTO = 6  # texts of each word
+_LOOKED_INTO = 6  # texts per word
 _CAPITALISED = 0.9  # share of a name's uses
 _EDGES = "\"'`.,;:!?()<>{}*“”„‘’«»…"
 _WORD = re.compile(r"\S+")
@@ -34,7 +33,7 @@ _ADDRESS = re.compile(r"\S+@\S+\.\w+|https?://\S+|www\.\S+")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{4}-\d{2}-\d{2}t\S*|(19|20)\d\d")
 _NUMBER = re.compile(r"[^\w\s]*\d[\d\W]*")
 _CODE = re.compile(r"#\w+|\[\S+\]|\w+_\w+|(?=\S*\d)[\w.:/#-]+|[A-Z]{2,}[-_:/][A-Z]{2,}\S*")
-_SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: a quantity, no code
+_SIZE = re.compile(r"\d+[.,]?\d*\W?[^\W\d]{1,4}")  # 5ghz, 20th, 3x: quantities, not codes
 _NAME = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _DAYS = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february march april "  # noqa: SIM905
@@ -47,16 +46,17 @@ _DAYS = frozenset(
 
 @dataclass(frozen=True)
 class SpuriousToken:
-    """A word that may give a label away.
+    """A word that may reveal a label.
 
     Attributes:
         kind: "address", "date", "number", "code" or "name".
-        word: as it is written; digits of codes as "#".
-        label: that it goes with.
-        texts: different texts it stands in.
-        with_label: how many of these have the label.
-        looked_into: how many of these the model has scored.
-        named: in how many of them it named the word among the phrases that moved its answer most.
+        word: as written; digits of codes are "#".
+        label: the label it occurs with.
+        texts: number of distinct texts with the word.
+        with_label: number of these with the label.
+        looked_into: number of these that the model has scored.
+        named: number of scored texts where the word is among the phrases that moved the answer
+            most.
     """
 
     kind: str
@@ -69,13 +69,13 @@ class SpuriousToken:
 
     @property
     def used(self) -> bool:
-        """Whether the model uses it in at least half of the texts looked into."""
+        """Whether the model uses the word in at least half of the scored texts."""
         return 2 * self.named >= self.looked_into > 0
 
 
 @dataclass
 class _Uses:
-    """Where a word stands: the text's number, and its place there."""
+    """Where a word occurs: text index, and position in the text."""
 
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
     shown: Counter[str] = field(default_factory=Counter)
@@ -84,16 +84,13 @@ class _Uses:
 def find_spurious_tokens(
     texts: Sequence[str], labels: Sequence[str], spans: Spans
 ) -> tuple[SpuriousToken, ...]:
-    """The most suspicious words, those that the model uses first.
+    """The most suspicious words; those that the model uses come first.
 
-    Args:
-        texts: that the model was trained on.
-        labels: one for each.
-        spans: the phrases that moved the model's answers, by their places: int [rows, phrases, 2].
+    `spans` are the phrases that moved the model's answers, int [rows, phrases, 2].
     """
     first: dict[str, int] = {}
     for row, text in enumerate(texts):
-        # a text that comes again proves nothing new
+        # repeated texts add no evidence
         first.setdefault(" ".join(text.casefold().split()), row)
     chosen = list(first.values())
     if len(chosen) > _MOST_TEXTS:
@@ -131,10 +128,7 @@ Suspect = tuple[tuple[str, str], _Uses, str, int]
 
 
 def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
-    """The words of a suspicious kind that go with a label more than by accident, the surest first.
-
-    With the label, and how often.
-    """
+    """Suspicious words significantly associated with a label, strongest first, with counts."""
     sizes, rows = Counter(labels), len(labels)
     uses = {key: found for key, found in _words(texts).items() if len(found.places) >= _FEWEST}
     judged = []
@@ -154,8 +148,8 @@ def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
 def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
     """The suspicious words of all texts, by kind and form."""
     found: dict[tuple[str, str], _Uses] = defaultdict(_Uses)
-    small: Counter[str] = Counter()  # how often a word is written without a capital letter
-    inside: set[str] = set()  # words with a capital letter within a sentence
+    small: Counter[str] = Counter()  # count of each word without a capital letter
+    inside: set[str] = set()  # capitalised words within a sentence
     for row, text in enumerate(texts):
         for word, start in _split(text):
             kind = kind_of(word)
@@ -185,7 +179,7 @@ def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
 
 
 def _split(text: str) -> Iterator[tuple[str, int]]:
-    """The words of a text without punctuation around them, and where each starts."""
+    """A text's words without surrounding punctuation, and their positions."""
     for match in _WORD.finditer(text):
         if _LONGEST <= match.start() < len(text) - _LONGEST:
             continue
@@ -195,7 +189,7 @@ def _split(text: str) -> Iterator[tuple[str, int]]:
 
 
 def kind_of(word: str) -> str:
-    """What a single word looks like; "" for one that may well be what the text is about.
+    """The kind of a suspicious word by its form; "" for ordinary words.
 
     Example:
         >>> words = ("T-10423", "agent_7", "12/03/2026", "Tuesday", "49.99", "sam@x.org", "Sandra")

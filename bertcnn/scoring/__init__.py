@@ -1,1 +1,1 @@
-"""A table of any size in, the same table with answers out."""
+"""Scores tables of any size: the same table with answers."""

@@ -1,4 +1,4 @@
-"""The answers to a file's texts, in chunks: from a journal, a cache, or the model."""
+"""Answers a file's texts in chunks, from a journal, a cache, or the model."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
 from bertcnn.text.wordpiece import EncodedTexts
 
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
-_CACHED_PROBABILITIES = 16 * 1024**2  # numbers, 64 MiB
+_CACHED_PROBABILITIES = 16 * 1024**2  # values, 64 MiB
 
 
-Output = EngineOutput | Answers  # of this process's engine, or of other processes
+Output = EngineOutput | Answers  # from this process's engine, or from other processes
 
 
 @dataclass(frozen=True)
 class Question:
-    """A chunk of rows, and what the model has to be asked for them.
+    """A chunk of rows, and the texts that need the model.
 
     Attributes:
-        rows: as they were read.
-        position: bytes of the input that were read by then.
-        texts: the different texts, in the order in which they appear first.
-        places: for each row, which of the texts is its own.
-        digest: of the rows' texts, in their order.
-        slots: int64 [texts], where the cache has the answer; -1 where the model is asked.
-        kept: where the cache is to keep which new answers: slots and places of texts, each int64
-            [n].
-        asked: the texts that the model is asked for; none if the answers are on record.
-        encoded: their tokens; None if there are none, or other processes compute.
+        rows: as read.
+        position: bytes of the input read so far.
+        texts: the distinct texts, in order of appearance.
+        places: for each row, the index of its text.
+        digest: of the rows' texts, in order.
+        slots: int64 [texts], cache slot of each answer; -1 if the model is needed.
+        kept: new answers for the cache: slots and indices of texts, each int64 [n].
+        asked: texts for the model; empty if the journal has the answers.
+        encoded: their tokens; None if there are none, or other processes run the model.
     """
 
     rows: list[tuple[str, ...]]
@@ -53,7 +52,7 @@ class Question:
 
     @property
     def unknown(self) -> np.ndarray:
-        """Which of the texts the cache does not have, int64 [n]."""
+        """The texts that are not in the cache, int64 [n]."""
         return np.flatnonzero(self.slots < 0)
 
 
@@ -63,29 +62,26 @@ class Elsewhere(Protocol):
     def answered(
         self, questions: Generator[Question, None, None], *, probabilities: bool
     ) -> Generator[tuple[Question, Answers | None], None, None]:
-        """Each question with the answers to the texts that the model is asked for, in order.
+        """Each question with the model's answers to its texts, in order; None without such texts.
 
-        None where there are no such texts. Probabilities are left out unless they are wanted.
+        Probabilities are omitted unless requested.
         """
 
 
 class Answering:
-    """Answers texts, a chunk at a time, in three steps.
+    """Answers chunks of texts in three steps, which can work on three chunks at once.
 
-    They may work on three chunks at the same time, each in the file's order.
-
-    What the model is asked for depends on all chunks before, so answers from the journal go through
-    the cache too: then the rest is asked for in the same batches as in an unbroken run, and comes
-    out the same to the last bit.
+    Answers from the journal go through the cache too. So the model gets the same batches as in an
+    uninterrupted run, and the answers are equal to the last bit.
 
     Args:
         predictor: the model.
-        journal: of this run; `answer` alone touches it.
-        probabilities: whether all of them are kept.
-        elsewhere: runs the model; by default this process does.
+        journal: of this run; used only by `answer`.
+        probabilities: whether to keep all probabilities.
+        elsewhere: other processes that run the model; by default this process does.
 
     Attributes:
-        rows_on_record: rows whose answers the journal had from the start.
+        rows_on_record: rows whose answers the journal had at the start.
     """
 
     def __init__(
@@ -102,12 +98,12 @@ class Answering:
         self._asked_about = 0  # rows
 
     def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
-        """The first step: which texts the cache knows, and the tokens of the others.
+        """Step 1: look texts up in the cache and tokenize the others.
 
         Args:
             rows: of the chunk.
-            texts: one for each row.
-            position: bytes read.
+            texts: one per row.
+            position: bytes read so far.
         """
         number: dict[str, int] = {}
         places = [number.setdefault(text, len(number)) for text in texts]
@@ -139,10 +135,7 @@ class Answering:
     def computed(
         self, questions: Generator[Question, None, None]
     ) -> Generator[tuple[Question, Output | None], None, None]:
-        """The second step: each with what comes of its texts, if the model is asked for any.
-
-        It goes on ahead of the third step.
-        """
+        """Step 2: run the model on the texts that need it, ahead of step 3."""
         if self._elsewhere is not None:
             return self._elsewhere.answered(questions, probabilities=self._probabilities)
         return prefetch(self._run(questions))
@@ -156,11 +149,11 @@ class Answering:
                 yield question, None if encoded is None else self._predictor.run(encoded)
 
     def answer(self, question: Question, output: Output | None) -> Answers:
-        """The third step: the answers to the different texts, from now on on record.
+        """Step 3: the answers to the distinct texts, after adding them to the journal.
 
         Raises:
-            OtherTextsError: the record is of other texts.
-            OutputError: it cannot be written.
+            OtherTextsError: the journal's answers are for other texts.
+            OutputError: the journal is not writable.
         """
         frame = self._journal.take(len(question.rows), question.digest)
         if frame is None:
@@ -176,24 +169,24 @@ class Answering:
 
 
 class Cache:
-    """The answers to texts seen lately, in arrays whose size never changes.
+    """The answers to recent texts, in arrays of fixed size.
 
-    `cachetools` keeps a Python object for each text, and looks texts up one by one.
+    `cachetools` keeps a Python object per text and looks texts up one by one.
 
-    The digest of a text says which set of 16 slots it may use; a new text takes the slot of its set
-    that was filled longest ago. So a text is forgotten after 16 newer ones of its set, hardly ever
-    after fewer than 50,000 newer ones in all (sooner with over 128 probabilities).
+    The cache is set-associative: a text's digest selects a set of 16 slots, and a new text replaces
+    the oldest one in its set. So a text is evicted after 16 newer ones in its set, which rarely
+    happens before 50,000 newer texts in all (sooner with over 128 probabilities).
 
-    Texts may be looked for and given room while the answers to chunks before are still on their
-    way: `find` and `make_room` go by the texts alone, and `answers` and `keep` come in the same
-    order, chunk after chunk, so that each slot holds the right answer when it is its chunk's turn.
-    The two pairs touch different arrays, so each may have a thread of its own.
+    Lookup and storage are separate: `find` and `make_room` need only the texts, and may run ahead
+    while answers to earlier chunks are being computed. `answers` and `keep` follow in the same
+    chunk order, so each slot is correct when its chunk is reached. The two pairs use different
+    arrays, so each may run on its own thread.
 
     Args:
-        width: probabilities of a text; 0 if they are not kept.
+        width: probabilities per text; 0 if not kept.
 
     Attributes:
-        size: how many texts there is room for.
+        size: most texts.
     """
 
     def __init__(self, width: int) -> None:
@@ -202,24 +195,21 @@ class Cache:
         )
         self.size = self._sets * _CACHE_WAYS
         self._keys = np.zeros((self._sets, _CACHE_WAYS, 2), np.uint64)
-        self._next = [0] * self._sets  # way to fill
+        self._next = [0] * self._sets  # next slot to fill in each set
         self._answers = Answers.empty(self.size, width)
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Where the answer to each text is, int64; -1 for those that are not there.
-
-        `keys` are their digests, uint64 [texts, 2].
-        """
+        """The slot of each text, int64; -1 if missing. `keys` are digests, uint64 [texts, 2]."""
         sets = self._set_of(keys)
         same = (self._keys[sets] == keys[:, None]).all(axis=2)  # [texts, ways]
         return np.where(same.any(axis=1), sets * _CACHE_WAYS + same.argmax(axis=1), -1)
 
     def make_room(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slots for new texts, and which of the texts each is for; both int64 [n].
+        """Reserve slots for new texts; returns slots and text indices, both int64 [n].
 
-        Of too many in one set, the last ones get room.
+        If a set gets too many texts, the last ones are kept.
         """
-        chosen: dict[int, int] = {}  # slot -> which of the texts
+        chosen: dict[int, int] = {}  # slot -> index of the text
         for index, own_set in enumerate(self._set_of(keys).tolist()):
             way = self._next[own_set]
             self._next[own_set] = (way + 1) % _CACHE_WAYS
@@ -229,11 +219,11 @@ class Cache:
         return slots, texts
 
     def answers(self, slots: np.ndarray) -> Answers:
-        """A copy of the answers in these slots; whatever for slot -1."""
+        """A copy of the answers in these slots; undefined for slot -1."""
         return self._answers.at(slots)
 
     def keep(self, answers: Answers, slots: np.ndarray, texts: np.ndarray) -> None:
-        """Put the answers to these texts into these slots."""
+        """Store the answers to these texts in these slots."""
         self._answers.put(slots, answers.at(texts))
 
     def _set_of(self, keys: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`BatchScorer`: answers for a batch of rows, for programs that spread batches over machines."""
+"""`BatchScorer`: scores batches of rows for distributed data frameworks."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from bertcnn.settings import PrecisionTargets
 from bertcnn.tables.cells import given_text
 from bertcnn.tables.columns import join_texts
 
-_MODELS = 2  # that a process keeps
-_CONFIDENCE = 1  # which of our columns that is
-_IN_WORDS = 4  # how many come before a reason and the probabilities
+_MODELS = 2  # models kept per process
+_CONFIDENCE = 1  # index of the confidence column
+_IN_WORDS = 4  # number of columns before the reason and the probabilities
 
 
 @dataclass(frozen=True)
 class BatchScorer:
     """Adds the answers of a saved model to a batch of rows, as `score_csv` does to a file.
 
-    A batch is a pandas DataFrame, a dict of NumPy arrays or a pyarrow Table, and the result is of
-    the same kind: for `map_batches` of Ray Data, `map_partitions` of Dask and `mapInPandas` of
-    Spark. It can be pickled; the model is loaded once in each process, at its first batch. Columns
-    are those of `score_csv`; `confidence` and `p_<label>` are numbers, NaN or null where a row has
-    no text.
+    A batch is a pandas DataFrame, a dict of NumPy arrays or a pyarrow Table; the result has the
+    same type. It works with `map_batches` of Ray Data, `map_partitions` of Dask and `mapInPandas`
+    of Spark. The scorer can be pickled, and each process loads the model once, at its first batch.
+    Columns are as in `score_csv`, but `confidence` and `p_<label>` are numbers, NaN or null for
+    rows without text.
 
     Args:
-        model: a saved model's folder, which each machine sees, or its URL.
-        text: the text column or columns; by default those of the training file.
-        probabilities: also give the probability of every label.
-        reasons: also give why each decision is what it is.
-        auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
-        engine: computes the answers; see `bertcnn.load`.
+        model: a saved model's URL, or its folder, visible to all machines.
+        text: the text column or columns; by default the training file's.
+        probabilities: add the probability of every label.
+        reasons: add the reason for each decision.
+        auto_precision: required precision of automatic answers; see `bertcnn.load`.
+        engine: see `bertcnn.load`.
 
     Example:
         answered = dataset.map_batches(BatchScorer("models/triage"))
@@ -59,12 +59,12 @@ class BatchScorer:
         check_engine(self.engine)
 
     def __call__(self, batch: Any) -> Any:  # noqa: ANN401 - of the kinds above
-        """The batch with the answers in further columns.
+        """The batch with the answers in new columns.
 
         Raises:
-            BundleError: the model's folder is not a model.
-            ColumnError: the batch lacks a text column.
-            SettingsError: the batch is of another kind, or holds bytes that are not UTF-8.
+            BundleError: the folder is not a model.
+            ColumnError: a text column is missing.
+            SettingsError: the batch has another type, or bytes that are not UTF-8.
         """
         if isinstance(batch, Mapping):
             return {**batch, **self._answers([*batch], lambda name: [*batch[name]])}
@@ -109,11 +109,9 @@ class BatchScorer:
     def _answers(
         self, names: Sequence[Any], cells: Callable[[Any], list[Any]]
     ) -> dict[str, np.ndarray]:
-        """Our columns for a batch, texts of dtype object and numbers of dtype float64.
+        """Our columns for a batch: texts of dtype object, numbers of dtype float64.
 
-        Args:
-            names: of its columns.
-            cells: gives those of a column.
+        `names` are the batch's columns; `cells` returns the cells of a column.
         """
         predictor = _loaded(self.model, self.engine, self.auto_precision)
         given = _Header(tuple(map(str, names)))
@@ -135,7 +133,7 @@ class BatchScorer:
         """The text columns.
 
         Raises:
-            ColumnError: one is not there.
+            ColumnError: a column is missing.
         """
         text = predictor.bundle.config.text_columns if self.text is None else self.text
         wanted = [name.strip() for name in text.split(",")] if isinstance(text, str) else [*text]
@@ -150,7 +148,7 @@ class BatchScorer:
 
 
 class _Header:
-    """The names of a batch's columns, all of which are different."""
+    """The names of a batch's columns, without duplicates."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.columns = self.header = names
@@ -162,7 +160,7 @@ _lock = threading.Lock()
 def _loaded(
     model: str | Path, engine: EngineName, auto_precision: float | str | PrecisionTargets | None
 ) -> Predictor:
-    """The model, which all scorers and threads of this process share."""
+    """The model, shared by all scorers and threads of this process."""
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
     with _lock:
         return _load(str(model), engine, None if targets is None else targets.model_dump_json())
@@ -174,7 +172,7 @@ def _load(model: str, engine: EngineName, targets: str | None) -> Predictor:
     return load(model, engine=engine, auto_precision=given)
 
 
-atexit.register(_load.cache_clear)  # engines are dropped while Python is still whole
+atexit.register(_load.cache_clear)  # drop engines before Python shuts down
 
 
 def _numbers(cells: np.ndarray) -> np.ndarray:

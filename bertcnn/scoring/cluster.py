@@ -1,9 +1,8 @@
-"""Scoring on a Ray cluster.
+"""Scores on a Ray cluster.
 
-This process keeps the reader, the cache, the journal and the writer. Chunks of texts go to the
-nodes, and their answers are taken in the order of the input. An answer depends on its chunk alone
-and one process writes, so a chunk that is lost with a node is sent to another one: answered twice,
-it is still written once.
+This process keeps the reader, the cache, the journal and the writer. It sends chunks of texts to
+the nodes and takes the answers in input order. An answer depends only on its chunk, so a chunk lost
+with a node is sent to another one. A chunk may be computed twice, but is written once.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from bertcnn.scoring.ray_connection import LOCAL, check_address, connected
 from bertcnn.scoring.ray_workers import LOOKS_EVERY, Worker, Workers, ready_of
 from bertcnn.settings import PrecisionTargets
 
-_WINDOW = 8  # chunks for each node that are read before the first of them is answered
-_MOST_LOSSES = 8  # workers that a chunk may be lost with
+_WINDOW = 8  # chunks per node that are read ahead
+_MOST_LOSSES = 8  # lost workers per chunk
 
 
 @dataclass(eq=False)
 class _Chunk:
-    """A chunk of texts on its way.
+    """A chunk of texts in progress.
 
     Attributes:
-        question: what is asked.
+        question: the rows and texts.
         is_out: whether a worker has it.
-        answers: once they are there.
-        losses: processes that it was lost with.
+        answers: None until they arrive.
+        losses: number of workers lost while computing it.
     """
 
     question: Question
@@ -55,18 +54,18 @@ class _Chunk:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to answer."""
+        """Whether there is nothing left to compute."""
         return not self.question.asked or self.answers is not None
 
 
 class _ElsewhereEngine:
-    """Stands for the engine of the nodes, where this process has none."""
+    """Placeholder for the nodes' engine in this process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def run(self, token_ids: Sequence[np.ndarray], *, evidence: bool = False) -> EngineOutput:
-        """Nothing is computed in this process."""
+        """Not supported: this process computes nothing."""
         raise NotImplementedError("the nodes of the cluster compute")
 
 
@@ -74,13 +73,14 @@ class Cluster:
     """A model on the nodes of a Ray cluster.
 
     Args:
-        address: "local" for a Ray on this machine that ends with this object, "auto" or HOST:PORT.
-        load: loads the model, on a node.
-        model: the same model, of which nothing is computed here.
+        address: "auto", HOST:PORT, or "local" to start Ray on this machine until this object is
+            closed.
+        load: loads the model on a node.
+        model: the same model, not used for computing.
         progress: of the run.
 
     Raises:
-        SettingsError: it is no address.
+        SettingsError: the address is invalid.
     """
 
     def __init__(self, address: str, load: Load, model: Predictor, progress: Progress) -> None:
@@ -99,11 +99,11 @@ class Cluster:
         auto_precision: PrecisionTargets | None = None,
         progress: Progress,
     ) -> Self:
-        """A saved model.
+        """A cluster for a saved model.
 
         Raises:
-            BundleError: it is not a model, or not as it was saved.
-            SettingsError: an unknown engine or address, or decisions that cannot be had.
+            BundleError: it is not a model, or was changed after saving.
+            SettingsError: the engine or address is unknown, or the decisions are not available.
         """
         check_engine(engine)
         check_address(address)
@@ -118,8 +118,8 @@ class Cluster:
         """Connect, and load the model on all nodes.
 
         Raises:
-            BertCNNError: there is no cluster, a node cannot load the model, or the nodes would
-                answer differently.
+            BertCNNError: there is no cluster, a node cannot load the model, or the nodes would give
+                different answers.
         """
         with ExitStack() as stack:
             self._progress.stage("starting Ray" if self._address == LOCAL else "joining Ray", 0)
@@ -131,13 +131,13 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all workers, and a Ray that was started for them."""
+        """Stop all workers, and Ray if it was started for them."""
         self._running.clear()
         self._stack.close()
 
     @property
     def predictor(self) -> Predictor:
-        """The model, with the name of the engine that computes on the nodes."""
+        """The model, with the name of the nodes' engine."""
         model = self._model
         return Predictor(
             model.bundle,
@@ -152,7 +152,7 @@ class Cluster:
         """Each question with its answers; see `bertcnn.scoring.answering.Elsewhere`.
 
         Raises:
-            BertCNNError: no node is left, or no node can answer.
+            BertCNNError: no node is left, or none can answer.
         """
         window: deque[_Chunk] = deque()
         with closing(questions):
@@ -174,7 +174,7 @@ class Cluster:
         questions: Generator[Question, None, None],
         probabilities: bool,
     ) -> None:
-        """Give chunks to workers, the first ones first, and read more while workers are free."""
+        """Give chunks to workers in order, and read ahead while workers are free."""
         waiting = deque(chunk for chunk in window if not chunk.is_done and not chunk.is_out)
         while (worker := self._workers.free()) is not None:
             if not waiting:
@@ -193,11 +193,11 @@ class Cluster:
         return len(window) < _WINDOW * len(self._workers)
 
     def _collect(self, timeout: float) -> None:
-        """Take what is there, or comes in so many seconds."""
+        """Collect finished chunks; waits up to `timeout` seconds for the first."""
         for reference in ready_of([*self._running, *self._workers.loading], timeout):
             if reference in self._workers.loading:
                 self._workers.join(reference)
-            elif reference in self._running:  # it was not lost meanwhile
+            elif reference in self._running:  # not lost meanwhile
                 self._take(reference)
 
     def _take(self, reference: ray.ObjectRef) -> None:
@@ -217,7 +217,7 @@ class Cluster:
             self._workers.done(worker)
 
     def _give_back(self, worker: Worker) -> list[_Chunk]:
-        """The chunks of a worker that is given up; others will answer them."""
+        """The chunks of an abandoned worker, to be computed by others."""
         lost = [one for one, (_, owner) in self._running.items() if owner is worker]
         chunks = [self._running.pop(reference)[0] for reference in lost]
         for chunk in chunks:
@@ -225,7 +225,7 @@ class Cluster:
         return chunks
 
     def _count_losses(self, chunks: list[_Chunk]) -> None:
-        """Notice texts that end every process.
+        """Detect chunks that crash every worker.
 
         Raises:
             ClusterError: a chunk was lost too often.

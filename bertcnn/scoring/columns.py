@@ -1,4 +1,4 @@
-"""Our columns of a scored file, and what is counted of them."""
+"""The columns that scoring adds, and counts of their values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _EMPTY = reason_in_words(DECISIONS.index("review:empty"), (REASONS.index("empty"
 
 
 class Named(Protocol):
-    """What has columns, such as an open table."""
+    """An object with columns, such as an open table."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Their different names, to choose by."""
+        """Unique column names, for selection."""
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Their names as they stand in it."""
+        """Column names as in the file."""
 
 
 class OutputColumns:
-    """The columns of the scored file: the input's, then ours under names that are free.
+    """The columns of the scored file: the input's, then ours under unused names.
 
     Attributes:
-        all: their names.
-        ours: names of ours.
-        numbers: names of those that hold numbers.
-        renamed: those of ours whose names were not free: contract name -> name written.
+        all: all names.
+        ours: names of our columns.
+        numbers: names of our numeric columns.
+        renamed: our columns whose name was taken: standard name -> name written.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class OutputColumns:
         self._none = ("", "", "review:empty", "", *[_EMPTY for _ in why], *["" for _ in shares])
 
     def counts(self, answers: Answers, places: list[int]) -> np.ndarray:
-        """How many rows have no text, then how many got each name, int64 [1 + names].
+        """Count rows without a text, then rows of each name, int64 [1 + names].
 
-        `places` are the rows' texts in the answers.
+        `places` are the indices of the rows' texts in the answers.
         """
         names = len(self._predictor.hierarchy.names)
         if not self._predictor.multi_label:
@@ -72,7 +72,7 @@ class OutputColumns:
         return np.concatenate([[blank.sum()], given[~blank].sum(axis=0)])
 
     def cells(self, texts: list[str], answers: Answers) -> list[tuple[str, ...]]:
-        """Our cells for each text of a answers."""
+        """Our cells for each text."""
         columns = (answers.labels, answers.confidence, answers.decisions, answers.because)
         cells = [
             (
@@ -101,7 +101,7 @@ class OutputColumns:
         return reason_in_words(decision, reasons, self._predictor.labels)
 
     def _names(self, answers: Answers) -> list[str]:
-        """What each text is called; anything for those without a label."""
+        """The label of each text; undefined for texts without one."""
         if self._predictor.multi_label:
             separator = str(self._predictor.bundle.config.label_separator)
             return [

@@ -1,4 +1,4 @@
-"""`score_table`: the texts of a query in, a table of answers out, in the same database."""
+"""`score_table`: scores the texts of a query into a table of the same database."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bertcnn.tables.sql.targets import Target
 from bertcnn.tables.tables import Chunk, column_position
 from bertcnn.wording import count
 
-_SAMPLE_ROWS = 1000  # for guessing the text column
+_SAMPLE_ROWS = 1000  # rows sampled to guess the text column
 
 
 def score_table(  # noqa: PLR0913 - options that callers name
@@ -56,41 +56,38 @@ def score_table(  # noqa: PLR0913 - options that callers name
     engine: EngineName = "auto",
     progress: Progress | None = None,
 ) -> ScoringReport:
-    """Classify every row of a query, in constant memory, and put the answers into a table.
+    """Classify every row of a query, in constant memory, and store the answers in a table.
 
-    The table has the column of ids, which is its key, then the columns that `score_csv` adds to a
-    file, null where that file has an empty cell. It is made if there is none. All answers appear at
-    once, in one transaction; rows with the same ids are replaced, others stay. So the same call may
-    be repeated after whatever happened.
+    The table has the id column as its key, then the columns of `score_csv`, with null for empty
+    cells; it is created if missing. All answers appear in one transaction. Rows with the same ids
+    are replaced, others stay, so the call can be repeated.
 
-    The query is read at the start, in a transaction that can write nothing, and kept on disk among
-    the temporary files. The database is not used again before all texts are answered. Answers are
-    kept in the cache until they are in the table: after a kill or Ctrl-C the same call reads the
-    query again and goes on, if it gives the same texts in the same order.
+    The query runs once, in a read-only transaction, and its rows are stored in a temporary file.
+    The database is not used again until all texts are answered. Answers are cached until they are
+    in the table: after a kill or Ctrl-C the same call runs the query again and resumes, if the
+    texts and their order are the same.
 
     Args:
         model: a saved model's folder or URL, or a loaded one.
-        address: `postgresql://USER@HOST/DATABASE`, as libpq takes it, or `sqlite:///FILE`.
-        query: one SELECT that gives the ids and the texts.
-        into: the table, as SQL takes its name: `answers`, `triage.answers`, `"Answers"`.
-        id: the query's column with an id that each row has and no other row.
-        text: as for `score_csv`, as are all that are not explained here.
-        auto_precision: see there.
-        probabilities: see there.
-        reasons: see there.
-        restart: see there.
-        engine: see there.
+        address: `postgresql://USER@HOST/DATABASE`, as for libpq, or `sqlite:///FILE`.
+        query: one SELECT that returns ids and texts.
+        into: the table as an SQL name: `answers`, `triage.answers`, `"Answers"`.
+        id: the query's column with a unique id.
+        text: as for `score_csv`.
+        auto_precision: as for `score_csv`.
+        probabilities: as for `score_csv`.
+        reasons: as for `score_csv`.
+        restart: as for `score_csv`.
+        engine: as for `score_csv`.
         progress: progress callback.
 
     Raises:
-        DatabaseError: the address, the query or the table will not do, or the database cannot be
-            used.
-        ColumnError: the query lacks the ids, or the columns the model was trained on, or they hold
-            no texts.
+        DatabaseError: the address, query or table is invalid, or the database failed.
+        ColumnError: the id column or the text columns are missing, or have no texts.
         OutputError: another run on this machine fills the table, or a disk is full.
-        BundleError: the model folder is not a model.
-        MissingPackageError: the driver of PostgreSQL is not installed.
-        ScoringInterrupted: Ctrl-C, once there are answers to keep.
+        BundleError: the folder is not a model.
+        MissingPackageError: the PostgreSQL driver is not installed.
+        ScoringInterrupted: Ctrl-C, after some answers were saved.
 
     Example:
         score_table(
@@ -127,7 +124,7 @@ def score_table(  # noqa: PLR0913 - options that callers name
 
 @dataclass(frozen=True)
 class _Job:
-    """What `score_table` was asked for."""
+    """The arguments of `score_table`."""
 
     database: Database
     query: str
@@ -141,10 +138,10 @@ class _Job:
     progress: Progress
 
     def journal_place(self) -> Path:
-        """Where the answers are kept: one place for each table.
+        """Path of the journal, one per table.
 
         Raises:
-            OutputError: the cache cannot be written.
+            OutputError: the cache is not writable.
         """
         folder = cache_folder() / "databases"
         try:
@@ -154,18 +151,18 @@ class _Job:
         return folder / _digest(self.database.name, self.into.sql)
 
     def state(self) -> InputState:
-        """The query; its rows are compared text by text."""
+        """The query as input state; its rows are compared text by text."""
         return InputState(0, 0, _digest(self.query, self.id))
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """What the query has.
+    """The query's columns in use.
 
     Attributes:
-        id: the column of ids.
+        id: the id column.
         id_type: its SQL type.
-        text: where the texts are.
+        text: the text columns.
     """
 
     id: str
@@ -174,14 +171,14 @@ class _Columns:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the query that the table has too."""
+        """The query's columns that are copied to the table."""
         return (self.id,)
 
     header = columns
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    """Score the query, with the journal locked."""
+    """Score the query while holding the journal's lock."""
     database, progress = job.database, job.progress
     given = _columns_of(job, trained_text_columns(model))
     predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
@@ -227,7 +224,7 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
     """The columns of the query that are used.
 
     Raises:
-        ColumnError: there are none, two have the same name, or they hold no texts.
+        ColumnError: a column is missing, is ambiguous, or has no texts.
     """
     columns = job.database.columns(job.query)
     found = tuple(column.name for column in columns)
@@ -249,7 +246,7 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
 
 
 def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Refuse columns of which the query has two."""
+    """Refuse columns that the query has twice."""
     repeated = [name for name in wanted if found.count(name) > 1]
     if repeated:
         raise ColumnError(
@@ -260,7 +257,6 @@ def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
 
 
 def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
-    """Refuse columns that hold no texts."""
     for name, kind, is_text in columns:
         if name in wanted and not is_text:
             raise ColumnError(
@@ -272,7 +268,7 @@ def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
 
 
 def _read(job: _Job, given: _Columns, spool: Spool) -> None:
-    """Take the query's rows out of the database."""
+    """Read the query's rows from the database."""
     job.progress.stage("reading the query", 0)
     for batch in prefetch(job.database.rows(job.query, given.id, given.text.text)):
         spool.add([(key, join_texts(cells)) for key, *cells in batch])
@@ -289,9 +285,9 @@ def _answer(
     journal: Journal,
     job: _Job,
 ) -> Totals:
-    """Answer the texts; gives what is counted of the answers."""
+    """Answer the texts and return the totals."""
     totals = Totals(columns, predictor)
-    # by which labels are given, where there may be several
+    # separator of labels, if a text may have several
     keeps_probabilities = job.probabilities or predictor.multi_label
     numbers = list(target.columns.values())
     for question, answers in scored(
@@ -304,7 +300,7 @@ def _answer(
 
 
 def _values(cells: Sequence[str], numbers: Sequence[bool]) -> tuple[Any, ...]:
-    """Cells of a file as a database has them: null where they are empty."""
+    """Convert a file's cells to database values: null if empty."""
     return tuple(
         (float(cell) if number else cell) if cell else None
         for cell, number in zip(cells, numbers, strict=True)

@@ -1,4 +1,4 @@
-"""`score_folder`: every table of a folder scored, by one process or by several that share them."""
+"""`score_folder`: scores every table of a folder, in one process or in several shards."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from bertcnn.storage.files import output_error
 from bertcnn.tables.folders import tables_in
 from bertcnn.tables.formats import is_json, kind_of
 
-_INDEX = "JOB_COMPLETION_INDEX"  # of an indexed Kubernetes job, from 0
+_INDEX = "JOB_COMPLETION_INDEX"  # of an indexed Kubernetes job, starts at 0
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several parts of a folder's files, which are scored on their own.
+    """One of several parts of a folder's files, scored independently.
 
-    Which part a file belongs to depends on its name only, so parts need not see the same files.
+    A file's part depends only on its name, so parts need not see the same files.
 
     Attributes:
         number: of this part, 1 to `parts`.
-        parts: how many there are.
+        parts: number of parts.
     """
 
     number: int
@@ -47,10 +47,10 @@ class Shard:
 
     @classmethod
     def of(cls, given: str, environment: Mapping[str, str] = os.environ) -> Self:
-        """A part as it is typed: I/N, or N where $JOB_COMPLETION_INDEX says which, from 0.
+        """Parse I/N, or N with the index from $JOB_COMPLETION_INDEX, which starts at 0.
 
         Raises:
-            SettingsError: it is something else.
+            SettingsError: the value is invalid.
         """
         index = environment.get(_INDEX, "")
         found = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,9})", given)
@@ -63,23 +63,19 @@ class Shard:
         return cls(int(found[1]) if found[1] else int(index) + 1, int(found[2]))
 
     def has(self, name: str) -> bool:
-        """Whether a file belongs to this part.
-
-        Args:
-            name: its path below the folder, with `/` between folders.
-        """
+        """Whether a file belongs to this part; `name` is its relative path, with `/`."""
         digest = blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()
         return int.from_bytes(digest) % self.parts == self.number - 1
 
 
 @dataclass(frozen=True)
 class FolderReport:
-    """What `score_folder` did.
+    """The result of `score_folder`.
 
     Attributes:
-        scored: what was done with each file.
-        there: files whose output was there already.
-        failed: why a file could not be scored.
+        scored: report of each scored file.
+        there: files that already had an output.
+        failed: reason for each file that could not be scored.
     """
 
     scored: dict[Path, ScoringReport] = field(default_factory=dict)
@@ -119,34 +115,34 @@ def score_folder(  # noqa: PLR0913 - options that callers name
     shard: Shard | None = None,
     progress: Progress | None = None,
 ) -> FolderReport:
-    """Classify every row of every table in a folder and the folders below it.
+    """Classify every row of all tables in a folder and its subfolders.
 
-    Outputs have the same names below `target`, but `.jsonl` for `.json`. A file whose output is
-    there is left alone, so the same call goes on after a kill, and tomorrow does what is new. Files
-    that cannot be read are left out and named at the end.
+    Outputs have the same names below `target`, with `.jsonl` instead of `.json`. Files with an
+    existing output are skipped, so the same call resumes after a kill, and scores only new files
+    later. Unreadable files are skipped and reported at the end.
 
     Args:
         model: a saved model's folder or URL, or a loaded one.
         source: the folder.
-        target: the folder to write, which may lie in `source`.
-        text: as for `score_csv`, as are all that are not explained here.
-        auto_precision: see there.
-        probabilities: see there.
-        reasons: see there.
-        raw: see there.
-        overwrite: also score files whose output is there, and replace it.
-        restart: see there.
-        allow_rejects: see there.
-        engine: see there.
-        cluster: see there; it is joined once for all files.
-        shard: score the files of this part only.
+        target: the output folder, which may lie in `source`.
+        text: as for `score_csv`.
+        auto_precision: as for `score_csv`.
+        probabilities: as for `score_csv`.
+        reasons: as for `score_csv`.
+        raw: as for `score_csv`.
+        overwrite: also score files with an existing output, and replace it.
+        restart: as for `score_csv`.
+        allow_rejects: as for `score_csv`.
+        engine: as for `score_csv`.
+        cluster: as for `score_csv`; joined once for all files.
+        shard: score only the files of this part.
         progress: progress callback.
 
     Raises:
         BundleError: the model folder is not a model.
-        OutputError: an output cannot be written, or another run is writing it.
-        ScoringInterrupted: Ctrl-C in the middle of a file.
-        TableError: there is no such folder, or two files would have the same output.
+        OutputError: an output is not writable, or another run is writing it.
+        ScoringInterrupted: Ctrl-C within a file.
+        TableError: the folder does not exist, or two files would have the same output.
 
     Example:
         score_folder("models/triage", "inbox", "scored")
@@ -196,7 +192,6 @@ def _name(path: Path, folder: str | Path) -> str:
 
 
 def _planned(source: Path, target: Path) -> dict[Path, Path]:
-    """The output of each table."""
     if not source.is_dir():
         raise TableError(
             f"there is no folder {str(source)!r}", expected="a folder", fix="check the path"

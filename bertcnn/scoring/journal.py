@@ -1,10 +1,10 @@
-"""A scoring run's answers, kept until the output is in place, so that none is lost.
+"""The journal keeps a scoring run's answers on disk until the output is complete.
 
-On disk, all numbers little-endian: `bertcnn journal` and a line feed, then records. A record is the
+Format, numbers in little-endian: `bertcnn journal` and a line feed, then records. A record is the
 length of its payload (uint32), the CRC-32 of that length and the payload (uint32), and the payload.
-The first record is the header, a JSON object with `schema_version`; each one after it is a `Frame`,
-the answers to a chunk of rows. A process may be killed in the middle of a record: whatever does not
-check, and everything behind it, counts as not written. The journal holds no text, only digests of
+The first record is the header, a JSON object with `schema_version`. Each later one is a `Frame`,
+the answers to a chunk of rows. A process may be killed while writing, so the first record with a
+wrong checksum and everything after it is ignored. The journal contains digests of texts, but no
 texts.
 """
 
@@ -40,11 +40,11 @@ DIGEST_BYTES: Final = 16
 
 _MAGIC = b"bertcnn journal\n"
 _RECORD = struct.Struct("<II")  # length of the payload, checksum
-_FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, different texts, digest
-# of the columns of `Answers`, 4 bytes a number
+_FRAME = struct.Struct(f"<II{DIGEST_BYTES}s")  # rows, distinct texts, digest
+# of the columns of `Answers`, 4 bytes per number
 _DTYPES = ("<i4", "<f4", "<i4", "<i4", "<f4", "<i4")
-_EDGE = 1 << 20  # bytes of the input's start and end that its digest covers
-# a power cut loses at most the answers of this long; a killed process loses none
+_EDGE = 1 << 20  # bytes at the start and end of the input that its digest covers
+# a power cut loses at most the answers of this period; a killed process loses none
 _SECONDS_BETWEEN_SYNCS = 10.0
 _WORDS = {
     "input_bytes": "the input's size in bytes",
@@ -67,12 +67,12 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class InputState:
-    """What distinguishes one input from another, wherever it lies.
+    """Identifies an input, independently of its path.
 
     Attributes:
-        input_bytes: its size.
-        input_modified_ns: when it was last changed, nanoseconds since 1970.
-        input_digest: of its first and its last MiB.
+        input_bytes: size.
+        input_modified_ns: time of the last change, nanoseconds since 1970.
+        input_digest: of the first and last MiB.
     """
 
     input_bytes: int
@@ -81,7 +81,7 @@ class InputState:
 
     @classmethod
     def of(cls, path: Path) -> InputState:
-        """The state of a file now."""
+        """The current state of a file."""
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             digest = blake2b(stream.read(_EDGE), digest_size=DIGEST_BYTES)
@@ -100,15 +100,15 @@ class InputState:
 
 @dataclass(frozen=True)
 class RunHeader(InputState):
-    """What the answers in a journal depend on; a run with any of these different starts over.
+    """Everything that a journal's answers depend on; if any value differs, a run starts over.
 
     Attributes:
         model: id of the loaded model.
-        engine: name of what runs the network.
+        engine: name of the engine.
         software: version of bertcnn.
-        text_columns: whose cells make the text.
-        raw: whether formulas stay as they are.
-        chunk_rows: rows of a chunk, at most.
+        text_columns: names of the text columns.
+        raw: whether formulas stay unquoted.
+        chunk_rows: most rows of a chunk.
         target: the output's file name.
     """
 
@@ -121,7 +121,7 @@ class RunHeader(InputState):
     target: str
 
     def to_json(self) -> dict[str, Any]:
-        """As the journal keeps it."""
+        """The header as stored in the journal."""
         return {
             "schema_version": SCHEMA_VERSION,
             **asdict(self),
@@ -131,13 +131,13 @@ class RunHeader(InputState):
 
 @dataclass(frozen=True)
 class JournalHeader(RunHeader):
-    """What the answers of a classifier depend on.
+    """Everything that a classifier's answers depend on.
 
     Attributes:
-        auto_precision: how often automatic answers have to be right.
-        probabilities: whether the probability of every label is asked for.
-        reasons: whether the reason of every decision is asked for.
-        labels: how many labels the model knows.
+        auto_precision: required precision of automatic answers.
+        probabilities: whether all probabilities are stored.
+        reasons: whether reasons are stored.
+        labels: number of the model's labels.
     """
 
     auto_precision: str
@@ -147,21 +147,21 @@ class JournalHeader(RunHeader):
 
 
 class Record(Protocol):
-    """A chunk of rows with its answers, as a journal keeps it."""
+    """A chunk of rows with its answers, as stored in a journal."""
 
     @property
     def rows(self) -> int:
-        """Rows of the chunk."""
+        """The number of rows."""
 
     @property
     def digest(self) -> bytes:
-        """Of their texts, in their order."""
+        """The digest of the rows' texts, in order."""
 
     def to_bytes(self) -> bytes:
-        """The payload of its record."""
+        """The record's payload."""
 
 
-Parse = Callable[[bytes, Mapping[str, Any]], Any]  # of a payload and the header to a `Record`
+Parse = Callable[[bytes, Mapping[str, Any]], Any]  # payload and header to a `Record`
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +169,9 @@ class Frame:
     """One chunk of rows with its answers.
 
     Attributes:
-        rows: rows of the chunk.
-        digest: of their texts, in their order.
-        answers: to the different texts, in the order in which they appear first.
+        rows: number of rows.
+        digest: of the rows' texts, in order.
+        answers: to the distinct texts, in order of appearance.
     """
 
     rows: int
@@ -179,7 +179,7 @@ class Frame:
     answers: Answers
 
     def to_bytes(self) -> bytes:
-        """As the journal keeps it."""
+        """The record's payload."""
         columns = zip(self.answers.columns, _DTYPES, strict=True)
         return _FRAME.pack(self.rows, len(self.answers), self.digest) + b"".join(
             column.astype(dtype).tobytes() for column, dtype in columns
@@ -187,17 +187,17 @@ class Frame:
 
     @classmethod
     def from_bytes(cls, payload: bytes, labels: int, probabilities: bool) -> Frame | None:
-        """What `to_bytes` gave, bit for bit; None for anything else.
+        """Parse a payload from `to_bytes`; None if it is invalid.
 
         Args:
             payload: of a record.
-            labels: how many names an answer may have.
-            probabilities: whether the probability of each is kept.
+            labels: number of possible labels of an answer.
+            probabilities: whether the answers include probabilities.
         """
         if len(payload) < _FRAME.size:
             return None
         rows, texts, digest = _FRAME.unpack_from(payload)
-        # frames of before lack the last column
+        # older frames lack the last column
         shapes = (texts,), (texts,), (texts,), (texts, PHRASES, 2), (texts, labels * probabilities)
         sizes = [math.prod(shape) for shape in (*shapes, (texts, 2))]
         missing = len(payload) == _FRAME.size + 4 * sum(sizes[:-1])
@@ -230,32 +230,29 @@ def _frame_of(payload: bytes, header: Mapping[str, Any]) -> Frame | None:
 
 
 class OtherTextsError(Exception):
-    """The answers on record are to other texts than the input has by now.
-
-    Though its size, time and both ends are the same.
-    """
+    """The input has changed, although size, time and both ends are the same."""
 
 
 class Journal:
-    """The journal of one output, locked while it is open.
+    """The journal of one output, locked while open.
 
-    `.scored.csv.journal` beside `scored.csv`. First `begin` says what the answers depend on; those
-    that depend on anything else are dropped. Then chunk after chunk `take` gives the answers on
-    record; once it gives None, `append` puts new ones there. At the end of the `with` block a
-    journal with answers stays, unless `remove` was called.
+    The file is `.scored.csv.journal` next to `scored.csv`. First `begin` stores what the answers
+    depend on, and drops answers that depend on anything else. Then `take` returns the stored
+    answers chunk by chunk; once it returns None, `append` adds new ones. At the end of the `with`
+    block a journal with answers is kept, unless `remove` was called.
 
     Args:
-        output: the file that will be written.
-        restart: forget what an interrupted run left.
-        parse: reads a record; by default a `Frame`.
-        name: what is written, for messages; by default that file.
+        output: the output file.
+        restart: discard the answers of an interrupted run.
+        parse: parses a record; by default as a `Frame`.
+        name: of the output, for messages; by default the file name.
 
     Attributes:
-        rows: rows whose answers are on record.
+        rows: rows with stored answers.
 
     Raises:
-        OutputError: another run holds the lock, the file at this place is no journal, or nothing
-            can be written there.
+        OutputError: another run holds the lock, the existing file is not a journal, or the folder
+            is not writable.
     """
 
     def __init__(
@@ -289,7 +286,7 @@ class Journal:
         if self._file.closed:
             return
         if self.rows:
-            # the answers are with the operating system; a full disk was reported
+            # the answers are with the operating system, and a full disk was already reported
             with suppress(OSError):
                 os.fsync(self._file.fileno())
             self._file.close()
@@ -299,11 +296,7 @@ class Journal:
     # === The run ===
 
     def begin(self, header: RunHeader) -> str:
-        """Say what this run's answers depend on.
-
-        Returns:
-            Why answers on record were dropped, in words; nothing where none were.
-        """
+        """Store what this run's answers depend on; returns why old answers were dropped, or ""."""
         given = json.loads(json.dumps(header.to_json()))
         dropped = self._dropped
         if self.rows:
@@ -327,14 +320,14 @@ class Journal:
         return dropped
 
     def take(self, rows: int, digest: bytes) -> Any:  # noqa: ANN401 - what `parse` gives
-        """The answers on record to the next chunk, or None once all have been taken.
+        """The stored answers to the next chunk; None once all have been taken.
 
         Args:
-            rows: rows of the chunk.
+            rows: number of rows of the chunk.
             digest: of their texts.
 
         Raises:
-            OtherTextsError: the record is of other texts; none of it is left.
+            OtherTextsError: the stored answers are for other texts, and have been dropped.
         """
         if self._taken >= self.rows:
             return None
@@ -348,7 +341,7 @@ class Journal:
         return frame
 
     def append(self, frame: Record) -> None:
-        """Put the answers to the next chunk on record.
+        """Store the answers to the next chunk.
 
         Raises:
             OutputError: the disk is full.
@@ -363,14 +356,14 @@ class Journal:
         self._taken = self.rows
 
     def remove(self) -> None:
-        """Remove the journal: its answers are in the output, or are good for nothing any more."""
+        """Delete the journal: its answers are in the output, or no longer useful."""
         if self._file.closed:
             return
-        if os.name == "nt":  # where an open file cannot be removed, and nothing is locked
+        if os.name == "nt":  # an open file cannot be deleted, and there is no lock
             self._file.close()
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
-        self._file.close()  # and with it goes the lock
+        self._file.close()  # also releases the lock
         self.rows = 0
 
     # === The file ===
@@ -379,7 +372,7 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
         while True:
             file = FileIO(os.open(self._path, flags, 0o600), "r+")
-            # a pipe, from which nothing may ever come
+            # reading a pipe could block for ever
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.close()
                 raise self._stranger()
@@ -394,16 +387,16 @@ class Journal:
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
                     return file
-            file.close()  # a run that had it open has ended and removed it
+            file.close()  # a run that had it open has ended and deleted it
 
     def _read_start(self, restart: bool) -> None:
-        """Read the header, count the rows on record, and cut off an incomplete end."""
+        """Read the header, count the stored rows, and cut off an incomplete end."""
         magic = self._file.read(len(_MAGIC))
         if not _MAGIC.startswith(magic):
             raise self._stranger()
         header = None if restart else self._read_record()
         self._header = {} if header is None else json.loads(header)
-        if "labels" in self._header:  # those of before did not know of reasons
+        if "labels" in self._header:  # older headers do not have reasons
             self._header.setdefault("reasons", False)
         version = self._header.get("schema_version")
         if version != SCHEMA_VERSION:
@@ -437,12 +430,12 @@ class Journal:
         return None if payload is None else self._parse(payload, self._header)
 
     def _read_record(self) -> bytes | None:
-        """The next record's payload, or None if it is not there as a whole."""
+        """The next record's payload; None if it is incomplete."""
         start = self._file.read(_RECORD.size)
         if len(start) < _RECORD.size:
             return None
         length, checksum = _RECORD.unpack(start)
-        # before room is made for it
+        # before memory is allocated
         if length > os.fstat(self._file.fileno()).st_size - self._file.tell():
             return None
         payload = self._file.read(length)
@@ -463,7 +456,7 @@ def _checksum(payload: bytes) -> int:
 
 
 def _change(name: str, old: object, new: object) -> str:
-    """One difference between two runs, in words."""
+    """One difference between two runs, for a message."""
     return f"{_WORDS[name]} changed ({_shown(name, old)}, now {_shown(name, new)})"
 
 

@@ -1,4 +1,4 @@
-"""What runs on each node of a cluster: the model, as it was sent, and its answers."""
+"""The process on each node of a cluster: receives the model and answers texts."""
 
 from __future__ import annotations
 
@@ -25,25 +25,23 @@ from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.manifest import MANIFEST
 
 _ENGINE_MANIFEST = f"{ENGINE}/{MANIFEST}"
-_DECIDE = ("bertcnn", "openvino", "tokenizers")  # packages that make the answers
+_DECIDE = ("bertcnn", "openvino", "tokenizers")  # packages that affect the answers
 
 Load = Callable[[], Predictor]
 
 
 @dataclass(eq=False)
 class SentModel:
-    """A saved model on its way to the nodes, and a source for their caches.
-
-    Called there, it loads the model.
+    """A saved model that is sent to the nodes; calling it there loads the model.
 
     Attributes:
         name: for messages.
-        folder: where it is on the machine that sends it.
-        manifest: bytes of its manifest.
-        contents: bytes of all other files, by name, each uint8 [n].
-        engine: computes the answers; see `bertcnn.load`.
-        auto_precision: how often automatic answers have to be right; by default as it was saved.
-        pinned: what was sent never changes.
+        folder: on the sending machine.
+        manifest: bytes of the manifest.
+        contents: bytes of all other files by name, each uint8 [n].
+        engine: see `bertcnn.load`.
+        auto_precision: required precision of automatic answers; by default as saved.
+        pinned: True, the content never changes.
     """
 
     name: str
@@ -61,7 +59,7 @@ class SentModel:
         """The model in a folder.
 
         Raises:
-            BundleError: it is not a model, or not as it was saved.
+            BundleError: it is not a model, or was changed after saving.
         """
         files = verified(folder)
         contents = {
@@ -72,13 +70,13 @@ class SentModel:
         return cls(name, folder.absolute(), files.data, contents, engine, auto_precision)
 
     def __call__(self) -> Predictor:
-        """The model, from the same folder if this machine sees it, else from the node's cache.
+        """Load the model from the same folder if this machine has it, else from the node's cache.
 
-        Every file has its hash in either.
+        All files are compared with their hashes.
 
         Raises:
-            BundleError: it did not arrive as it was saved, or cannot be computed on this node.
-            OutputError: the node's cache cannot be written.
+            BundleError: the model was damaged in transfer, or cannot run on this node.
+            OutputError: the node's cache is not writable.
         """
         folder = self.folder if self._is_in(self.folder) else keep_model(self, self._cache)
         return load(folder, engine=self.engine, auto_precision=self.auto_precision)
@@ -96,13 +94,13 @@ class SentModel:
 
     @property
     def _cache(self) -> Path:
-        """A folder for models with this engine, of which the bundle id says nothing."""
+        """A cache folder for models with this engine, which the bundle id does not cover."""
         engine = self.contents.get(_ENGINE_MANIFEST)
         name = "none" if engine is None else blake2b(engine.tobytes(), digest_size=16).hexdigest()
         return cache_folder() / "sent" / name
 
     def read_manifest(self) -> bytes:
-        """The bytes of the model's manifest."""
+        """The manifest's bytes."""
         return self.manifest
 
     def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
@@ -118,12 +116,12 @@ class SentModel:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What decides on a node's answers; equal ones answer alike.
+    """Everything that a node's answers depend on; equal reports mean equal answers.
 
     Attributes:
-        engine: name of what computes.
-        in_full: whether the CPU computes in the engine's precision; bfloat16 may be float32.
-        versions: of the packages that make the answers, "bertcnn 0.1.0" and others.
+        engine: name of the engine.
+        in_full: whether the CPU supports the engine's precision; bfloat16 may run as float32.
+        versions: of the packages that affect the answers, "bertcnn 0.1.0" and others.
     """
 
     engine: str
@@ -132,33 +130,32 @@ class NodeReport:
 
     @classmethod
     def here(cls, predictor: Predictor) -> Self:
-        """That of this node, which has loaded the model."""
+        """The report of this node, which has loaded the model."""
         engine = predictor.engine.name
         in_full = engine != "openvino-bfloat16" or has_bfloat16()
         return cls(engine, in_full, tuple(f"{name} {version(name)}" for name in _DECIDE))
 
     def __str__(self) -> str:
-        """As people read it."""
         return f"{self.engine}{'' if self.in_full else ' as float32'}, {', '.join(self.versions)}"
 
 
 class NodeScorer:
-    """Answers chunks of texts on a node, several at a time, so that no step waits for another."""
+    """Answers chunks of texts on a node, several in parallel, so that no step waits for another."""
 
     def load(self, model: Load) -> NodeReport:
-        """Load the model; before anything else, once.
+        """Load the model; call it once, before anything else.
 
         Raises:
-            BertCNNError: this node cannot.
+            BertCNNError: this node cannot load it.
         """
         self._predictor = model()
         return NodeReport.here(self._predictor)
 
     def answer(self, texts: list[str], probabilities: bool) -> Answers:
-        """The answers to these texts, on request with all probabilities.
+        """The answers to texts, optionally with all probabilities.
 
         Raises:
-            BundleError: the engine computes nothing, or no numbers.
+            BundleError: the engine failed, or its output is not finite.
         """
         answers = self._predictor.answer(texts)
         if probabilities:

@@ -1,4 +1,4 @@
-"""A connection to Ray: joining a cluster or starting one, without a word from Ray itself."""
+"""Joins or starts a Ray cluster, without output from Ray."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ray.exceptions import AuthenticationError, RayError
 from bertcnn.errors import ClusterError, SettingsError, one_line
 from bertcnn.inference.cores import usable_cores
 
-LOCAL: Final = "local"  # in place of an address, for Ray too: a new one on this machine
+LOCAL: Final = "local"  # also Ray's value for a new cluster on this machine
 
 _MODE = "RAY_AUTH_MODE"
-# Ray's ports are open to the network; who has not this token is refused. Ray reads it once.
+# Ray's ports are open to the network; the token keeps others out. Ray reads it once.
 _TOKEN: Final = secrets.token_hex(32)
 _ADDRESS = re.compile(r"\[?(?P<host>[\w.:%-]+?)\]?:(?P<port>\d{1,5})", re.ASCII)
-_REACHED_WITHIN = 5.0  # seconds, or the address does not answer
+_REACHED_WITHIN = 5.0  # seconds to connect to the address
 
 
 def check_address(address: str) -> None:
-    """Refuse what is not an address of a cluster.
+    """Refuse an invalid cluster address.
 
     Raises:
-        SettingsError: it is neither "local" nor "auto" nor HOST:PORT.
+        SettingsError: the address is not "local", "auto" or HOST:PORT.
     """
     if address not in (LOCAL, "auto") and not _ADDRESS.fullmatch(address):
         raise SettingsError(
@@ -46,10 +46,10 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A block in which this process is connected to Ray; if it is already, nothing changes.
+    """Connect this process to Ray within a block; does nothing if it is already connected.
 
     Raises:
-        ClusterError: there is no cluster, or it does not take this process.
+        ClusterError: there is no cluster, or it refuses this process.
     """
     if ray.is_initialized():
         yield
@@ -59,7 +59,7 @@ def connected(address: str) -> Iterator[None]:
         try:
             with _own_sigterm():
                 _join(address, stack)
-        # Ray raises what it likes, and says what it is in words
+        # Ray raises errors of many types
         except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
             raise explained(error, address) from None
         stack.callback(ray.shutdown)
@@ -73,13 +73,13 @@ def _join(address: str, stack: ExitStack) -> None:
             _check_reachable(address)
         ray.init(address=address, **quiet)
         return
-    # not Ray's usual place, where other users' files may be
+    # not Ray's default, where other users' files may be
     place = TemporaryDirectory(prefix="bertcnn-ray-", ignore_cleanup_errors=True)
-    if _MODE not in os.environ:  # then Ray asks for a token, and sets this variable
+    if _MODE not in os.environ:  # makes Ray require a token
         stack.enter_context(_environment({"RAY_AUTH_TOKEN": _TOKEN}))
         stack.callback(os.environ.pop, _MODE, None)
     ray.init(
-        address=LOCAL,  # never one that runs, whatever $RAY_ADDRESS says
+        address=LOCAL,  # never a running cluster, even if $RAY_ADDRESS is set
         num_cpus=usable_cores(),
         include_dashboard=False,
         _temp_dir=stack.enter_context(place),
@@ -89,7 +89,7 @@ def _join(address: str, stack: ExitStack) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself tries for a minute, and then ends the process."""
+    """Check that the address answers; Ray would try for a minute, then end the process."""
     found = _ADDRESS.fullmatch(address)
     if found:
         with socket.create_connection((found["host"], int(found["port"])), _REACHED_WITHIN):
@@ -98,11 +98,11 @@ def _check_reachable(address: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A block in which Ray reports nothing to its makers and writes nothing on the terminal."""
+    """Suppress Ray's telemetry and terminal output within a block."""
     logger = logging.getLogger("ray")
     before, printer = logger.level, ray_worker.print_to_stdstream
     logger.setLevel(logging.CRITICAL)
-    # prints on standard output what happens to actors, which no setting prevents
+    # prints actor events to standard output, which no setting prevents
     ray_worker.print_to_stdstream = lambda *_, **__: None
     try:
         with _environment({"RAY_USAGE_STATS_ENABLED": "0"}):
@@ -114,7 +114,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """A block in which environment variables are set."""
+    """Set environment variables within a block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -129,7 +129,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """A block after which SIGTERM is handled as before; Ray's handler ends the process."""
+    """Restore the SIGTERM handler after a block; Ray's handler ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,12 +137,12 @@ def _own_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not None:  # one of Python's
+        if before is not None:  # a Python handler
             signal.signal(signal.SIGTERM, before)
 
 
 def explained(error: Exception, address: str) -> ClusterError:
-    """What it means that Ray could not be joined or started, in one line."""
+    """Why Ray could not be joined or started, in one line."""
     said = " ".join(f"{error} {error.__cause__ or ''}".split())
     where = "Ray" if address == LOCAL else f"the Ray cluster {address!r}"
     if "Version mismatch" in said:

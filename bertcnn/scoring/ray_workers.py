@@ -1,7 +1,7 @@
-"""Workers on a Ray cluster: an actor a node, which loads the model and answers chunks of texts.
+"""Ray workers: one actor per node, which loads the model and answers chunks of texts.
 
-Ray is asked neither to restart actors nor to send calls again: it would send a chunk that ends its
-process to the same node for ever.
+Ray's own restarts and retries are off: it would send a chunk that crashes its process to the same
+node for ever.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from bertcnn.progress import Progress
 from bertcnn.scoring.node import NodeReport, NodeScorer
 from bertcnn.wording import count
 
-LOOKS_EVERY = 0.2  # seconds, for Ctrl-C
+LOOKS_EVERY = 0.2  # seconds between checks for Ctrl-C
 
-_AT_ONCE = 3  # chunks of a node: one is tokenised, one with the engine, one put into answers
-_OF_A_NODE = _AT_ONCE + 1  # and one that is there when the first is done
-_NODES_EVERY = 2.0  # seconds, for nodes that have joined
-_STARTED_WITHIN = 60.0  # seconds that nodes have to load the model; later ones have joined later
-_MOST_STARTS = 5  # in a row on a node
-_MOST_FAILURES = 2  # of a node's engine, without an answer between
+_AT_ONCE = 3  # chunks per node: one tokenized, one in the engine, one turned into answers
+_OF_A_NODE = _AT_ONCE + 1  # and one waiting
+_NODES_EVERY = 2.0  # seconds between checks for new nodes
+_STARTED_WITHIN = 60.0  # seconds for nodes to load the model; slower ones join later
+_MOST_STARTS = 5  # failed starts in a row on a node
+_MOST_FAILURES = 2  # of a node's engine in a row
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Node:
     """A node of the cluster.
 
     Attributes:
-        node_id: Ray's.
+        node_id: Ray's id.
         name: of the machine.
-        cores: that Ray may use.
+        cores: available to Ray.
     """
 
     node_id: str
@@ -48,7 +48,7 @@ class Node:
 
     @classmethod
     def alive(cls) -> list[Node]:
-        """Those that compute."""
+        """The nodes that can compute."""
         found = [
             node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
         ]
@@ -68,14 +68,14 @@ class Worker:
     """An actor on a node, with all its cores.
 
     Attributes:
-        node: where it is.
+        node: its node.
         loading: a reference to its report.
-        busy: chunks that it has.
+        busy: number of chunks it has.
     """
 
     def __init__(self, node: Node, model: ray.ObjectRef) -> None:
         self.node, self.busy = node, 0
-        threads = str(node.cores)  # Ray would set one
+        threads = str(node.cores)  # Ray would set one thread
         self._actor = (
             ray.remote(NodeScorer)
             .options(
@@ -96,7 +96,7 @@ class Worker:
         return self._actor.answer.remote(texts, probabilities)
 
     def end(self) -> None:
-        """End its process, whatever it does."""
+        """Kill its process."""
         with suppress(RayError):
             ray.kill(self._actor)
 
@@ -105,33 +105,30 @@ class Workers:
     """The workers of a run.
 
     Args:
-        model: a reference to what loads the model.
+        model: a reference to the function that loads the model.
         progress: of the run.
 
     Attributes:
-        loading: those that load the model, by the references to their reports.
+        loading: workers that are loading the model, by the references to their reports.
     """
 
     def __init__(self, model: ray.ObjectRef, progress: Progress) -> None:
         self._model, self._progress = model, progress
         self._ready: dict[str, Worker] = {}  # by node
         self.loading: dict[ray.ObjectRef, Worker] = {}
-        self._starts: Counter[str] = Counter()  # in a row that have failed, by node
-        self._known: set[str] = set()  # nodes that have answered, or will
-        self._failures: Counter[str] = Counter()  # of engines since their last answer, by node
+        self._starts: Counter[str] = Counter()  # failed starts in a row, by node
+        self._known: set[str] = set()  # nodes with a report, or one under way
+        self._failures: Counter[str] = Counter()  # engine failures since the last answer, by node
         self._left_out: dict[str, str] = {}  # names by node
         self._looked, self._had_some = 0.0, time.monotonic()
         self._report: NodeReport | None = None
 
     def start(self) -> NodeReport:
-        """Load the model on all nodes, and compare their reports.
-
-        Returns:
-            What all of them report.
+        """Load the model on all nodes and return their common report.
 
         Raises:
-            BertCNNError: there is no node, one cannot load the model, or they would answer
-                differently.
+            BertCNNError: there is no node, one cannot load the model, or the nodes would give
+                different answers.
         """
         reports: dict[Node, NodeReport] = {}
         until, waits = time.monotonic() + _STARTED_WITHIN, False
@@ -161,7 +158,7 @@ class Workers:
         return self._report
 
     def look(self) -> None:
-        """Start a worker on each node that has none, now and then.
+        """Start a worker on each new node, at intervals.
 
         Raises:
             ClusterError: there has been no node for a long time.
@@ -186,7 +183,7 @@ class Workers:
                 self.loading[worker.loading] = worker
 
     def join(self, reference: ray.ObjectRef) -> None:
-        """Use a worker that has loaded the model by now, if it answers as the others do."""
+        """Use a worker that has just loaded the model, if its report equals the others."""
         worker = self.loading.pop(reference)
         report = self._report_of(worker)
         if report == self._report:
@@ -203,7 +200,7 @@ class Workers:
                 self._leave_out(worker, error.given)
 
     def free(self) -> Worker | None:
-        """The worker that has least to do, if one can take a chunk; others before broken ones."""
+        """The least busy worker that can take a chunk; workers with failures come last."""
         workers = [worker for worker in self._ready.values() if worker.busy < _OF_A_NODE]
         return min(
             workers,
@@ -212,22 +209,22 @@ class Workers:
         )
 
     def done(self, worker: Worker) -> None:
-        """A worker has answered a chunk."""
+        """Record that a worker has answered a chunk."""
         worker.busy -= 1
         self._failures.pop(worker.node.node_id, None)
 
     def lose(self, worker: Worker) -> None:
-        """Give up a worker that has ended or is broken; another one starts in its place."""
+        """Abandon a worker that has ended or failed; another one replaces it."""
         worker.end()
         self._ready.pop(worker.node.node_id, None)
         self._looked = 0.0
         self._progress.note(f"a process on {worker.node.name} has ended; its texts are sent again")
 
     def fail(self, worker: Worker, error: BertCNNError) -> None:
-        """Give up a worker whose engine is broken; if a second one breaks, its node too.
+        """Abandon a worker with a failed engine; after a second failure, its node too.
 
         Raises:
-            BertCNNError: this one, if no node is left.
+            BertCNNError: `error`, if no node is left.
         """
         node = worker.node
         self._failures[node.node_id] += 1
@@ -240,7 +237,7 @@ class Workers:
             raise on_nodes(", ".join(self._left_out.values()), error)
 
     def end(self) -> None:
-        """End all of them."""
+        """Stop all workers."""
         for worker in (*self._ready.values(), *self.loading.values()):
             worker.end()
         self._ready.clear()
@@ -250,7 +247,7 @@ class Workers:
         return len(self._ready)
 
     def _report_of(self, worker: Worker) -> NodeReport | Exception:
-        """The report of a worker that has loaded the model, or why it could not."""
+        """The report of a worker that has loaded the model, or its error."""
         try:
             report = ray.get(worker.loading)
         except RayError as error:
@@ -260,7 +257,7 @@ class Workers:
         return report
 
     def _not_loaded(self, worker: Worker, error: Exception) -> None:
-        """Try again where the process has ended, if it does not always.
+        """Start a crashed worker again, unless it crashes repeatedly.
 
         Raises:
             BertCNNError: the node cannot load the model.
@@ -279,7 +276,7 @@ class Workers:
 
 
 def ready_of(references: list[ray.ObjectRef], timeout: float) -> list[ray.ObjectRef]:
-    """Those that are there, once one of them is; none after so many seconds."""
+    """The finished references; waits up to `timeout` seconds for the first."""
     if not references:
         time.sleep(timeout)
         return []
@@ -290,14 +287,14 @@ def ready_of(references: list[ray.ObjectRef], timeout: float) -> list[ray.Object
 
 
 def on_nodes(nodes: str, error: BertCNNError) -> BertCNNError:
-    """An error with the nodes on which it occurred."""
+    """An error with the names of its nodes."""
     return type(error)(
         f"{error.given} (on {nodes})", expected=error.expected, fix=error.fix, passes=error.passes
     )
 
 
 def _not_loaded(node: Node, error: Exception) -> BertCNNError:
-    """The error of a node that cannot load the model."""
+    """The error for a node that cannot load the model."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, BertCNNError):
         return on_nodes(node.name, cause)
@@ -311,10 +308,10 @@ def _not_loaded(node: Node, error: Exception) -> BertCNNError:
 
 
 def _check_alike(reports: dict[Node, NodeReport]) -> None:
-    """Refuse nodes that would answer differently, or with another bertcnn than this process.
+    """Refuse nodes with different reports, or with another bertcnn version than this process.
 
     Raises:
-        ClusterError: they would.
+        ClusterError: the nodes differ.
     """
     groups: dict[NodeReport, list[str]] = {}
     for node, report in reports.items():

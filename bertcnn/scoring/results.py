@@ -1,4 +1,4 @@
-"""A scored file in pages: counted and filtered without ever holding its rows in memory."""
+"""A scored file in pages: counts and filters rows without loading all of them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ROWS_OF_GROUP = 8192
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows to show; what is empty does not restrict.
+    """Filters for rows; empty values do not filter.
 
     Attributes:
-        labels: predicted labels, "" for none; a row with one of them matches.
+        labels: predicted labels, "" for none; a row with any of them matches.
         decisions: such as "review:ambiguous".
-        first_day: ISO date of the row's time.
-        last_day: the same.
+        first_day: earliest ISO date.
+        last_day: latest ISO date.
     """
 
     labels: Collection[str] = ()
@@ -50,8 +50,8 @@ class ScoredRows:
     Attributes:
         columns: names, in the order of the file.
         ours: the columns with label, confidence, decision and phrases.
-        time: the column with the time of each row, in ISO form; None if there is none.
-        separator: between labels where a row may have several; else None.
+        time: the column with ISO times; None if there is none.
+        separator: between labels if a row may have several; otherwise None.
     """
 
     def __init__(self, index: Path, separator: str | None) -> None:
@@ -69,7 +69,7 @@ class ScoredRows:
         return int(self._file.metadata.num_rows)
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """How many rows have each label, or several in one cell, with each decision."""
+        """The number of rows by cell of labels and decision."""
         label, _, decision, _ = self.ours
         found: Counter[tuple[str, str]] = Counter()
         for batch in self._batches([label, decision]):
@@ -82,7 +82,7 @@ class ScoredRows:
         return found
 
     def days(self) -> tuple[str, str] | None:
-        """The first and the last day of the rows; None without a time."""
+        """The first and last day of the rows; None without a time column."""
         if self.time is None:
             return None
         ends = [
@@ -95,7 +95,7 @@ class ScoredRows:
         return min(one["min"].as_py() for one in ends), max(one["max"].as_py() for one in ends)
 
     def matching(self, wanted: Wanted) -> np.ndarray:
-        """Places of the rows that match, in order: int64 [matches]."""
+        """The indices of matching rows, ascending, int64 [matches]."""
         label, _, decision, _ = self.ours
         columns = [label, decision, *([self.time] if self.time else [])]
         found, first = [], 0
@@ -117,7 +117,7 @@ class ScoredRows:
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     def rows(self, places: np.ndarray) -> list[tuple[str, ...]]:
-        """Rows by their places, which grow."""
+        """The rows with these ascending indices."""
         found: list[tuple[str, ...]] = []
         groups = np.searchsorted(self._starts, places, side="right") - 1
         for group in np.unique(groups).tolist():
@@ -145,20 +145,20 @@ class ScoredRows:
 def index_scored(
     scored: Path, index: Path, *, separator: str | None = None, progress: Progress | None = None
 ) -> ScoredRows:
-    """Read a scored file once and keep its rows in Parquet, from which pages are read.
+    """Convert a scored file to Parquet for fast paging.
 
     Args:
         scored: written by `score_csv`.
-        index: the file to write; one that is there is used, and nothing is read.
-        separator: between labels where a row may have several.
+        index: the Parquet file; an existing one is used as it is.
+        separator: between labels if a row may have several.
         progress: progress callback.
 
     Raises:
-        TableError: the file cannot be read, or is none that was scored.
-        OutputError: the index cannot be written.
+        TableError: the file is unreadable or was not scored.
+        OutputError: the index is not writable.
     """
     if not index.exists():
-        # a name of its own: somebody else may look at the same file for the first time
+        # a unique name, because others may index the same file at the same time
         unfinished = index.with_suffix(f".{secrets.token_hex(4)}.part")
         try:
             _write(scored, unfinished, progress or Silent())
@@ -173,10 +173,10 @@ def index_scored(
 def answer_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
     """Our columns of a scored file: label, confidence, decision and phrases.
 
-    They stand behind the input's, which may have used their names.
+    They follow the input's columns, which may use the same names.
 
     Raises:
-        TableError: they are not there.
+        TableError: the columns are missing.
 
     Example:
         >>> answer_columns(["decision", "predicted_label", "confidence", "bertcnn_decision",
@@ -198,7 +198,7 @@ def answer_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
 
 
 def _write(scored: Path, index: Path, progress: Progress) -> None:
-    """The rows in groups, all cells as texts."""
+    """Write the rows in groups, all cells as strings."""
     progress.stage("reading the scored rows", 0, "rows")
     with open_table(scored) as reader:
         label, *_ = answer_columns(reader.columns)
@@ -215,14 +215,14 @@ def _write(scored: Path, index: Path, progress: Progress) -> None:
 
 
 def _time_column(sample: Chunk, label: str) -> str | None:
-    """The column with the rows' times, if they begin with an ISO date; `label` is none."""
+    """The time column, if its cells begin with an ISO date; `label` is excluded."""
     name = guess_text_columns(sample, text=[label]).time
     cells = [] if name is None else [cell for cell in sample.column(name) if cell.strip()]
     return name if cells and all(_DAY.match(cell) for cell in cells) else None
 
 
 def _sound(cell: str) -> str:
-    """A cell without lone surrogates, which Parquet cannot hold."""
+    """A cell without lone surrogates, which Parquet does not support."""
     return cell.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A run from a file of texts to the same file with answers; it goes on after an interruption."""
+"""Scores a file of texts into a copy with answers; resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ Result = TypeVar("Result")
 
 
 class ScoringInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of scoring.
-
-    The answers so far are kept, and the same call goes on from there.
+    """Ctrl-C during scoring; the same call resumes with the saved answers.
 
     Attributes:
         rows: rows answered.
@@ -35,23 +33,19 @@ class ScoringInterrupted(KeyboardInterrupt):
         self.rows = rows
 
     def __reduce__(self) -> tuple[type[ScoringInterrupted], tuple[int]]:
-        """For pickle, by which it comes out of another process."""
+        """Support pickling across processes."""
         return type(self), (self.rows,)
 
 
 def resumed(
     journal: Journal, run: Callable[[], Result], progress: Progress, what: str = "the input has"
 ) -> Result:
-    """What `run` gives; it runs again from the start if the answers on record are to other texts.
+    """Call `run`, and once more from the start if the stored answers are for other texts.
 
-    Args:
-        journal: of the run.
-        run: answers the texts.
-        progress: progress callback.
-        what: has changed then, in words.
+    `what` names the change, for a message.
 
     Raises:
-        ScoringInterrupted: Ctrl-C, once there are answers to keep.
+        ScoringInterrupted: Ctrl-C, after some answers were saved.
     """
     try:
         try:
@@ -59,7 +53,7 @@ def resumed(
         except OtherTextsError:
             progress.note(f"{what} changed since the interrupted run: starting over")
             return run()
-    except FormatLimitError:  # which the same call would meet again
+    except FormatLimitError:  # the same call would fail again
         journal.remove()
         raise
     except KeyboardInterrupt:
@@ -69,7 +63,7 @@ def resumed(
 
 
 def begin_journal(journal: Journal, header: RunHeader, progress: Progress) -> None:
-    """Say what the answers depend on, and tell which of those on record are taken or dropped."""
+    """Begin the journal, and report whether stored answers are used or dropped."""
     if dropped := journal.begin(header):
         progress.note(dropped)
     if journal.rows:
@@ -81,15 +75,15 @@ def begin_journal(journal: Journal, header: RunHeader, progress: Progress) -> No
 
 @dataclass(frozen=True)
 class FileRun:
-    """A file of texts, and the file to write.
+    """A file of texts, and its output file.
 
     Attributes:
         source: the input.
         target: the output.
         text: the text column or columns; None to guess.
-        raw: whether cells stay as they are that a spreadsheet would run as a formula.
-        overwrite: whether an existing `target` is replaced.
-        allow_rejects: whether the output is written even if most rows could not be read.
+        raw: keep cells unquoted that a spreadsheet would run as formulas.
+        overwrite: replace an existing `target`.
+        allow_rejects: write the output even if most rows are unreadable.
         progress: progress callback.
     """
 
@@ -103,15 +97,15 @@ class FileRun:
 
     @property
     def rejects(self) -> Path:
-        """Where rows go that cannot be read."""
+        """The file for unreadable rows."""
         return rejects_of(self.target)
 
     def check(self) -> None:
-        """Refuse places that will not do.
+        """Check input and output paths.
 
         Raises:
-            TableError: the input cannot be read.
-            OutputError: the output exists or cannot be written, or cannot hold the rows.
+            TableError: the input is unreadable.
+            OutputError: the output exists, is not writable, or cannot hold the rows.
         """
         with explained(self.target):
             check_outcome(self.source, self.target, overwrite=self.overwrite)
@@ -125,15 +119,13 @@ class FileRun:
     def opened(
         self, journal: Journal, trained_on: Sequence[str] = ()
     ) -> Iterator[tuple[TableReader, ColumnChoice]]:
-        """A block in which the input is open, with the choice of its text columns.
+        """Open the input within a block, and choose its text columns.
 
-        Args:
-            journal: of the run.
-            trained_on: the text columns that the model was trained on.
+        `trained_on` are the model's text columns.
 
         Raises:
-            TableError: the input cannot be read, or none of its rows.
-            ColumnError: it lacks the columns.
+            TableError: the input or all of its rows are unreadable.
+            ColumnError: the text columns are missing.
         """
         text = self.text.split(",") if isinstance(self.text, str) else self.text
         known = tuple(trained_on if text is None else (name.strip() for name in text))
@@ -156,42 +148,41 @@ class FileRun:
         journal: Journal,
         state: InputState,
     ) -> None:
-        """Write the output, all of it or nothing, and remove the journal.
+        """Write the output atomically, and delete the journal.
 
         Args:
-            reader: of the input; it is closed.
-            columns: the output's.
-            rows: the output's, some at a time.
+            reader: of the input; will be closed.
+            columns: of the output.
+            rows: of the output, in groups.
             journal: of the run.
-            state: of the input when the run began.
+            state: of the input at the start of the run.
 
         Raises:
-            TableError: most rows could not be read, or the input has changed.
-            OutputError: the output cannot be written.
+            TableError: most rows were unreadable, or the input has changed.
+            OutputError: the output is not writable.
         """
         remark = reader.remark
         with TableWriter(self.target, columns, raw=self.raw, overwrite=self.overwrite) as writer:
             for part in rows:
                 writer.write(part)
             self._check_rejects(reader, journal)
-            if reader.remark != remark:  # what the rows have shown
+            if reader.remark != remark:  # updated while reading the rows
                 self.progress.note(reader.remark)
             writer.finish()
             if not state.is_that_of(self.source):
-                journal.remove()  # no file will ever have had this input
+                journal.remove()  # this input no longer exists
                 raise TableError(
                     f"{str(self.source)!r} was changed while it was being read; nothing was put in"
                     " place",
                     expected="a file that stays as it is until the end",
                     fix="run it again when nobody writes to the file",
                 )
-            # rows that could not be read are in place before the output, and so never missing
-            # beside it
+            # write the unreadable rows before the output, so that they are never missing next to it
             reader.close()
         journal.remove()
 
     def counts(self, reader: TableReader) -> dict[str, Any]:
-        """What a report says of the rows."""
+        """The row counts for a report."""
         return {
             "rows": reader.accepted,
             "rejected": reader.rejected,
@@ -201,12 +192,11 @@ class FileRun:
         }
 
     def _check_rejects(self, reader: TableReader, journal: Journal) -> None:
-        """Refuse to write an output without most rows; the list of them stays."""
+        """Refuse to write an output if most rows are unreadable; keeps their list."""
         if self.allow_rejects or not reader.is_mostly_rejected:
             return
         reader.close()
-        # the answers to the few other rows should not stand in the way of a better file under
-        # this name
+        # the answers to the few readable rows should not block a better file of this name
         journal.remove()
         rows = reader.accepted + reader.rejected
         raise TableError(

@@ -1,6 +1,6 @@
-"""`score_csv`: a file of texts in, the same file with predictions out.
+"""`score_csv`: scores a file of texts into a copy with predictions.
 
-Streamed, in order, complete or not there at all, each distinct text is scored once.
+Rows are streamed in order, the output is written atomically, and each distinct text is scored once.
 """
 
 from __future__ import annotations
@@ -40,22 +40,20 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class ScoringReport:
-    """What `score_csv` did.
+    """The result of `score_csv`.
 
     Attributes:
         rows: rows written, one for each row read.
-        blank: of these, rows without a visible text; they get no label.
-        padded: of these, rows whose last cells are missing in the input, and blank here.
-        rejected: rows that could not be read.
-        repeated_headers: of these, rows that are the header once more.
-        rejects: the file they are in, if there are any.
-        labels: how many rows each label was given to.
-        decisions: how many rows each decision was made for.
-        renamed: our columns that had to be renamed because the input uses the name: contract name
-            -> name written.
-        text_columns: where the texts came from, and why.
-        label_separator: what stands between labels where a text may have several; None where each
-            has one.
+        blank: of these, rows with a blank text, which get no label.
+        padded: of these, rows with missing cells at the end, blank in the output.
+        rejected: unreadable rows.
+        repeated_headers: of these, repeated header lines.
+        rejects: the file with unreadable rows, if any.
+        labels: rows of each label.
+        decisions: rows of each decision.
+        renamed: our columns whose name was taken: standard name -> name written.
+        text_columns: the text columns, and why they were chosen.
+        label_separator: between labels if a text may have several; otherwise None.
         seconds: from the first row read to the finished output, without loading the model.
     """
 
@@ -90,49 +88,47 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     cluster: str | Cluster | None = None,
     progress: Progress | None = None,
 ) -> ScoringReport:
-    """Classify every row of a file, in constant memory.
+    """Classify every row of a file, in constant memory; resumes an interrupted run.
 
-    A run that was broken off picks up where it stopped. The output has the input's columns and rows
-    in their order, then `predicted_label`, `confidence`, `decision` (`auto`, or `review:...` for a
-    person), `because`, the phrases that moved the answer most, and on request `reason`, why the
-    decision is what it is, and a `p_<label>` for each label. A name that the input uses already
-    gets the prefix `bertcnn_`. Rows that cannot be read go to `<target>.rejects.csv`; if those are
-    most rows, or all of them, there is no output unless `allow_rejects` is true. A file with a
-    header and no rows gives an output with a header only.
+    The output has the input's columns and rows in order, then `predicted_label`, `confidence`,
+    `decision` (`auto`, or `review:...` for a person), `because` (the phrases that moved the answer
+    most), optionally `reason` (why the decision was made), and optionally a `p_<label>` per label.
+    Names that the input already uses get the prefix `bertcnn_`. Unreadable rows go to
+    `<target>.rejects.csv`; if they are the majority, there is no output unless `allow_rejects` is
+    True. A file with only a header gives an output with only a header.
 
-    Answers are kept in the hidden file `.<target>.journal` until the output is in place. After a
-    crash, a kill, a full disk or Ctrl-C the same call reads the input again, takes those answers,
-    asks the model for the others, and writes the file that an unbroken run writes. With another
-    input, model or options it starts over, and says so.
+    Answers are kept in the hidden file `.<target>.journal` until the output is complete. After a
+    crash, a kill, a full disk or Ctrl-C the same call reads the input again, reuses these answers,
+    computes the others, and writes the same file as an uninterrupted run. If input, model or
+    options have changed, it starts over and reports why.
 
     Args:
         model: a saved model's folder or URL, or a loaded one.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
-        target: the file to write, its format by its extension.
-        text: the text column or columns; by default those of the training file, which then have to
-            be there; a guess if the model knows of none.
-        auto_precision: how often automatic answers have to be right; see `bertcnn.load`.
-        probabilities: also write the probability of every label.
-        reasons: also write why each decision is what it is, in a column `reason`.
-        raw: do not quote cells that a spreadsheet would run as a formula.
+        target: the output file; the extension sets its format.
+        text: the text column or columns; by default the training file's, which must exist, or a
+            guess if the model has none.
+        auto_precision: required precision of automatic answers; see `bertcnn.load`.
+        probabilities: add the probability of every label.
+        reasons: add the column `reason`.
+        raw: do not quote cells that a spreadsheet would run as formulas.
         overwrite: replace an existing `target`.
-        restart: forget the answers of an interrupted run.
-        allow_rejects: write the output even if most rows could not be read.
-        engine: computes the answers of a saved model; see `bertcnn.load`.
-        cluster: a Ray cluster that computes the answers of a saved model: "local" for one on this
-            machine that ends with the run, "auto" for one that runs here, or HOST:PORT.
+        restart: discard the answers of an interrupted run.
+        allow_rejects: write the output even if most rows are unreadable.
+        engine: of a saved model; see `bertcnn.load`.
+        cluster: a Ray cluster for a saved model: "local" starts one on this machine for this run,
+            "auto" joins one on this machine, or HOST:PORT.
         progress: progress callback.
 
     Raises:
-        ClusterError: there is no such cluster, or its nodes would answer differently.
-        MissingPackageError: a cluster without Ray.
-        TableError: the input cannot be read, or most of its rows, or it was changed while it was
-            being scored.
-        ColumnError: it lacks the columns the model was trained on, or those named.
-        OutputError: the output exists or cannot be written, or cannot hold the rows, or another run
-            is writing it.
-        BundleError: the model folder is not a model.
-        ScoringInterrupted: Ctrl-C, once there are answers to keep.
+        ClusterError: there is no such cluster, or its nodes would give different answers.
+        MissingPackageError: Ray is not installed.
+        TableError: the input or most of its rows are unreadable, or it changed while it was scored.
+        ColumnError: the named columns, or the model's, are missing.
+        OutputError: the output exists, is not writable, cannot hold the rows, or is being written
+            by another run.
+        BundleError: the folder is not a model.
+        ScoringInterrupted: Ctrl-C, after some answers were saved.
 
     Example:
         score_csv("models/triage", "inbox.csv", "scored.csv", probabilities=True)
@@ -162,7 +158,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
 
 @dataclass(frozen=True)
 class _Job(FileRun):
-    """What `score_csv` was asked for."""
+    """The arguments of `score_csv`."""
 
     auto_precision: PrecisionTargets | None
     probabilities: bool
@@ -172,7 +168,7 @@ class _Job(FileRun):
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    """Score the file, with the journal locked."""
+    """Score the file while holding the journal's lock."""
     progress, state = job.progress, InputState.of(job.source)
     with (
         ExitStack() as stack,
@@ -204,7 +200,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         begin_journal(journal, header, progress)
         started = time.perf_counter()
         totals = Totals(columns, predictor)
-        # by which labels are given, where there may be several
+        # separator of labels, if a text may have several
         keeps_probabilities = job.probabilities or predictor.multi_label
         answering = Answering(predictor, journal, keeps_probabilities, cluster)
 
@@ -237,17 +233,17 @@ def computing(
     auto_precision: PrecisionTargets | None,
     progress: Progress,
 ) -> Iterator[tuple[Predictor, Cluster | None]]:
-    """A block in which a model is ready, in this process or on a cluster.
+    """Provide a model within a block, in this process or on a cluster.
 
     Args:
-        model: a saved or a loaded one.
-        cluster: which cluster is to run it; one that is open stays open.
-        engine: computes the answers; see `bertcnn.load`.
-        auto_precision: how often automatic answers have to be right.
+        model: a saved or loaded model.
+        cluster: an address, or an open cluster, which stays open.
+        engine: see `bertcnn.load`.
+        auto_precision: required precision of automatic answers.
         progress: progress callback.
 
     Raises:
-        SettingsError: a loaded model for a cluster; else as `score_csv`.
+        SettingsError: a loaded model with a cluster; otherwise as `score_csv`.
     """
     if cluster is None:
         yield loaded(model, engine=engine, auto_precision=auto_precision), None
@@ -270,15 +266,17 @@ def computing(
 
 
 class Totals:
-    """How many rows got each label and each decision."""
+    """Counts rows by label and by decision."""
 
     def __init__(self, columns: OutputColumns, predictor: Predictor) -> None:
         self._columns, self._names = columns, predictor.hierarchy.answers
-        self._labels = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # first without one
+        self._labels = np.zeros(
+            len(predictor.hierarchy.names) + 1, np.int64
+        )  # first: without a label
         self._decisions = np.zeros(len(DECISIONS), np.int64)
 
     def add(self, answers: Answers, places: list[int]) -> None:
-        """Count the rows whose answers stand at these places."""
+        """Count rows; `places` are the indices of their texts in the answers."""
         self._labels += self._columns.counts(answers, places)
         self._decisions += np.bincount(answers.decisions[places], minlength=len(DECISIONS))
 
@@ -289,16 +287,16 @@ class Totals:
 
     @property
     def labels(self) -> dict[str, int]:
-        """Rows of each label that was given, the most frequent first."""
+        """Rows of each label that occurs, most frequent first."""
         by_name: Counter[str] = Counter()
-        # a parent may be a label as well
+        # a parent may also be a label
         for name, rows in zip(self._names, self._labels[1:].tolist(), strict=True):
             by_name[name] += rows
         return {label: rows for label, rows in by_name.most_common() if rows}
 
     @property
     def decisions(self) -> dict[str, int]:
-        """Rows of each decision that was made."""
+        """Rows of each decision that occurs."""
         return {
             name: rows
             for name, rows in zip(DECISIONS, self._decisions.tolist(), strict=True)
@@ -307,7 +305,7 @@ class Totals:
 
 
 def trained_text_columns(model: str | Path | Predictor) -> tuple[str, ...]:
-    """The text columns the model was trained on; none if it does not know."""
+    """The text columns that the model was trained on; empty if unknown."""
     from bertcnn.bundle.bundle import read_config
 
     return (
@@ -325,7 +323,7 @@ def journal_header(
     raw: bool,
     target: str,
 ) -> JournalHeader:
-    """What a run's answers depend on.
+    """Everything that a run's answers depend on.
 
     The loaded model counts, even if its folder has changed.
     """
@@ -354,7 +352,7 @@ def journal_header(
 
 
 def _digest_of(bundle: Bundle) -> str:
-    """An id for a model that was never saved."""
+    """The id of a model that was never saved."""
     digest = blake2b(
         repr(
             (bundle.config, bundle.labels, bundle.vocabulary, bundle.calibration, bundle.decisions)
@@ -368,7 +366,7 @@ def _digest_of(bundle: Bundle) -> str:
 
 
 class TextRows(Protocol):
-    """Rows with texts, such as those of an open table."""
+    """Rows with texts, such as an open table."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -376,14 +374,14 @@ class TextRows(Protocol):
 
     @property
     def total_bytes(self) -> int:
-        """How much there is to read."""
+        """The size of the input."""
 
     @property
     def position(self) -> int:
-        """How much was read so far."""
+        """The bytes read so far."""
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
-        """The rows, at most so many at a time."""
+        """The rows in chunks of at most `rows`."""
 
 
 def scored(
@@ -391,9 +389,9 @@ def scored(
 ) -> Iterable[tuple[Question, Answers]]:
     """Each chunk's rows with the answers to their texts.
 
-    While one chunk is written, the next one is with the engine, and the one after that is read and
-    tokenised. Rows whose answers are on record make a stage of their own, so that they distort
-    neither the rows/s nor the time left.
+    While one chunk is written, the next one is in the engine, and the one after that is read and
+    tokenized. Rows with stored answers are a separate progress stage, so that they distort neither
+    rows/s nor the remaining time.
     """
     places = [column_position(name, reader.columns) for name in text_columns]
 
