@@ -44,8 +44,7 @@ def shown(url: str) -> str:
     """A URL without its parameters.
 
     Raises:
-        SettingsError: the scheme is unknown, or the URL has invisible characters or a password,
-            which is not shown.
+        SettingsError: the scheme is unknown, or the URL has invisible characters or a password.
     """
     scheme = url.partition("://")[0]
     if url != visible(url):

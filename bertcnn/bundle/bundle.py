@@ -90,14 +90,10 @@ class Bundle:
     """A saved model in memory.
 
     Attributes:
-        config: settings of the network.
         labels: in the order of the model's outputs.
         vocabulary: WordPieces in the order of their ids.
         tensors: float32 weights by name; empty if not read.
         metrics: JSON object written by the evaluation.
-        model_card: Markdown.
-        decisions: which answers are automatic.
-        scope: the out-of-scope detector.
         report: HTML; empty if the model was saved without one.
         bundle_id: identifies this exact model; set by `read_bundle`.
         engine: the compiled model, to be saved with it; not set by `read_bundle`.
@@ -238,7 +234,6 @@ def _settings(members: Mapping[str, bytes], name: str, schema: type[SettingsType
 
 
 def _metrics(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    """The object of `metrics.json`, after validating the figures that are shown."""
     found = object_of("metrics.json", value, SCHEMA_VERSION)
     shown = {name: found[name] for name in Metrics.model_fields if name in found}
     settings_of("metrics.json", Metrics, shown, SCHEMA_VERSION)
@@ -296,8 +291,7 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
     """Refuse a folder that `write_bundle` could not write, before the training.
 
     Raises:
-        OutputError: another file or folder is there, a model is there and `overwrite` is False, or
-            the place is not writable.
+        OutputError: another file or folder is there, `overwrite` is False, or it is not writable.
     """
     check_target(folder, lambda target: _check_replaceable(target, overwrite))
 
@@ -337,16 +331,11 @@ def write_bundle(bundle: Bundle, folder: str | os.PathLike[str], *, overwrite: b
 def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bundle:
     """Load and verify a saved model. Code from the folder never runs.
 
-    Everything that is read is compared with its hash.
-
-    Args:
-        folder: as given to `write_bundle`.
-        weights: False skips the weights and checks only their length, which is enough to run a
-            saved engine.
+    Everything that is read is compared with its hash. With `weights=False` only the weights' length
+    is checked, which is enough to run a saved engine.
 
     Raises:
-        BundleError: the folder is not a model, has another schema version, or was changed after
-            saving.
+        BundleError: the folder is not a model, has another schema version, or was changed.
     """
     wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
     bundle_id, members = read_members(Path(folder), FORMAT, wanted, _check_size)

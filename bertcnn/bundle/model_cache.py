@@ -53,13 +53,7 @@ def keep_model(source: Source, cache: Path) -> Path:
 
 
 class Pull:
-    """Fetches one model into the cache.
-
-    Args:
-        url: the model's URL, or a name if it has none.
-        cache: the cache folder.
-        progress: counts bytes.
-    """
+    """Fetches one model into the cache."""
 
     def __init__(self, url: str, cache: Path, progress: Progress) -> None:
         self._shown = shown(url) if is_url(url) else url

@@ -155,7 +155,6 @@ class ObjectStore:
         return self._files.get_file_info(path).type != FileType.NotFound  # type: ignore[no-any-return]
 
     def _sizes(self, folder: str) -> dict[str, int]:
-        """The sizes of all files below a folder, by relative path."""
         from pyarrow.fs import FileSelector
 
         found = self._files.get_file_info(
@@ -302,6 +301,5 @@ def _cause(error: OSError, code: str) -> str:
 
 
 def _short(error: Exception) -> str:
-    """Shorten a pyarrow error to one line."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."

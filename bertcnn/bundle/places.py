@@ -94,10 +94,7 @@ class Source(Protocol):
     def pieces(self, identity: str, name: str, offset: int) -> Iterator[tuple[int, bytes]]:
         """A file's bytes in pieces, each with its offset in the file.
 
-        Args:
-            identity: bundle id.
-            name: of the file.
-            offset: first byte needed; a store may send earlier bytes too.
+        `offset` is the first byte needed; a store may send earlier bytes too.
 
         Raises:
             MissingError: there is no such file.
@@ -113,11 +110,7 @@ class Place(Source, Protocol):
     ) -> None:
         """Write a model; readers see the old or the new model.
 
-        Args:
-            folder: the model's folder.
-            files: its files.
-            replaced: manifest of the current model.
-            progress: counts bytes.
+        `replaced` is the manifest of the current model.
 
         Raises:
             BundleError: the model was changed meanwhile.

@@ -38,7 +38,6 @@ class PushReport:
 
     Attributes:
         url: for messages.
-        bundle_id: the model's id.
         size: in bytes.
         pushed: False if the same model was already there.
     """

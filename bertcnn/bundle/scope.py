@@ -68,8 +68,7 @@ class Strangeness:
         parts: float32 [rows, 5], terms of the outlier score, in the order of `PARTS`.
         outside: bool [rows], texts that are out of scope.
         doubtful: bool [rows], other texts too near the limit for automatic answers.
-        nearest: int32 [rows], label with the nearest centroid of mean token embeddings; -1 if
-            unknown.
+        nearest: int32 [rows], label with the nearest embedding centroid; -1 if unknown.
         known_words: float32 [rows], number of known words per token.
     """
 
@@ -97,8 +96,7 @@ class OutOfScopeDetector:
         weights: float32 [5], of the parts, in the order of `PARTS`.
         limit: outlier score above which a text is out of scope.
         words: int32 [W], ids of known words, ascending.
-        log_odds: float32 [W, C], log of a word's frequency in a label's texts relative to all
-            texts.
+        log_odds: float32 [W, C], log of a word's frequency in a label's texts relative to all.
         background: float32 [D], direction from the training texts to the background.
         auto_limit: outlier score above which no answer is automatic; at most `limit`.
         centroid_labels: int32 [Q], labels of the embedding centroids; -1 if unknown.

@@ -102,8 +102,7 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
     `wanted` has the expected shapes by name; by default any are accepted.
 
     Raises:
-        BundleError: the data is not safetensors, or has other tensors or numbers that are not
-            finite.
+        BundleError: the data is not safetensors, or has unexpected or non-finite tensors.
     """
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     begin = LENGTH_BYTES + length

@@ -79,8 +79,7 @@ def check_csv(
         label: the label column; guessed by default. Without labels only the texts are checked.
         multi_label: separator of several labels in a cell, such as ","; "auto" detects ; and | and
             JSON lists, "no" takes each cell as one label.
-        fix: output file with all columns and rows, plus `suggested_label` (empty if the label is
-            fine) and `finding`.
+        fix: output file with all input columns, plus `suggested_label` if needed and `finding`.
         encoder: embeds the texts; its token limit is the one that text lengths are compared with.
         overwrite: replace an existing `fix`.
         progress: progress callback.

@@ -138,7 +138,6 @@ def _marks(text: str) -> set[tuple[str, str]]:
 def _leak(
     kind: str, mark: str, rows: list[int], labels: Mapping[int, str], sizes: Mapping[str, int]
 ) -> _Leak | None:
-    """The leak of a mark, if it is one."""
     if len(rows) < 3:
         return None
     label, hits = Counter(labels[row] for row in rows).most_common(1)[0]

@@ -57,13 +57,9 @@ def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.nd
     """Indices into `judged` of probably wrong labels, most suspicious first.
 
     Confident learning (Northcutt, Jiang and Chuang 2021, section 3.1, by cleanlab) estimates their
-    number; the probability of the given label ranks them. The model must prefer another label.
-
-    Args:
-        judged: held-out answers.
-        known: comparison with the constant answer. Other labels then need a confidence at which
-            answers gain enough on the constant one, and inseparable labels do not count as errors.
-            By default every answer counts.
+    number; the probability of the given label ranks them. The model must prefer another label. With
+    `known`, other labels need a confidence at which answers gain enough on the constant answer, and
+    inseparable labels do not count as errors; by default every answer counts.
     """
     from cleanlab.filter import find_label_issues
 

@@ -30,13 +30,9 @@ def examine_sets(
 ) -> tuple[list[Finding], dict[int, str]]:
     """Findings and suggestions for wrong or missing labels; fills `suspicion`.
 
-    Args:
-        dataset: the file.
-        sets: labels of each row that has a text and a label.
-        features: float32 [sets, D], of these rows.
-        groups: int [sets], equal for texts that stay in the same fold.
-        suspicion: float [rows]; receives the highest suspicion of each row's labels.
-        progress: progress callback, advances by label.
+    `sets` has the labels of each row with a text and a label. `features` are float32 [sets, D];
+    `groups` int [sets], equal for texts that stay in the same fold. `suspicion`, float [rows],
+    receives the highest of each row's labels. `progress` advances by label.
     """
     rows, texts = list(sets), [dataset.texts[row] for row in sets]
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)

@@ -125,7 +125,6 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _similarity(one: str, other: str) -> float:
-    """The Jaccard index of the 4-gram sets."""
     first, second = (
         frozenset(key[place : place + _GRAM] for place in range(max(1, len(key) - _GRAM + 1)))
         for key in (one, other)

@@ -183,10 +183,8 @@ def check_near_duplicates(
 ) -> list[Finding]:
     """Different texts that are near duplicates.
 
-    Args:
-        dataset: the file.
-        groups: from `similar_groups`, for the texts in `first_rows`.
-        labels: one per row in a single spelling, "" if missing.
+    `groups` are from `similar_groups`, for the texts in `first_rows`; `labels` has one per row in a
+    single spelling, "" if missing.
     """
     first_rows = list(dataset.first_rows.values())
     members: dict[int, list[int]] = defaultdict(list)

@@ -37,8 +37,6 @@ class CatalogueEntry:
 
     Attributes:
         name: as typed by the user.
-        description: one line.
-        encoder: its settings.
         licence: SPDX identifier of the weights' licence.
         repository: on the Hugging Face hub.
         revision: full commit hash; None for the main branch.
@@ -46,7 +44,6 @@ class CatalogueEntry:
             checked and recorded.
         vocabulary_sha256: of vocab.txt, likewise.
         size: of model.safetensors in bytes; None if not recorded.
-        tokenizer: its settings.
         sentence_encoder: whether it was tuned for semantic similarity.
         package: a package on the Python package index with the same files.
     """

@@ -66,8 +66,7 @@ class EncoderCheckpoint:
     """The weights of an encoder and of its pretraining heads, if any.
 
     Attributes:
-        tensors: float32 arrays by our names, such as `layer_0/attention/query/kernel` or
-            `mlm/bias`.
+        tensors: float32 by our names, like `layer_0/attention/query/kernel` or `mlm/bias`.
     """
 
     settings: EncoderSettings
@@ -111,8 +110,7 @@ def read_checkpoint(folder: Path) -> EncoderCheckpoint:
     """Read an encoder and its pretraining heads, in Hugging Face's or KerasHub's layout.
 
     Raises:
-        EncoderError: a file is missing or damaged, settings and weights do not fit, or a head is
-            incomplete.
+        EncoderError: a file is missing or damaged, files do not fit, or a head is incomplete.
     """
     return checkpoint_of(*read_published(folder))
 
@@ -162,13 +160,8 @@ def checkpoint_of(
 ) -> EncoderCheckpoint:
     """Convert tensors from Hugging Face's names to ours, and check them.
 
-    Dense kernels are transposed.
-
-    Args:
-        settings: the encoder's settings.
-        published: tensors by Hugging Face's names; may include others.
-        heads: heads to read if present. An MLM head with its own decoder, not tied to the token
-            embeddings, is ignored.
+    Dense kernels are transposed. `heads` are read if present. An MLM head with its own decoder, not
+    tied to the token embeddings, is ignored.
 
     Raises:
         EncoderError: a tensor is missing or misshapen, or a head is incomplete.

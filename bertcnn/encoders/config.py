@@ -39,8 +39,7 @@ def read_settings(folder: Path) -> EncoderSettings:
     """The encoder settings in a folder's `config.json`.
 
     Raises:
-        EncoderError: the file is missing, is not JSON, or describes another model than BERT with
-            absolute positions.
+        EncoderError: the file is missing, not JSON, or not of BERT with absolute positions.
     """
     return settings_of(folder / "config.json")
 

@@ -20,11 +20,7 @@ def load_published(
     """Assign published weights by name, all or none.
 
     A pooler and pretraining heads are optional. Returns the names of our weights that the
-    checkpoint does not have, which keep their values.
-
-    Args:
-        encoder: our encoder, with or without pretraining heads.
-        tensors: by Hugging Face's names, from `read_tensors`.
+    checkpoint lacks; they keep their values. `tensors` are from `read_tensors`.
 
     Raises:
         EncoderError: a tensor is missing or misshapen.

@@ -24,8 +24,7 @@ class OtherLayout:
         prefix: of the names of cached copies.
         read_as: version of the conversion.
         files: returns the source files of a folder.
-        convert: writes the encoder in the first folder into the second, an empty one, in Hugging
-            Face layout.
+        convert: converts the encoder in the first folder into the second, an empty one.
     """
 
     title: str

@@ -94,12 +94,8 @@ class EncoderInfo:
 
     Attributes:
         name: the catalogue's name, or the folder's.
-        description: one line.
-        encoder: its settings.
-        parameters: number of parameters.
         size: of model.safetensors in bytes.
         licence: SPDX identifier.
-        repository: on the hub.
         revision: full commit hash.
         sha256: of model.safetensors.
         folder: on this machine, or None.
@@ -210,7 +206,6 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
 
 
 def _other_layout(folder: Path) -> OtherLayout | None:
-    """KerasHub's or Google's layout, if the folder has it."""
     if is_preset(folder):
         return PRESET_LAYOUT
     return GOOGLE_LAYOUT if is_google_checkpoint(folder) else None
@@ -364,8 +359,7 @@ def encoder_info(
     """Information about a named encoder or a folder.
 
     Raises:
-        EncoderError: the name is unknown, the folder is not an encoder, or the KerasHub preset has
-            not been fetched yet.
+        EncoderError: the name is unknown, the folder invalid, or the preset not yet fetched.
     """
     preset, local = preset_name(name_or_path), _local_folder(name_or_path)
     if preset is not None:

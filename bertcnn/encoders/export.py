@@ -28,8 +28,6 @@ class EncoderExport:
     """An exported encoder.
 
     Attributes:
-        folder: of the export.
-        name: of the encoder.
         heads: pretraining heads in the export.
     """
 
@@ -59,13 +57,6 @@ def export_encoder(
 
     `AutoModel`, `AutoModelForMaskedLM` and `SentenceTransformer` load it. Sentence embeddings are
     mean token embeddings. Pretraining heads are included if the encoder has them.
-
-    Args:
-        name_or_path: as for `fetch_encoder`.
-        out: the new folder.
-        overwrite: replace an existing encoder.
-        cache: the cache folder; see `cache_folder`.
-        progress: counts bytes of a download.
 
     Raises:
         EncoderError: the encoder does not exist or is damaged.

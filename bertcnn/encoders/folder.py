@@ -35,8 +35,7 @@ class Pieces:
 def write_encoder(folder: Path, checkpoint: EncoderCheckpoint, pieces: Pieces) -> None:
     """Write an encoder into an empty folder and sync it to disk.
 
-    Weights have the names of Hugging Face's BertForPreTraining, BertForMaskedLM or BertModel,
-    depending on the heads.
+    Weights are named as in Hugging Face's BertForPreTraining, BertForMaskedLM or BertModel.
 
     Raises:
         OSError: the folder is not writable.

@@ -86,8 +86,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     """The single weights file, or the index and all files it names.
 
     Raises:
-        EncoderError: the index is unreadable, or names anything but weights files in the same
-            folder.
+        EncoderError: the index is unreadable, or names other files than weights in the folder.
     """
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
@@ -120,8 +119,7 @@ def read_preset_settings(folder: Path) -> EncoderSettings:
     KerasHub's BERT always uses the tanh form of GELU.
 
     Raises:
-        EncoderError: the file is unreadable, describes another model than BERT, or has an unknown
-            setting.
+        EncoderError: the file is unreadable, not of BERT, or has an unknown setting.
         SettingsError: a setting is missing or invalid.
     """
     path = folder / CONFIG

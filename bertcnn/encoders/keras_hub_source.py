@@ -80,8 +80,7 @@ def find_preset(name: str) -> Preset:
     """KerasHub's BERT preset with this name.
 
     Raises:
-        EncoderError: there is none (the message has the closest names), or it is stored where we
-            cannot fetch it.
+        EncoderError: there is none (with the closest names), or we cannot fetch from its host.
     """
     from keras_hub.models import BertBackbone
 
@@ -194,7 +193,6 @@ def _download(preset: Preset, work: Path, progress: Progress) -> Path:
 
 
 def _complaint(output: str) -> str:
-    """The client's error, shortened."""
     if (
         "NameResolutionError" in output
         or "ConnectionError" in output

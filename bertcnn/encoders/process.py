@@ -46,11 +46,7 @@ def run_watched(
 ) -> str:
     """Run a download process and return its output; progress is the growth of its folder.
 
-    Args:
-        command: the process's arguments.
-        watched: its folders and limits.
-        progress: counts bytes.
-        explain: extracts the error from the output of a failed process.
+    `explain` extracts the error from the output of a failed process.
 
     Raises:
         SourceError: the process failed, stalled, was too slow, or sent far too many bytes.

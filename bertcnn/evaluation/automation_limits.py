@@ -35,7 +35,6 @@ class AutomationLimits:
     """The share of automatic answers, and the limit that would help most.
 
     Attributes:
-        precision: the required precision.
         share: automatic share of held-out rows, 0 to 1.
         possible: the largest share with this precision on these rows.
         limit: the limit with the largest gain if relaxed.
@@ -103,12 +102,8 @@ def automation_limits(
 ) -> AutomationLimits:
     """Relax each limit in turn and measure the automatic share.
 
-    Args:
-        scored: answers to held-out rows that have a label.
-        held_back: rows that are never automatic.
-        precision: the required precision.
-        automatic: the automatic share of the model's full decisions, including parent labels; by
-            default the share above the common threshold.
+    `automatic` is the automatic share of the model's full decisions, including parent labels; by
+    default the share above the common threshold.
     """
     all_rows = len(scored.logits)
     every = slice(None, None, max(1, -(-all_rows // _MOST)))

@@ -14,14 +14,8 @@ def p_value(
     """The p-value of the best trial's gain in macro-F1 over the defaults.
 
     A one-sided z-test with the gain's standard deviation from a paired bootstrap, multiplied by the
-    number of trials (Bonferroni).
-
-    Args:
-        labels: int [rows].
-        default: predicted with the default settings, int [rows].
-        best: predicted with the best settings, int [rows].
-        groups: int [rows], equal for duplicates, which are drawn together.
-        tried: number of trials besides the defaults.
+    number of trials (Bonferroni). Labels are int [rows]. `groups` are equal for duplicates, which
+    are drawn together; `tried` counts the trials besides the defaults.
     """
     classes = int(max(labels.max(), best.max(), default.max())) + 1
     members = int(groups.max()) + 1

@@ -82,13 +82,8 @@ def held_out_answers(
     """A model's answers to held-out rows, to be saved with it.
 
     Keeps at most 5,000 rows, evenly spaced: they are read at every start, and with 5,000 rows the
-    confidence bound is within half a point of the precision.
-
-    Args:
-        probabilities: float32 [rows, C], calibrated.
-        labels: int [rows], true labels.
-        held_back: rows that are never automatic and only counted; by default none.
-        hierarchy: of the labels; by default without parents.
+    confidence bound is within half a point of the precision. `probabilities` are float32 [rows, C],
+    calibrated; `labels` int [rows]. `held_back` rows are never automatic and only counted.
     """
     chosen = _spread(len(labels))
     back = (held_back or HeldBack.none(len(labels))).at(chosen)
@@ -119,7 +114,6 @@ def _flags(strange: np.ndarray) -> tuple[bool, ...]:
 
 
 def _spread(rows: int) -> np.ndarray:
-    """Evenly spaced indices of at most 5,000 rows, int [kept]."""
     return np.unique(np.linspace(0, max(0, rows - 1), min(rows, _KEPT)).round().astype(int))
 
 
@@ -131,14 +125,9 @@ def held_out_sets(
 ) -> HeldOut:
     """`held_out_answers` for rows with several labels.
 
-    An answer is right only if its label set is exactly right.
-
-    Args:
-        probabilities: float32 [rows, C], calibrated.
-        given: bool [rows, C], predicted labels.
-        multi_hot: bool [rows, C], true labels.
-        held_back: rows that are never automatic; by default none. Rows without a predicted label
-            are never automatic either.
+    An answer is right only if its label set is exactly right. `probabilities` are float32 [rows,
+    C], calibrated; `given` and `multi_hot` are predicted and true labels, bool [rows, C]. Rows that
+    are held back or have no predicted label are never automatic.
     """
     places = _spread(len(multi_hot))
     back = (held_back or HeldBack.none(len(multi_hot))).at(places)
@@ -176,11 +165,6 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
     all rows if these are too few. All other labels share a threshold, from the rows predicted as
     one of them. If labels have levels, each level of parents has a threshold, from the rows that no
     deeper level has answered.
-
-    Args:
-        held_out: the model's answers to held-out rows.
-        labels: in the model's order.
-        targets: required precision.
 
     Raises:
         SettingsError: a target names an unknown label.
@@ -261,7 +245,6 @@ class Automation:
     """The decisions counted on the held-out rows.
 
     Attributes:
-        rows: number of rows.
         automatic: rows answered automatically; the others go to review.
         parents: automatic rows answered with a parent label.
         right: automatic rows that are right.

@@ -35,7 +35,6 @@ class ShiftCalibration:
         temperature: above 0.
         bias: float64 [C].
         shares: float64 [C], mean probability of each label on the validation rows.
-        rows: number of validation rows.
     """
 
     temperature: float
@@ -56,12 +55,9 @@ def fit_shift_calibration(
     Alexandari, Kundaje and Shrikumar 2020, "Maximum Likelihood with Bias-Corrected Calibration is
     Hard-To-Beat at Label Shift Adaptation", section 4. The paper's fit gives a label without
     validation rows a bias of minus infinity, so a normal prior regularises the biases; its
-    influence falls with the number of rows.
-
-    Args:
-        logits: float [rows, C], of rows not trained on; or log probabilities.
-        labels: int [rows], 0 to C - 1.
-        bias_deviation: standard deviation of the prior; infinite for the paper's fit.
+    influence falls with the number of rows. `logits` are float [rows, C] of rows not trained on, or
+    log probabilities; `labels` int [rows]. `bias_deviation` is the prior's standard deviation;
+    infinite for the paper's fit.
 
     Raises:
         SettingsError: there are no rows.
@@ -103,11 +99,8 @@ def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     Saerens, Latinne and Decaestecker 2002, "Adjusting the Outputs of a Classifier to New a Priori
     Probabilities", equation 2.9. Assumes that only the label shares have changed, not the texts of
-    each label.
-
-    Args:
-        probabilities: float [N, C], calibrated.
-        shares: float [C], label shares in the calibration rows.
+    each label. `probabilities` are float [N, C], calibrated; `shares` float [C], from the
+    calibration rows.
 
     Example:
         >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.2, 0.8]])
@@ -123,12 +116,8 @@ def _maximize(likelihoods: np.ndarray, weights: np.ndarray, shares: np.ndarray) 
     """The maximum likelihood shares, float64 [C].
 
     Plain EM needs hundreds of iterations if labels overlap, so each pair of iterations is followed
-    by an extrapolation (SQUAREM, scheme S3: Varadhan and Roland 2008, section 3).
-
-    Args:
-        likelihoods: [N, C], up to a factor for each text.
-        weights: [N], how often each text counts.
-        shares: [C], starting point.
+    by an extrapolation (SQUAREM, scheme S3: Varadhan and Roland 2008, section 3). `likelihoods` are
+    [N, C], up to a factor for each text; `weights` [N]; `shares` [C], the starting point.
     """
 
     def round_of_em(shares: np.ndarray) -> np.ndarray:
@@ -176,7 +165,6 @@ class LabelShift:
     """The estimated shares of all labels, or why there is no estimate.
 
     Attributes:
-        texts: number of texts.
         labels: in the model's order; empty without an estimate.
         reason: why there is no estimate; otherwise "".
         audits: number of audited texts with a known label.
@@ -236,15 +224,9 @@ def label_shift(
     Intervals come from 200 bootstrap draws of at most 10,000 texts. They ignore the calibration's
     own error, so they are too narrow with a few hundred validation rows: with 200 and 300 rows they
     covered 88 to 93 % of the true shares. There is no estimate if the out-of-scope share has risen,
-    because such texts would be distributed over all labels.
-
-    Args:
-        logits: float [N, C], of new texts in scope; as for `fit_shift_calibration`.
-        calibration: of the model.
-        labels: in the model's order.
-        audited: label counts from a random audit of the same texts; other labels are ignored.
-        out_of_scope_rose: whether more texts than usual are out of scope.
-        seed: of the draws.
+    because such texts would be distributed over all labels. `logits` are float [N, C] of new texts
+    in scope, as for `fit_shift_calibration`. `audited` are label counts from a random audit of the
+    same texts; other labels are ignored.
 
     Example:
         >>> generator = np.random.default_rng(0)

@@ -14,14 +14,8 @@ def macro_f1_score(
     """The mean F1 of the labels that occur, true or predicted; rows may have several labels.
 
     scikit-learn omits labels that do not occur for single-label rows, but counts them as 0 for
-    multi-label rows.
-
-    Args:
-        actual: true labels, int or str [rows], or bool [rows, C].
-        predicted: predicted labels of the same form.
-
-    Returns:
-        0 to 1; 0 if no label occurs.
+    multi-label rows. Labels are int or str [rows], or bool [rows, C]. The score is 0 if no label
+    occurs.
 
     Example:
         >>> round(macro_f1_score(np.array([0, 0, 2]), np.array([0, 2, 2])), 4)

@@ -51,7 +51,6 @@ class OutOfScopeRows:
     """How rows without any of the labels were answered.
 
     Attributes:
-        rows: number of rows.
         called: predicted as out of scope or in another language.
         automatic: answered automatically, wrongly.
     """
@@ -74,7 +73,6 @@ class Evaluation:
     """The figures of one evaluation.
 
     Attributes:
-        rows: number of rows.
         accuracy: share of rows with the right label, or exactly the right labels.
         macro_f1: mean F1 of the labels that occur, true or predicted (as in scikit-learn).
         weighted_f1: the same, weighted by support.
@@ -133,11 +131,6 @@ class Evaluation:
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
     """Compare predictions with the truth; rows with a label unknown to the model count as wrong.
 
-    Args:
-        names: the model's labels, in its order.
-        actual: true label of each row.
-        predicted: predicted label of each row.
-
     Raises:
         LabelError: there are no rows, or none with a known label.
     """
@@ -168,12 +161,8 @@ def evaluate_sets(
     """Compare predictions with the truth if rows may have several labels.
 
     Accuracy is subset accuracy. In the confusion matrix a row counts on the diagonal for each label
-    found, and off the diagonal for each pair of a missed and a wrongly predicted label.
-
-    Args:
-        names: the model's labels, in its order.
-        actual: true labels of each row.
-        predicted: predicted labels of each row.
+    found, and off the diagonal for each pair of a missed and a wrongly predicted label. `names` are
+    the model's labels.
 
     Raises:
         LabelError: there are no rows, or none with a known label.
@@ -211,8 +200,7 @@ def find_unknown(names: Sequence[str], actual: Sequence[str], rows: int) -> tupl
     `actual` are the labels of all `rows` in one sequence, `names` the model's labels.
 
     Raises:
-        LabelError: there are no rows, no label is known, or so few are known that it is probably
-            the wrong column.
+        LabelError: there are no rows, or too few known labels for this to be the label column.
     """
     if not rows:
         raise LabelError(

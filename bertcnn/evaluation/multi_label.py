@@ -19,10 +19,7 @@ def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
     """The temperature that maximises the held-out likelihood (after Guo et al. 2017, 4.2).
 
     One temperature for all labels, with Platt's targets as in `calibration.fit_temperature`.
-
-    Args:
-        logits: float [rows, C], of rows not trained on.
-        multi_hot: bool [rows, C], true labels.
+    `logits` are float [rows, C] of rows not trained on, `multi_hot` bool [rows, C].
 
     Returns:
         T > 0; probabilities are sigmoid(logits / T). 1.0 without rows.
@@ -45,11 +42,8 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
     With calibrated probabilities the best threshold is half of the best F1 (Lipton, Elkan and
     Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"). With few rows
     the best F1 is known more precisely than its threshold. Labels with fewer than 20 held-out rows
-    share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label.
-
-    Args:
-        probabilities: float32 [rows, C], calibrated, of rows not trained on.
-        multi_hot: bool [rows, C], true labels.
+    share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label. `probabilities`
+    are float32 [rows, C], calibrated, of rows not trained on; `multi_hot` bool [rows, C].
 
     Example:
         >>> shares = np.linspace(0.99, 0.01, 50, dtype=np.float32)[:, None]
@@ -67,7 +61,6 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
 
 
 def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
-    """Half of the best F1 over all thresholds."""
     if not has.any():
         return _USUAL
     order = np.argsort(-probabilities, kind="stable")
@@ -83,8 +76,8 @@ def measure_calibration(
 ) -> CalibrationFigures:
     """The calibration error of complete label sets, before and after calibration.
 
-    `logits` are float [rows, C] of rows not trained on, `multi_hot` bool [rows, C], `thresholds`
-    float [C].
+    `logits` are float [rows, C], not trained on; `multi_hot` bool [rows, C]; `thresholds` float
+    [C].
     """
     return compare_calibration(*confidences(logits, multi_hot, thresholds))
 

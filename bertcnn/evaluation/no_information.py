@@ -33,9 +33,7 @@ class NoInformation:
     recall of the labels, or mean of recall and specificity of each label if rows may have several.
 
     Attributes:
-        rows: number of rows.
         answer: the constant answer: the most frequent label, or label set, of the training rows.
-        accuracy: of the model.
         rate: the no-information rate.
         low: lower end of the 95 % confidence interval of `accuracy` - `rate`.
         high: upper end.
@@ -165,8 +163,7 @@ def saved_warning(metrics: Mapping[str, Any]) -> str:
 def fair_answers(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The most probable labels under equal priors, int [rows].
 
-    `probabilities` are float [rows, C], `shares` float [C], label shares in training or
-    calibration.
+    `probabilities` are float [rows, C], `shares` float [C] in training or calibration.
     """
     found: np.ndarray = (probabilities / np.maximum(shares, 1e-6)).argmax(axis=1)
     return found
@@ -183,14 +180,10 @@ def against_constant(
 ) -> NoInformation:
     """Compare a single-label model with the best constant answer.
 
-    Args:
-        names: C labels.
-        actual: int [rows], indices into `names`.
-        predicted: int [rows], the same.
-        fair: int [rows], from `fair_answers`, for balanced accuracy; by default `predicted`.
-        usual: the most frequent training answer; by default the most frequent of these rows.
-        groups: int [rows], equal for near duplicates, which count as one row; by default all
-            differ.
+    `actual` and `predicted` are int [rows], indices into the C `names`. `fair` is from
+    `fair_answers`, for balanced accuracy; by default `predicted`. `usual` is the most frequent
+    training answer; by default the most frequent of these rows. `groups` are int [rows], equal for
+    near duplicates, which count as one row; by default all differ.
     """
     fair = predicted if fair is None else fair
     sizes = np.bincount(actual, minlength=len(names))
@@ -212,11 +205,7 @@ def against_constant_sets(
 ) -> NoInformation:
     """Compare a multi-label model with the best constant answer, by exact label sets.
 
-    Args:
-        names: C labels.
-        actual: bool [rows, C], true labels.
-        given: bool [rows, C], predicted labels.
-        usual: the most frequent training answer; by default the most frequent of these rows.
+    `actual` and `given` are bool [rows, C]; `usual` is as in `against_constant`.
     """
     if usual is None:
         rows, counts = np.unique(actual, axis=0, return_counts=True)
@@ -258,12 +247,8 @@ def _mean_share(right: np.ndarray, rows: np.ndarray, chance: float) -> tuple[flo
 
     Zou and Donner 2008, "Construction of confidence limits about effect measures", equation 3
     (MOVER). The lower end is at least as far away as for guesses: with few rows of many labels,
-    proportions are skewed, and proportions of 0 seem certain.
-
-    Args:
-        right: int [K].
-        rows: int [K], above 0.
-        chance: each proportion under guessing.
+    proportions are skewed, and proportions of 0 seem certain. `right` and `rows` are int [K];
+    `chance` is each proportion under guessing.
     """
     shares = right / rows
     bounds = np.array([wilson(int(one), int(of)) for one, of in zip(right, rows, strict=True)])
@@ -284,8 +269,7 @@ def _with_pairs(
 ) -> NoInformation:
     """Add the label pairs that the answers do not separate.
 
-    Only rows with one of both labels, predicted as one of both, count. They must be at least half
-    of each label's rows.
+    Only rows with one of both labels, predicted as one of both, count: at least half of each.
     """
     counts = Counter(zip(actual.tolist(), fair.tolist(), strict=True))
     found = []

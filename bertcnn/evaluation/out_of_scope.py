@@ -47,8 +47,7 @@ class OutsideTexts:
 
     Attributes:
         background: mean token embeddings of general texts, float32 [B, D].
-        learned: mean token embeddings of the user's out-of-scope rows, to learn from, float32 [K,
-            D].
+        learned: mean token embeddings of the user's out-of-scope rows, float32 [K, D].
         valid: further such rows, to set the limit; by default none.
     """
 
@@ -82,7 +81,6 @@ class DetectorFit:
     """Detectors with common limits and relative weights.
 
     Attributes:
-        detector: of the final model.
         folds: of each fold's model, with its own centroids, words and direction, so that it can
             judge held-out rows that it did not learn from.
     """
@@ -127,15 +125,8 @@ def fit_detector(
     The validation rows and all held-out rows of the folds determine weights and limits together.
     Each part is in standard deviations of its own model, because models of fewer rows have other
     distances. A model with fewer than 24 rows uses the overall standard deviation. Up to 80
-    training rows per label, or 900 altogether, give centroids and words.
-
-    Args:
-        texts: distinct training rows.
-        labels: int [rows], their labels.
-        valid: rows not trained on.
-        outside: texts that belong to no label; by default none.
-        seed: of k-means.
-        folds: of models trained on parts of the training rows; by default none.
+    training rows per label, or 900 altogether, give centroids and words. `texts` are distinct
+    training rows with `labels`, int [rows]; `valid` are rows not trained on.
 
     Returns:
         Detectors without centroids, which accept everything, if there are fewer than 24 held-out
@@ -195,11 +186,7 @@ def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: 
     """The weight of each part, float32 [5].
 
     With at least 5 out-of-scope rows, the background's weight is the one with the best AUROC.
-
-    Args:
-        features: of held-out rows with a label, float32 [rows, 5].
-        unknown: of out-of-scope rows, float32 [rows, 5], or None.
-        classes: the number of labels.
+    `features` and `unknown` are float32 [rows, 5] of held-out rows, with a label and out of scope.
     """
     spread = features.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
@@ -232,12 +219,8 @@ def with_limits(
     2 % of texts like the validation rows are above `limit` and 5 % above `auto_limit`. With at
     least 5 out-of-scope rows, each limit maximises the difference between the shares of unknown and
     known rows above it (Youden 1950), with 1 to 5 % of the known rows above `limit` and 5 to 10 %
-    above `auto_limit`.
-
-    Args:
-        scope: with centroids.
-        valid: rows not trained on, with a label.
-        strange: rows not trained on, out of scope; by default none.
+    above `auto_limit`. `valid` and `strange` are rows not trained on, with a label and out of
+    scope.
     """
     limit, auto_limit = _limits(
         scope.outlier_score(valid), None if strange is None else scope.outlier_score(strange)
@@ -246,7 +229,6 @@ def with_limits(
 
 
 def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
-    """`limit` and `auto_limit` from the scores of held-out rows."""
     if strange is None or len(strange) < _FEWEST_STRANGE:
         return _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
     return (
@@ -278,12 +260,7 @@ def refit_detector(
 ) -> OutOfScopeDetector:
     """Refit the centroids for another model trained on the same rows; keeps the limits.
 
-    Args:
-        scope: the first model's detector.
-        texts: the same known rows, as the new model reads them.
-        labels: int [rows].
-        outside: the same texts without a label, as the new model reads them.
-        seed: of k-means.
+    `texts` and `outside` are the same texts, as the new model reads them; `labels` are int [rows].
     """
     if not scope:
         return scope

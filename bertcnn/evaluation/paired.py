@@ -27,7 +27,6 @@ class PairedDifference:
         at_least: lower bound of the difference, 95 % one-sided.
         won: share of rows that only the challenger gets right.
         lost: share of rows that only the champion gets right.
-        rows: number of rows.
         groups: number of groups of near duplicates.
         effective: equivalent number of independent rows of equal weight.
     """
@@ -59,8 +58,6 @@ class LostLabel:
     """A label whose recall is significantly lower for the challenger than for the champion.
 
     Attributes:
-        label: the true label.
-        rows: number of rows with the label.
         champion: rows that the champion gets right.
         challenger: rows that the challenger gets right.
         p_value: one-sided, uncorrected.
@@ -83,13 +80,9 @@ def paired_difference(
     """The difference of two accuracies on the same rows, with its interval.
 
     Wald's interval with one more pair of either kind (Bonett and Price 2012, recommended by
-    Fagerland et al. 2014), for the effective number of rows (Kish 1965, section 8.2).
-
-    Args:
-        champion: bool [rows], which answers are right.
-        challenger: bool [rows], the same.
-        groups: int [rows], equal for near duplicates; by default all differ.
-        weights: float [rows]; by default equal.
+    Fagerland et al. 2014), for the effective number of rows (Kish 1965, section 8.2). `champion`
+    and `challenger` are bool [rows], which answers are right; `groups` int [rows], equal for near
+    duplicates; `weights` float [rows].
 
     Example:
         >>> champion, challenger = np.arange(1000) % 10 > 0, np.arange(1000) % 20 > 0
@@ -151,13 +144,8 @@ def lost_labels(
     """The labels with at least 20 rows that the challenger loses significantly, clearest first.
 
     One-sided mid-p McNemar tests per label, at 5 % for all labels together (Holm 1979). Weights are
-    ignored.
-
-    Args:
-        actual: true labels, [rows].
-        champion: bool [rows], which answers are right.
-        challenger: bool [rows], the same.
-        groups: int [rows], equal for near duplicates, which count as one; by default all differ.
+    ignored. `actual` are true labels, [rows]; the rest is as in `paired_difference`, but near
+    duplicates count as one row.
     """
     names, codes, rows = np.unique(actual, return_inverse=True, return_counts=True)
     before, after = (
@@ -198,14 +186,9 @@ def bootstrap(
 ) -> tuple[Pair, Pair | None]:
     """Macro-F1 and automatic share of both models, with bootstrap intervals of the differences.
 
-    Draws whole groups (Davison and Hinkley 1997, section 3.8).
-
-    Args:
-        truth: int [rows], 0 to C - 1.
-        predicted: int [rows], by champion and challenger.
-        automatic: bool [rows], which of their answers are automatic; None if unknown.
-        design: group, int [rows], and weight, float [rows].
-        seed: of the draws.
+    Draws whole groups (Davison and Hinkley 1997, section 3.8). `truth` and `predicted` are int
+    [rows]; `automatic` is bool [rows] for each model, None if unknown; `design` is group, int
+    [rows], and weight, float [rows].
     """
     group, weights = design
     rows, members = len(truth), int(group.max()) + 1

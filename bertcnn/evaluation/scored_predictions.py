@@ -81,9 +81,7 @@ class ScoredPredictions:
     """Logits with the true labels.
 
     Attributes:
-        truth: of the rows.
         logits: float32 [rows, C].
-        calibration: of the model.
     """
 
     truth: GroundTruth
@@ -208,8 +206,7 @@ class ScoredPredictions:
     ) -> HeldOut:
         """The held-out answers for thresholds.
 
-        `held_back` rows are never automatic; by default none. `hierarchy` is without parents by
-        default.
+        By default no rows are held back, and labels have no parents.
         """
         if self.truth.multi_hot is None:
             return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)

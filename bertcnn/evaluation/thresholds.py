@@ -38,10 +38,7 @@ def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) 
 def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
     """The lowest confidence whose answers demonstrably reach a precision; None if there is none.
 
-    Args:
-        confidence: float [rows], of rows not trained on.
-        right: bool [rows], whether the answer was right.
-        precision: required share of right answers, between 0 and 1.
+    `confidence` is float [rows] of rows not trained on, `right` bool [rows].
 
     Example:
         >>> confidence = np.linspace(1, 0, 200)
@@ -64,9 +61,7 @@ def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) 
 class _NestedTests:
     """Tests of nested sets of answers.
 
-    Args:
-        sizes: int [sets], answers in each set, ascending.
-        precision: required share of right answers.
+    `sizes` are the answers in each set, int [sets], ascending.
     """
 
     def __init__(self, sizes: np.ndarray, precision: float) -> None:

@@ -25,8 +25,7 @@ class CharacterTable:
 
     Attributes:
         kinds: int16 [0x110000], index of each code point's replacement.
-        replacements: code points, `ITSELF` for the original character; punctuation marks are
-            surrounded by spaces.
+        replacements: code points, `ITSELF` for the original; punctuation is put between spaces.
     """
 
     kinds: np.ndarray

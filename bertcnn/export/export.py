@@ -105,13 +105,6 @@ def check_export(
 ) -> None:
     """Check quickly whether `export_model` would be refused.
 
-    Args:
-        model: folder of a saved model.
-        form: the format.
-        out: folder for the export.
-        overwrite: replace an existing export.
-        version: number of the version in `out`.
-
     Raises:
         SettingsError: the format is unknown, or cannot have this version.
         OutputError: `out` is taken or not writable.
@@ -176,7 +169,6 @@ def _listed(place: Path) -> set[str] | None:
 
 
 def _files(folder: Path) -> list[str]:
-    """All files below a folder, as relative paths."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -237,9 +229,6 @@ class _Task:
     """An export to be made.
 
     Attributes:
-        model: folder of the saved model.
-        bundle: the model.
-        form: the format.
         reference: the model's probabilities for the test texts, float32 [rows, C].
     """
 
@@ -250,7 +239,6 @@ class _Task:
 
 
 def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
-    """The saved engine; its graph is checked when read."""
     from bertcnn.inference.openvino_engine import checked
 
     saved = read_engine(model, bundle.bundle_id)

@@ -23,9 +23,6 @@ class GraphTokenizer(tf.Module):
     newer letters, accents and punctuation). It also measures long words in bytes instead of
     characters. So characters are first replaced by our normaliser's table, and words are split and
     measured here. Then all ids agree.
-
-    Args:
-        tokenizer: the tokenizer to reproduce.
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:

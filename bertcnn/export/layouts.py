@@ -59,11 +59,7 @@ def check_config(out: Path, form: str, overwrite: bool) -> None:
 def write_config(out: Path, form: str, version: Path, overwrite: bool) -> None:
     """Write Triton's configuration for a finished version; does nothing for other formats.
 
-    Args:
-        out: the model's folder.
-        form: the format.
-        version: folder of the version.
-        overwrite: replace a configuration with other inputs or outputs.
+    `overwrite` replaces a configuration with other inputs or outputs.
 
     Raises:
         OutputError: not writable, or earlier versions have other inputs or outputs.

@@ -57,11 +57,7 @@ dependencies:
 def write(bundle: Bundle, engine: SavedEngine | None, model: Path, folder: Path) -> None:
     """Save the MLflow files in `folder`.
 
-    Args:
-        bundle: the model.
-        engine: its compiled engine; without it, the saved model's engine is omitted.
-        model: folder of the saved model.
-        folder: of the export.
+    Without `engine`, the saved model's engine is omitted.
     """
     data = folder / DATA
     files = verified(model)

@@ -1,7 +1,6 @@
 """The classifier as an ONNX graph, built from its tensors without a converter.
 
-Opset 17 (2022), for older runtimes. GELU is written with Erf, in the form that ONNX Runtime can
-fuse.
+Opset 17 (2022), for older runtimes. GELU is written with Erf, which ONNX Runtime can fuse.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ def classifier_onnx(
 ) -> onnx.ModelProto:
     """The classifier, from token ids to logits.
 
-    Args:
-        tensors: float32 weights by name, as in a bundle, with checked shapes.
-        encoder: encoder settings.
-        head: head settings.
+    `tensors` are float32 weights by name, as in a bundle, with checked shapes.
 
     Returns:
         A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T, and

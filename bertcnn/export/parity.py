@@ -69,16 +69,10 @@ def compare(
 ) -> Parity:
     """Compare the probabilities of an exported model with the reference.
 
-    Args:
-        reference: float32 [rows, C], by the bundle's own model.
-        found: float32 [rows, C], by the exported model.
-        texts: the test texts.
-        precision: "float32" or "int8".
-        label_thresholds: probability thresholds, if a text may have several labels.
+    Probabilities are float32 [rows, C]; `label_thresholds` are for texts with several labels.
 
     Raises:
-        ExportError: a clear label differs, or a probability differs by more than the bound or is
-            not a number.
+        ExportError: a clear label differs, or a probability is not a number or beyond the bound.
     """
     bound = BOUND if precision == "float32" else None
     # two probabilities can each move by the bound

@@ -115,11 +115,7 @@ TensorFlow Serving takes it as version 1 of a model:
 def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
     """The README in Markdown.
 
-    Args:
-        bundle: the model.
-        form: the format of the export.
-        precision: "int8" or "float32".
-        parity: comparison with the original model, as a sentence.
+    `parity` is the comparison with the original model, as a sentence.
     """
     dtype = "int64" if form == "onnx" else "int32"
     more = ", and `means` (of the token embeddings)" if form == "openvino" else ""

@@ -29,12 +29,7 @@ class _Hidden:
 
 
 class _Service(tf.Module):
-    """Maps texts to labels and calibrated probabilities.
-
-    Args:
-        bundle: the model.
-        labels_file: an asset of the SavedModel.
-    """
+    """Maps texts to labels and calibrated probabilities."""
 
     def __init__(self, bundle: Bundle, labels_file: Path) -> None:
         super().__init__(name="bertcnn")
@@ -84,8 +79,7 @@ def write(bundle: Bundle, folder: Path) -> None:
     """Save the SavedModel in `folder`, which must already contain `labels.json`.
 
     Raises:
-        ExportError: Keras does not run on TensorFlow, or tensorflow-text does not support the
-            vocabulary.
+        ExportError: Keras does not run on TensorFlow, or the vocabulary is not supported.
     """
     if keras.backend.backend() != "tensorflow":
         raise ExportError(

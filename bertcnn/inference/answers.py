@@ -31,18 +31,14 @@ class Prediction:
 
     Attributes:
         label: the most probable label; a parent label if only that is certain enough; all labels in
-            one string if a text may have several (empty if none is probable enough); None for a
-            blank text.
+            one string, possibly empty, if a text may have several; None for a blank text.
         confidence: calibrated probability that the label is right, or that the set of labels is
             exactly right, 0 to 1; None without a label.
-
-            missing; None without a label.
         probabilities: of every label in the model's order, then of every parent label.
         because: at most three phrases that moved the answer most, the most important first.
-        decision: "auto" if nobody needs to check the answer. Otherwise a person does:
-            "review:ambiguous", "review:out_of_scope" (unlike the training texts, or no label where
-            a text may have several), "review:language" (not in a training language) or
-            "review:empty".
+        decision: "auto" if nobody needs to check the answer; otherwise "review:ambiguous",
+            "review:out_of_scope" (unlike the training texts, or without a label where several are
+            possible), "review:language" (not in a training language) or "review:empty".
         runner_up: the second most probable label; if a text may have several, the label nearest to
             its threshold; None without a label.
         labels: all labels of the text, the most probable first.
@@ -88,8 +84,8 @@ class Answers:
     """The answers for many texts, by column; used from the model to the scored file.
 
     Attributes:
-        labels: int32 [rows], indices into `Predictor.hierarchy.answers` (labels, then parents); -1
-            for blank texts.
+        labels: int32 [rows], indices into `Predictor.hierarchy.answers` (labels, parents); -1 if
+            blank.
         confidence: float32 [rows], calibrated probability of that label, 0 to 1; 0 without a label.
         decisions: int32 [rows], indices into `bertcnn.settings.DECISIONS`.
         because: int32 [rows, 3, 2], first character and index after the last character of the

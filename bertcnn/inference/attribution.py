@@ -42,8 +42,6 @@ class Attribution:
     `logit` is the sum of `baseline` and the tokens' shares, up to the error of numeric integration.
 
     Attributes:
-        label: the explained label.
-        logit: the label's logit.
         baseline: its logit with [PAD] in place of every token except [CLS] and [SEP].
         tokens: the tokens in order, with their shares.
     """
@@ -57,9 +55,7 @@ class Attribution:
 def attention_weights(model: BertCnn, token_ids: np.ndarray) -> np.ndarray:
     """The attention probabilities of every layer and head, float32 [layers, H, T, T].
 
-    Args:
-        model: the classifier.
-        token_ids: int32 [T], from [CLS] to [SEP].
+    `token_ids` are int32 [T], from [CLS] to [SEP].
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -80,13 +76,7 @@ def integrated_gradients(
     """Each token's contribution to a logit, integrated from a text of [PAD] to this text.
 
     Gradients are taken with respect to the normalised embeddings, at the midpoint of each step.
-
-    Args:
-        model: the classifier.
-        token_ids: int32 [T], from [CLS] to [SEP].
-        label: index of the label.
-        pad_id: id of [PAD].
-        steps: of the integration; more steps are more exact.
+    `token_ids` are int32 [T], from [CLS] to [SEP]. More `steps` are more exact.
 
     Returns:
         The tokens' shares, float64 [T], 0 for [CLS] and [SEP]; the logit; the baseline's logit.
@@ -94,8 +84,7 @@ def integrated_gradients(
     Raises:
         SettingsError: fewer than one step, or a Keras backend other than TensorFlow and JAX.
 
-    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3. Proposition 1: the shares sum to the
-    difference of the logits.
+    Source: Sundararajan, Taly and Yan 2017, equations 1 and 3; proposition 1 on the sum of shares.
     """
     if not isinstance(steps, int) or steps < 1:
         raise SettingsError(
@@ -136,13 +125,7 @@ def attribute(
 ) -> Attribution:
     """Integrated gradients for a text, with the tokens' positions.
 
-    Args:
-        model: the classifier.
-        tokenizer: its tokenizer.
-        text: the original text.
-        label: index of the label to explain.
-        name: name of that label.
-        steps: as in `integrated_gradients`.
+    `label` is the index and `name` the name of the label to explain.
 
     Raises:
         SettingsError: as in `integrated_gradients`.

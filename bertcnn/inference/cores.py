@@ -21,8 +21,8 @@ QuotaReader = Callable[[Path], float | None]  # maps a control group's folder to
 def usable_cores() -> int:
     """The number of cores that this process may use, at least 1.
 
-    `BERTCNN_CORES` if set; otherwise the cores of the CPU affinity mask, or fewer if a container
-    has a CPU quota.
+    `BERTCNN_CORES` if set; otherwise the cores of the CPU affinity mask, or a container's CPU
+    quota.
 
     Raises:
         SettingsError: `BERTCNN_CORES` is not a positive number.
@@ -50,11 +50,8 @@ def machine_cores() -> int:
 def processor_quota(groups: Path = _GROUPS, mount: Path = _MOUNT) -> float | None:
     """The CPU quota of this process in cores; None without a quota.
 
-    The smallest quota of its control group and all parent groups counts.
-
-    Args:
-        groups: file that lists the process's groups (cgroups(7)).
-        mount: where the groups are mounted.
+    The smallest quota of its control group and all parent groups counts. `groups` is the file that
+    lists the process's groups (cgroups(7)), `mount` the folder where groups are mounted.
     """
     try:
         lines = groups.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -48,11 +48,7 @@ def foreign_texts(
     """Which texts are not in a training language, bool [rows].
 
     Checks only texts with hardly any known word; few texts in the right language are among them.
-
-    Args:
-        texts: the original texts.
-        strangeness: of these texts.
-        languages: of the training rows; empty if unknown.
+    `languages` of the training rows are empty if unknown.
     """
     foreign = np.zeros(len(texts), bool)
     if languages:
@@ -67,14 +63,7 @@ def held_back(
     texts: Sequence[str],
     languages: Sequence[str],
 ) -> HeldBack:
-    """Which texts with known labels are never answered automatically.
-
-    Args:
-        scope: the model's detector.
-        readings: the detector's inputs for the texts.
-        texts: the original texts.
-        languages: of the training rows.
-    """
+    """Which texts with known labels are never answered automatically."""
     strangeness = scope.judge(readings)
     foreign = foreign_texts(texts, strangeness, languages)
     return HeldBack(

@@ -63,12 +63,8 @@ def running_engine(
 ) -> Engine:
     """The engine for a saved model that is fastest or requested on this machine.
 
-    Args:
-        saved: the saved engine.
-        folder: the model's folder.
-        bundle: the model; its weights are not needed.
-        engine: "openvino", "onnx", or "auto" for the faster of the two.
-        streams: batches computed in parallel; by default one per core.
+    `engine` is "openvino", "onnx", or "auto" for the faster of the two. The weights of `bundle` are
+    not needed. By default there is one stream per core.
 
     Raises:
         BundleError: the engine was changed after it was saved, or cannot run.
@@ -167,18 +163,11 @@ def onnx_engine(
     """A saved int8 engine, run by ONNX Runtime.
 
     It uses the weights, scales and ranges that were compared with float32 after training. Whether
-    this machine computes them correctly is checked once per model.
-
-    Args:
-        saved: the saved engine.
-        folder: the model's folder.
-        bundle: the model; its weights are not needed.
-        streams: batches computed in parallel; by default one per core.
-        reference: returns the float32 model; by default it is compiled when needed.
+    this machine computes them correctly is checked once per model. `reference` returns the float32
+    model; by default it is compiled when needed.
 
     Raises:
-        BundleError: the engine is not int8, was changed after it was saved, or its logits are
-            wrong.
+        BundleError: the engine is not int8, was changed after saving, or computes wrong logits.
         MissingPackageError: ONNX Runtime is not installed.
     """
     if saved.record.precision != "int8":
@@ -232,7 +221,6 @@ def check_distance(engine: Engine, reference: Engine, vocabulary_size: int) -> N
 
 
 def _made_up(texts: int, vocabulary_size: int) -> list[np.ndarray]:
-    """Random token ids from a fixed seed."""
     generator = np.random.default_rng(0)
     return list(generator.integers(vocabulary_size, size=(texts, _TRIAL_TOKENS), dtype=np.int32))
 

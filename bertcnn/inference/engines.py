@@ -48,8 +48,7 @@ class Evidence:
 
     Attributes:
         activations: float32 [rows, W * N], each filter's largest activation, at least 0.
-        windows: int32 [rows, W * N], first token of the window with that activation; undefined
-            where the activation is 0.
+        windows: int32 [rows, W * N], first token of that activation's window; undefined at 0.
         means: float32 [rows, D], mean token embeddings.
     """
 

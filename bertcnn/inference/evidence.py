@@ -56,8 +56,7 @@ class Explanation:
         logit: its logit, before temperature scaling.
         bias: the label's bias.
         mean: share of the mean token embedding.
-        windows: the windows with the largest activations, each with the sum of its filters' shares,
-            sorted by absolute size.
+        windows: the windows of the filters' maxima with their shares, sorted by absolute size.
         phrases: phrases to show, the most important first; see `bertcnn.inference.evidence`.
         reason: why the decision was made, as text.
     """
@@ -72,13 +71,7 @@ class Explanation:
 
 
 class Explainer:
-    """Maps the filters' activations to positions in texts.
-
-    Args:
-        layer: the model's output layer.
-        head: settings of the CNN head.
-        tokenizer: the model's tokenizer.
-    """
+    """Maps the filters' activations to positions in texts."""
 
     def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
         filters = head.filters * len(head.window_sizes)
@@ -94,15 +87,10 @@ class Explainer:
     ) -> np.ndarray:
         """The phrases that moved each answer most, for many texts at once.
 
-        Args:
-            texts: the original texts.
-            encoded: their tokens, with spans.
-            evidence: the pooled features.
-            labels: int [rows], the labels to explain; negative for none.
+        `labels` are the labels to explain, int [rows]; negative for none.
 
         Returns:
-            int32 [rows, PHRASES, 2], first character and index after the last; zeros where there
-            are fewer phrases.
+            int32 [rows, PHRASES, 2], first character and index after the last; zeros if fewer.
         """
         return self._phrases(texts, encoded, evidence, labels)[0]
 
@@ -117,13 +105,7 @@ class Explainer:
     ) -> list[Explanation]:
         """Every additive term of each text's logit.
 
-        Args:
-            texts: the original texts.
-            encoded: their tokens, with spans.
-            evidence: the pooled features.
-            logits: float32 [rows, C].
-            labels: int [rows], the labels to explain; negative for none.
-            names: of all labels.
+        `logits` are float32 [rows, C]; `labels` to explain int [rows], negative for none.
         """
         lengths = encoded.lengths
         first_tokens = np.cumsum(lengths) - lengths
@@ -324,11 +306,8 @@ def words_of(text: str, start: int, end: int) -> str:
 def because(text: str, spans: Sequence[Sequence[int]]) -> str:
     """The phrases as shown in a cell, the most important first.
 
-    Duplicates are dropped; each phrase has at most 80 characters.
-
-    Args:
-        text: the original text.
-        spans: first character and index after the last character of each phrase; 0 and 0 for none.
+    Duplicates are dropped; each phrase has at most 80 characters. `spans` have the first character
+    and the index after the last of each phrase; 0 and 0 for none.
 
     Example:
         >>> because("My router's led is NOT working, not working", [(12, 15), (19, 30), (32, 43)])

@@ -1,7 +1,6 @@
 """Compiled engines in forked processes: the child abandons them and compiles its own.
 
-OpenVINO's threads stay in the parent. An inherited engine would wait for them for ever, even in its
-destructor.
+OpenVINO's threads stay in the parent. An inherited engine would wait for them, even when destroyed.
 """
 
 from __future__ import annotations

@@ -69,11 +69,7 @@ def checked_graph(graph: bytes, constants: bytes, reference: tuple[bytes, bytes]
     """The checked XML for OpenVINO, without notes (`rt_info`).
 
     The graph may differ from the reference only in its weights and in the additions of int8.
-
-    Args:
-        graph: XML of OpenVINO's format.
-        constants: the graph's constants file.
-        reference: XML and constants of the expected graph, with any weights.
+    `reference` has XML and constants of the expected graph, with any weights.
 
     Raises:
         BundleError: it is not XML of OpenVINO's format, or another graph.
@@ -102,8 +98,7 @@ def _outputs(
     """The origin of each named output.
 
     Raises:
-        ValueError: the graph is not one of ours; ParseError, CycleError and LookupError mean the
-            same.
+        ValueError, ParseError, CycleError, LookupError: the graph is not one of ours.
     """
     nodes = _nodes(net)
     order = graphlib.TopologicalSorter(

@@ -23,9 +23,6 @@ def share_activation_range(graph: ov.Model) -> None:
     ms per layer instead of 1 ms, and again for every number of tokens. NNCF's smoothing factors
     absorb the differences between ranges; layers with another lower bound lose a few of the 256
     steps. The graph stays unchanged without such factors or if the loss is too large.
-
-    Args:
-        graph: quantised by NNCF.
     """
     ranges = []
     for rounding in _roundings(graph):
@@ -74,9 +71,6 @@ def round_from_zero(graph: ov.Model) -> None:
     W x + b = W (x - low) + (b + W low), so the bias absorbs the shift and answers stay the same.
     With another zero point the CPU plugin adds W low to each output, multiplies by the weight
     scales, and then adds b. Without that step, products with AMX ran a quarter faster.
-
-    Args:
-        graph: quantised by NNCF.
     """
     for rounding in _roundings(graph):
         low, high = (_source(rounding, place).data for place in (3, 4))
@@ -111,7 +105,6 @@ def _sums(product: Node) -> np.ndarray | None:
 
 
 def _addition(product: Node) -> Node | None:
-    """The node that adds a bias to a node's output."""
     readers = _readers(product)
     if (
         len(readers) != 1
@@ -135,5 +128,4 @@ def _readers(node: Node) -> list[Node]:
 
 
 def _put(node: Node, place: int, values: np.ndarray | float) -> None:
-    """Replace an input of a node by a constant."""
     node.input(place).replace_source_output(ops.constant(np.asarray(values, np.float32)).output(0))

@@ -27,8 +27,7 @@ Node = Any  # openvino's node and output classes have no useful types
 class Rounding:
     """How a product's input is rounded from float32 to uint8.
 
-    x becomes round(x * factors / step) + zero. An integer n represents (n - value_zero) *
-    value_step.
+    x becomes round(x * factors / step) + zero. n represents (n - value_zero) * value_step.
 
     Attributes:
         factors: float32 [in], NNCF's smoothing of outliers; None without smoothing.
@@ -66,14 +65,8 @@ def int8_products(graph: ov.Model, layers: int) -> dict[str, Int8Product]:
     """The int8 products of a classifier, by name.
 
     Node names are not reliable, but the order of products is: it follows from the graph's form,
-    which `graph_check` has compared with the model's.
-
-    Args:
-        graph: quantized `classifier_graph`.
-        layers: number of encoder layers.
-
-    Returns:
-        `layer_0/attention/query` and so on, and `TAPS`.
+    which `graph_check` has compared with the model's. Keys are `layer_0/attention/query` and so on,
+    and `TAPS`. `graph` is a quantized `classifier_graph`.
 
     Raises:
         BundleError: a product of the encoder or of the windows is not in int8.
@@ -115,7 +108,6 @@ def _in_order(graph: ov.Model) -> Iterator[Node]:
 
 
 def _has_int8_weights(node: Node) -> bool:
-    """Whether a node is a product with constant int8 weights and scales."""
     if node.get_type_name() != "MatMul" or _source(node, 1).get_type_name() != "Multiply":
         return False
     stored = _source(_source(node, 1), 0)
@@ -158,7 +150,6 @@ def _rounding(node: Node) -> Rounding:
 
 
 def _bias(node: Node) -> np.ndarray | None:
-    """The bias added to a product's output."""
     readers = [target.get_node() for target in node.output(0).get_target_inputs()]
     if (
         len(readers) != 1

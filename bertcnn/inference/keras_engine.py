@@ -26,13 +26,9 @@ class KerasEngine:
     """Runs a `BertCnn`.
 
     With bfloat16, softmax, normalisation and logits stay in float32. A forked process cannot run
-    Keras, so OpenVINO runs the same weights in float32 there.
-
-    Args:
-        model: the trained network.
-        pad_id: id of [PAD].
-        tensors: its weights by name; by default read from the model.
-        precision: of matrix products; by default bfloat16 on a GPU, otherwise the model's own.
+    Keras, so OpenVINO runs the same weights in float32 there. `tensors` are by default read from
+    the model. `precision` of matrix products is by default bfloat16 on a GPU, otherwise the model's
+    own.
     """
 
     def __init__(
@@ -77,7 +73,6 @@ class KerasEngine:
         return self._name if os.getpid() == self._process else "openvino-float32"
 
     def _in_child(self) -> Engine:
-        """The engine of a forked process."""
         from bertcnn.inference.openvino_engine import OpenVINOEngine
         from bertcnn.inference.openvino_graph import classifier_graph
 
@@ -113,8 +108,7 @@ class KerasEngine:
 def with_evidence(model: BertCnn) -> keras.Model:
     """The network with two more outputs: pooled features and window positions.
 
-    They are found on the device: copying all activations from a GPU would take longer than
-    computing them.
+    They are found on the device: copying all activations from a GPU would take longer.
     """
     head = model.head
     convolutions = [

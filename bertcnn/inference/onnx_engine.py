@@ -33,16 +33,8 @@ class OnnxEngine:
     """Runs a classifier of `classifier_onnx_int8`, in this process and its forks.
 
     Each batch runs on the calling thread. ONNX Runtime has no threads of its own, so a fork loses
-    none.
-
-    Args:
-        model: the serialized model.
-        pad_id: id of [PAD].
-        longest: most tokens of a text; by default the longest of each call.
-        streams: batches computed in parallel; by default one per core.
-
-    Attributes:
-        streams: batches computed in parallel.
+    none. `longest` is the most tokens of a text, by default of each call. By default there is one
+    stream per core.
 
     Raises:
         BundleError: ONNX Runtime cannot load the model.
@@ -126,10 +118,8 @@ class OnnxStream:
     def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
         """Compute a batch and store its results.
 
-        Args:
-            batch: of `bertcnn.data.packing.packed_inputs`.
-            slots: int [B, K], indices of the batch's texts in `output`, -1 for none.
-            output: filled in place.
+        `batch` is from `bertcnn.data.packing.packed_inputs`; `slots`, int [B, K], are the indices
+        of its texts in `output`, -1 for none.
 
         Raises:
             RuntimeError: ONNX Runtime failed.

@@ -53,11 +53,6 @@ def classifier_onnx_int8(
 ) -> bytes:
     """The classifier, from token ids to logits; a row may hold several texts.
 
-    Args:
-        quantized: weights and products.
-        encoder: encoder settings.
-        head: head settings.
-
     Returns:
         A serialized model with the inputs and outputs of `openvino_graph.classifier_graph`.
 
@@ -311,7 +306,6 @@ def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
 
 
 def _width(graph: _Graph) -> int:
-    """D, the embedding width."""
     return int(graph.tensors["embeddings/tokens"].shape[1])
 
 

@@ -29,16 +29,9 @@ _BATCHES_OF_A_STREAM = 2
 class OpenVINOEngine:
     """Runs a compiled classifier, in this process and its forks.
 
-    Args:
-        compiled: returns the compiled `classifier_graph` or its int8 form; called again in a forked
-            process, at its first texts.
-        pad_id: id of [PAD].
-        name: "openvino-" and the precision.
-        longest: most tokens of a text, which gives calls common lengths; by default the longest of
-            each call.
-
-    Attributes:
-        streams: batches computed in parallel.
+    `compiled` returns the compiled `classifier_graph` or its int8 form; it is called again in a
+    forked process, at its first texts. `name` is "openvino-" and the precision. `longest` is the
+    most tokens of a text, which gives calls common lengths; by default the longest of each call.
     """
 
     def __init__(
@@ -86,13 +79,9 @@ class OpenVINOEngine:
     ) -> OpenVINOEngine:
         """The engine that was saved with a model.
 
-        Args:
-            saved: the saved engine.
-            pad_id: id of [PAD].
-            longest: most tokens of a text.
-            streams: batches computed in parallel; by default one per core, best for many rows. With
-                1, all cores share a batch and the engine loads faster, which is best for single
-                texts.
+        `longest` is the most tokens of a text. By default there is one stream per core, best for
+        many rows. With 1, all cores share a batch and the engine loads faster, which is best for
+        single texts.
 
         Raises:
             BundleError: the engine was changed after it was saved, or OpenVINO cannot load it.
@@ -111,11 +100,7 @@ class OpenVINOEngine:
     ) -> OpenVINOEngine:
         """An engine of the model's own float32 tensors, for a model saved without an engine.
 
-        Args:
-            bundle: the model.
-            pad_id: id of [PAD].
-            streams: as for `from_saved`.
-            keep: cache the compiled engine under the bundle id; the tensors must be the saved ones.
+        `keep` caches the compiled engine under the bundle id; the tensors must be the saved ones.
 
         Raises:
             BundleError: the tensors do not fit the configuration's network.
@@ -157,8 +142,7 @@ class OpenVINOEngine:
         Threads with a single batch each run in parallel, one per stream.
 
         Raises:
-            BundleError: in a forked process, the model's folder has changed since loading, and no
-                compiled copy is cached.
+            BundleError: in a fork, the folder has changed since loading and no copy is cached.
         """
         self._start_if_forked()
         output = self.room_for(len(token_ids), evidence=evidence)
@@ -226,10 +210,7 @@ def read_graph(saved: SavedEngine) -> ov.Model:
 def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
     """The engine that this machine runs for a saved engine.
 
-    Args:
-        saved: the saved engine.
-        folder: the model's folder.
-        bundle: the model; its weights are not needed.
+    The weights of `bundle` are not needed.
 
     Returns:
         The engine, `checked`. Where int8 would saturate or is no faster, the model's own float32
@@ -270,12 +251,8 @@ def token_embeddings(
 ) -> None:
     """Compute the encoder's output for each row.
 
-    Args:
-        graph: of `encoder_graph`.
-        pad_id: id of [PAD].
-        token_ids: int32 [T] per row.
-        store: called for each batch, in any order, with row indices int64 [b] and embeddings
-            float32 [b, T, D].
+    `store` is called for each batch, in any order, with row indices int64 [b] and embeddings
+    float32 [b, T, D].
     """
     compiled = compiled_model(lambda: graph)
     queue = _queue(compiled)

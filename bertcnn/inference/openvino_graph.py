@@ -40,12 +40,8 @@ def classifier_graph(
 ) -> ov.Model:
     """The classifier, from token ids to logits; a row may hold several texts.
 
-    Args:
-        tensors: float32 weights by name, as in a bundle.
-        encoder: encoder settings.
-        head: head settings.
-        int8_tokens: keep token embeddings in int8 with a scale each, also in the compiled form,
-            which then loads in half the time.
+    `tensors` are float32 weights by name, as in a bundle. `int8_tokens` keeps token embeddings in
+    int8 with a scale each, also in the compiled form, which then loads in half the time.
 
     Returns:
         A model with the inputs of `packed_inputs`, for any B, T and K. Outputs: `logits`, float32
@@ -85,9 +81,7 @@ def blank_graph(
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
     """The encoder alone.
 
-    Args:
-        tensors: float32 weights by name, as in `Bert`.
-        settings: encoder settings.
+    `tensors` are float32 weights by name, as in `Bert`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
@@ -108,10 +102,8 @@ def spans_graph(
 ) -> ov.Model:
     """The question answering encoder, from token ids to start and end scores.
 
-    Args:
-        tensors: float32 weights by name, as in `BertQuestionAnswering`.
-        settings: encoder settings.
-        int8_tokens: as for `classifier_graph`.
+    `tensors` are as in `BertQuestionAnswering`, float32; `int8_tokens` is as for
+    `classifier_graph`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
@@ -138,10 +130,7 @@ def spans_graph(
 def one_text_a_row(graph: ov.Model) -> ov.Model:
     """`graph` with the inputs `token_ids` and `padding_mask`, int32 [B, T], one text per row.
 
-    The given graph is modified and unusable afterwards.
-
-    Args:
-        graph: of `classifier_graph`, or its int8 form.
+    `graph`, from `classifier_graph` or its int8 form, is modified and unusable afterwards.
     """
     packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
     plain = {
@@ -163,7 +152,6 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
 
 
 def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
-    """A model with named inputs and outputs."""
     results = []
     for name, node in outputs.items():
         result = ops.result(node, name=name)
@@ -367,7 +355,6 @@ def _head(
 
 
 def _joined(values: Node) -> Node:
-    """Reshape [B, K, x] to [B * K, x]."""
     return ops.reshape(values, _axes(-1, values.get_output_partial_shape(0)[2].get_length()), False)
 
 
@@ -401,7 +388,6 @@ def _mask_bias(real: Node) -> Node:
 
 
 def _below(tensors: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """The tensors under the prefix `name`, without the prefix."""
     return {
         key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")
     }

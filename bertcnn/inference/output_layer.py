@@ -22,8 +22,7 @@ class LastLayer:
     """The linear layer from pooled features to logits.
 
     Attributes:
-        kernel: float32 [F, C]; features are the filters, smallest window first, then the mean token
-            embedding.
+        kernel: float32 [F, C]; filters, smallest window first, then mean token embedding.
         bias: float32 [C].
     """
 
@@ -59,11 +58,7 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
     """The output layer of the model in `folder`, from the cache or from the model's weights.
 
     The first call reads and checks all weights, which takes 0.1 s and more. It then caches this
-    layer under the model's id. A damaged copy is replaced.
-
-    Args:
-        folder: the model's folder.
-        bundle: from `read_bundle`; its weights are not needed.
+    layer under the model's id. A damaged copy is replaced. The weights of `bundle` are not needed.
 
     Raises:
         BundleError: the weights were changed after saving, or the folder has another model now.

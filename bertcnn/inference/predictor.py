@@ -40,18 +40,11 @@ logger = logging.getLogger(__name__)
 class Predictor:
     """A loaded model, returned by `bertcnn.load`.
 
-    Args:
-        bundle: the saved model.
-        engine: runs the network.
-        last_layer: the network's output layer; by default from the bundle's tensors.
-        decisions: which answers are automatic; by default as saved.
+    By default, output layer and decisions are the saved ones.
 
     Attributes:
-        labels: in the model's order.
         hierarchy: parent labels, if labels have levels: "A > B > C".
         multi_label: whether a text may have several labels, or none.
-        decisions: which answers are automatic.
-        last_layer: the network's output layer.
     """
 
     def __init__(
@@ -135,8 +128,8 @@ class Predictor:
         """Run the engine and check its output.
 
         Raises:
-            BundleError: the engine failed or its output is not finite, because of damaged weights
-                or lack of memory.
+            BundleError: the engine failed or its output is not finite: damaged weights, or no
+                memory.
         """
         try:
             output = self.engine.run(token_ids, evidence=evidence)
@@ -165,11 +158,7 @@ class Predictor:
     ) -> Answers:
         """The last part of `answer`: from engine output to answers.
 
-        Args:
-            texts: the original texts.
-            encoded: from `encode`.
-            output: from `run`.
-            decisions: which answers are automatic; by default the predictor's.
+        `encoded` is from `encode`, `output` from `run`.
         """
         blank = _blank(texts)
         limits = self._limits if decisions is None else decisions.limits(len(self.labels))
@@ -274,10 +263,7 @@ class Predictor:
     def explain(self, texts: Sequence[str], *, label: str | None = None) -> list[Explanation]:
         """Every additive term of each text's logit: the filters' windows and their shares.
 
-        Args:
-            texts: any texts.
-            label: the label to explain; by default each text's most probable one, and none for a
-                blank text.
+        `label` is by default each text's most probable one; a blank text then has none.
 
         Raises:
             SettingsError: the model does not know the label, or `texts` is not a list of strings.
@@ -326,8 +312,7 @@ def load(
             "0.95,billing=0.99"; by default the one set at training.
 
     Raises:
-        BundleError: the folder is not a model or was changed after saving; or the engine is "onnx"
-            and the model has no int8.
+        BundleError: not a model, changed after saving, or "onnx" without an int8 engine.
         MissingPackageError: the engine is "keras" without Keras, or "onnx" without ONNX Runtime.
         SettingsError: the engine is unknown, the precision is invalid, or the model was saved
             without the data for other precisions.
@@ -398,8 +383,7 @@ def loaded(
     """A saved or already loaded model, with these decisions.
 
     Raises:
-        SettingsError: the model is loaded with another engine, or the decisions are not available;
-            otherwise as `load`.
+        SettingsError: another engine, or decisions that are not available; else as `load`.
     """
     if not isinstance(model, Predictor):
         return load(model, engine=engine, auto_precision=auto_precision)
@@ -420,7 +404,6 @@ def loaded(
 
 
 def _blank(texts: Sequence[str]) -> np.ndarray:
-    """Which texts are blank, bool [rows]."""
     return np.fromiter(map(is_blank, texts), bool, len(texts))
 
 

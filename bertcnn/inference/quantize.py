@@ -48,7 +48,6 @@ class QuantizationData:
         valid: token ids of the validation rows.
         valid_labels: int [rows], their labels.
         valid_logits: float32 [rows, C], the float32 model's logits.
-        pad_id: id of [PAD].
         valid_sets: bool [rows, C], their labels, if rows may have several.
     """
 
@@ -74,8 +73,6 @@ class BuiltEngine:
     """An engine, saved and running.
 
     Attributes:
-        saved: the engine as saved.
-        running: the same engine, running.
         valid: its output on the validation rows, with evidence.
     """
 
@@ -110,16 +107,9 @@ def build_engine(
     this CPU has VNNI, 8-bit weights are tried, whose logits are a quarter nearer to float32. A
     precision is accepted if it gives the float32 label on 99% of the validation rows and loses at
     most 0.3 points of macro-F1. If rows may have several labels, each label of each row counts,
-    assigned at a probability of at least 1/2; lost labels lower the macro-F1.
-
-    Args:
-        tensors: float32 weights by name.
-        encoder: encoder settings.
-        head: head settings.
-        quantization_data: the rows for calibration and validation.
-        decided: record of the engine built before the model learned from these rows; its precision
-            and figures are kept.
-        progress: progress callback; it receives a note on the result.
+    assigned at a probability of at least 1/2; lost labels lower the macro-F1. `decided` is the
+    record of the engine built before the model learned from these rows; its precision and figures
+    are kept. `progress` receives a note on the result.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)
@@ -232,10 +222,7 @@ def quantize(
 ) -> ov.Model:
     """Quantize the graph's matrix products to int8.
 
-    Args:
-        graph: modified, and unusable afterwards.
-        batches: inputs by name, whose activations set the ranges.
-        weight_bits: bits per weight.
+    `graph` is modified, and unusable afterwards. `batches` are inputs by name, to set the ranges.
     """
     with without_telemetry():
         import nncf

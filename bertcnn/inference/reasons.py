@@ -29,11 +29,8 @@ _ABOUT_THE_TEXT: Final = (0, REASONS.index("empty"), REASONS.index("language"))
 def reason_in_words(decision: int, reasons: Sequence[int], labels: Sequence[str]) -> str:
     """The reason for one decision.
 
-    Args:
-        decision: an index into `DECISIONS`.
-        reasons: an index into `REASONS`, and the label with the nearest training texts (-1 if
-            unknown).
-        labels: the model's labels.
+    `decision` is an index into `DECISIONS`. `reasons` are an index into `REASONS`, and the label
+    with the nearest training texts (-1 if unknown).
 
     Example:
         >>> reason_in_words(2, (10, 0), ["billing", "wifi"])

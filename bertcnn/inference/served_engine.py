@@ -17,11 +17,6 @@ class ServedEngine:
     """Computes a call's texts on one stream.
 
     As many calls run in parallel as the engine has streams.
-
-    Args:
-        engine: runs the network.
-        pad_id: id of [PAD].
-        longest: most tokens of a text.
     """
 
     def __init__(self, engine: StreamingEngine, pad_id: int, longest: int) -> None:
@@ -100,7 +95,6 @@ class ServedEngine:
     def _compute(
         self, plans: Sequence[PackedPlan], token_ids: Sequence[np.ndarray], output: EngineOutput
     ) -> None:
-        """Fill `output`, batch by batch."""
         batches = packed_batches(token_ids, plans, self._pad_id)
         stream = self._idle.get()
         try:

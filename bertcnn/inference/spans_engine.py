@@ -31,10 +31,7 @@ class SpansModel(Protocol):
 class SpansEngine:
     """Runs a compiled `spans_graph`.
 
-    Args:
-        compiled: returns the compiled graph, or its int8 form.
-        pad_id: id of [PAD].
-        name: "openvino-" and the precision.
+    `compiled` returns the compiled graph, or its int8 form.
     """
 
     def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str) -> None:

@@ -25,10 +25,8 @@ class Stream:
     def infer(self, batch: dict[str, np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
         """Compute a batch and store its results.
 
-        Args:
-            batch: of `bertcnn.data.packing.packed_inputs`.
-            slots: int [B, K], indices of the batch's texts in `output`, -1 for none.
-            output: filled in place.
+        `batch` is from `bertcnn.data.packing.packed_inputs`; `slots`, int [B, K], are the indices
+        of its texts in `output`, -1 for none.
         """
         self._request.infer(batch)
         store_texts(self._request, slots, output)

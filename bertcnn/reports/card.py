@@ -45,14 +45,8 @@ def model_card(
 ) -> str:
     """The card, in Markdown.
 
-    Args:
-        config: the saved model's configuration.
-        figures: measured on the validation rows.
-        temperature: of the calibration.
-        calibration: calibration error.
-        decisions: which answers are automatic.
-        scope: the out-of-scope detector.
-        about: provenance as in the report: command, data and its hash, seed, versions.
+    `figures` are from the validation rows; `about` is the provenance as in the report: command,
+    data and its hash, seed, versions.
     """
     versions = ", ".join(f"{name} {number}" for name, number in sorted(config.versions.items()))
     made = "".join(f"| {_cell(name)} | {_code(value)} |\n" for name, value in about)
@@ -119,7 +113,6 @@ def _warning(figures: Evaluation) -> str:
 
 
 def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector) -> str:
-    """How out-of-scope texts are handled."""
     held_out = decisions.held_out
     unlabelled = "gets no label, or " if figures.several_labels else ""
     if not scope:

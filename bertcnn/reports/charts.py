@@ -74,11 +74,7 @@ class Chart:
 def draw(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> Chart:
     """Convert lines to drawing coordinates; clips at the axes.
 
-    Args:
-        title: description for screen readers.
-        x: horizontal axis.
-        y: vertical axis.
-        lines: in drawing order.
+    `title` is the description for screen readers.
     """
     return Chart(
         title,

@@ -25,8 +25,6 @@ class DataProfile:
     """Statistics of labelled rows.
 
     Attributes:
-        rows: number of rows.
-        labels: number of distinct labels.
         repeated: rows that repeat another row's text, ignoring outer white space.
         conflicting: distinct texts with different labels.
         truncated: rows over the token limit, whose middle is cut.
@@ -50,12 +48,7 @@ def profile_rows(
 ) -> DataProfile:
     """Compute the statistics.
 
-    Args:
-        texts: at least one.
-        labels: one per text.
-        lengths: int [rows], tokens of each text.
-        truncated: number of texts over the limit.
-        limit: most tokens of a text.
+    `lengths` are int [rows], tokens of each text; `truncated` counts texts over the limit.
 
     Example:
         >>> lengths = np.array([3, 3, 5])

@@ -123,14 +123,9 @@ class Report:
     """The content of the page.
 
     Attributes:
-        title: of the page.
         rows_are: the measured rows, such as "validation rows".
         caution: how reliable the figures are, in a sentence.
         about: provenance, as names and values.
-        profile: of the data.
-        figures: by label and overall.
-        reliability: of the confidence.
-        operation: of the decisions.
         slices: figures of subsets, by column.
         trained_on: training rows of each label; empty if unknown.
         epochs: the learning curves; empty if unknown.
@@ -138,7 +133,6 @@ class Report:
         averaged: whether the weights are the mean over the last steps instead of one epoch's.
         spurious_tokens: suspicious words; None if not searched.
         examples: with texts; None in reports that must not quote any.
-        multi_label: whether a row may have several labels.
         warning: warning about an uninformative model; otherwise "".
         limits: the limits of automatic answers; "" if not analysed.
     """
@@ -400,7 +394,6 @@ def _matrix(figures: Evaluation) -> _Matrix:
 
 
 def _wrong(figures: Evaluation) -> np.ndarray:
-    """The confused pairs, int [N, 3]."""
     pairs = figures.confusion_pairs
     return pairs[pairs[:, 0] != pairs[:, 1]]
 

@@ -155,9 +155,6 @@ class Measured:
 
     Attributes:
         judgement: the scored predictions.
-        figures: by label and overall.
-        calibration: calibration error.
-        epochs: the learning curves.
         kept_epoch: the epoch whose weights were kept.
         averaged: whether the weights are the mean over the last steps instead of one epoch's.
         held_back: bool [rows], rows that are never automatic because they are out of scope or
@@ -220,13 +217,7 @@ def training_report(
 ) -> str:
     """The page saved with a model; it quotes no texts.
 
-    Args:
-        bundle: the model, with its tensors.
-        engine: runs the network.
-        learned: the training rows.
-        held_out: the validation rows.
-        measured: results on the validation rows.
-        origin: provenance, with slices of the validation rows.
+    `origin` has slices of the validation rows.
     """
     names, judgement = list(bundle.labels), measured.judgement
     confidence, right = judgement.confidence, judgement.right
@@ -338,13 +329,8 @@ def evaluation_report(
 ) -> tuple[Evaluation, str]:
     """A model's figures on the user's rows, and the page about them, with examples.
 
-    Args:
-        predictor: the model.
-        texts: the rows' texts.
-        labels: one per row, or all labels of each row.
-        origin: provenance, with slices of these rows.
-        progress: progress callback.
-        out_of_scope: results for further rows without any of the labels.
+    `labels` has one per row, or all labels of each row; `origin` has slices of these rows.
+    `out_of_scope` are the results for further rows without any of the labels.
 
     Raises:
         LabelError: there are no rows, or none with a known label.
@@ -569,11 +555,8 @@ def report_path(
 ) -> Path:
     """The path for a report, checked before any work; `report.html` in a folder.
 
-    Args:
-        target: a file ending in .html or .htm, otherwise a folder.
-        model: the model's folder, which must not change.
-        data: the evaluated file.
-        overwrite: replace an older report; other files in a folder stay.
+    `target` is a file ending in .html or .htm, otherwise a folder. `overwrite` replaces an older
+    report; other files in a folder stay.
 
     Raises:
         OutputError: the file exists, is not writable, or is in the model's folder.

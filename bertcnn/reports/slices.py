@@ -28,14 +28,9 @@ class SliceFigures:
     """The figures of one subset.
 
     Attributes:
-        name: of the subset.
-        rows: number of rows.
-        accuracy: share of rows with the right label.
         interval: 95% interval of the accuracy (Wilson 1927).
-        confidence: mean confidence.
         automatic: share of rows answered automatically.
-        weak: whether it is significantly worse than the other rows, corrected for all subsets and
-            columns.
+        weak: whether it is significantly worse than the other rows, corrected for all subsets.
     """
 
     name: str
@@ -61,10 +56,7 @@ def slice_by_value(
 ) -> tuple[SliceFigures, ...]:
     """Subsets of rows with the same value; rare values, and values beyond 24, are merged.
 
-    Args:
-        values: one per row.
-        answered: the rows.
-        columns: number of columns examined, for the correction of `weak`.
+    `columns` is the number of columns examined, for the correction of `weak`.
     """
     named = [" ".join(value.split()) or _BLANK for value in values]
     counts = Counter(named)
@@ -79,10 +71,7 @@ def slice_by_length(
 ) -> tuple[SliceFigures, ...]:
     """Up to four subsets of similar size, from short to long texts.
 
-    Args:
-        lengths: int [rows], tokens.
-        answered: the rows.
-        columns: number of columns examined, including this one.
+    `lengths` are int [rows]; `columns` counts the examined columns, including this one.
     """
     if not len(lengths):
         return ()

@@ -51,12 +51,10 @@ class SpuriousToken:
     Attributes:
         kind: "address", "date", "number", "code" or "name".
         word: as written; digits of codes are "#".
-        label: the label it occurs with.
         texts: number of distinct texts with the word.
         with_label: number of these with the label.
         looked_into: number of these that the model has scored.
-        named: number of scored texts where the word is among the phrases that moved the answer
-            most.
+        named: number of scored texts with the word among the phrases.
     """
 
     kind: str

@@ -29,7 +29,6 @@ class Question:
     """A chunk of rows, and the texts that need the model.
 
     Attributes:
-        rows: as read.
         position: bytes of the input read so far.
         texts: the distinct texts, in order of appearance.
         places: for each row, the index of its text.
@@ -72,13 +71,8 @@ class Answering:
     """Answers chunks of texts in three steps, which can work on three chunks at once.
 
     Answers from the journal go through the cache too. So the model gets the same batches as in an
-    uninterrupted run, and the answers are equal to the last bit.
-
-    Args:
-        predictor: the model.
-        journal: of this run; used only by `answer`.
-        probabilities: whether to keep all probabilities.
-        elsewhere: other processes that run the model; by default this process does.
+    uninterrupted run, and the answers are equal to the last bit. `journal` is used only by
+    `answer`. `elsewhere` runs the model in other processes.
 
     Attributes:
         rows_on_record: rows whose answers the journal had at the start.
@@ -98,13 +92,7 @@ class Answering:
         self._asked_about = 0  # rows
 
     def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
-        """Step 1: look texts up in the cache and tokenize the others.
-
-        Args:
-            rows: of the chunk.
-            texts: one per row.
-            position: bytes read so far.
-        """
+        """Step 1: look texts up in the cache and tokenize the others."""
         number: dict[str, int] = {}
         places = [number.setdefault(text, len(number)) for text in texts]
         digests = [
@@ -180,10 +168,8 @@ class Cache:
     Lookup and storage are separate: `find` and `make_room` need only the texts, and may run ahead
     while answers to earlier chunks are being computed. `answers` and `keep` follow in the same
     chunk order, so each slot is correct when its chunk is reached. The two pairs use different
-    arrays, so each may run on its own thread.
-
-    Args:
-        width: probabilities per text; 0 if not kept.
+    arrays, so each may run on its own thread. `width` is the number of probabilities per text; 0 if
+    not kept.
 
     Attributes:
         size: most texts.

@@ -41,7 +41,6 @@ class _Chunk:
     """A chunk of texts in progress.
 
     Attributes:
-        question: the rows and texts.
         is_out: whether a worker has it.
         answers: None until they arrive.
         losses: number of workers lost while computing it.
@@ -72,12 +71,8 @@ class _ElsewhereEngine:
 class Cluster:
     """A model on the nodes of a Ray cluster.
 
-    Args:
-        address: "auto", HOST:PORT, or "local" to start Ray on this machine until this object is
-            closed.
-        load: loads the model on a node.
-        model: the same model, not used for computing.
-        progress: of the run.
+    `address` is "auto", HOST:PORT, or "local" to start Ray on this machine until this object is
+    closed. `load` loads the model on a node; `model` is the same model, not used for computing.
 
     Raises:
         SettingsError: the address is invalid.
@@ -118,8 +113,7 @@ class Cluster:
         """Connect, and load the model on all nodes.
 
         Raises:
-            BertCNNError: there is no cluster, a node cannot load the model, or the nodes would give
-                different answers.
+            BertCNNError: no cluster, a node cannot load the model, or the nodes' answers differ.
         """
         with ExitStack() as stack:
             self._progress.stage("starting Ray" if self._address == LOCAL else "joining Ray", 0)

@@ -33,7 +33,6 @@ class OutputColumns:
     """The columns of the scored file: the input's, then ours under unused names.
 
     Attributes:
-        all: all names.
         ours: names of our columns.
         numbers: names of our numeric columns.
         renamed: our columns whose name was taken: standard name -> name written.

@@ -157,13 +157,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The query's columns in use.
-
-    Attributes:
-        id: the id column.
-        id_type: its SQL type.
-        text: the text columns.
-    """
+    """The query's columns in use."""
 
     id: str
     id_type: str
@@ -246,7 +240,6 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
 
 
 def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Refuse columns that the query has twice."""
     repeated = [name for name in wanted if found.count(name) > 1]
     if repeated:
         raise ColumnError(
@@ -268,7 +261,6 @@ def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
 
 
 def _read(job: _Job, given: _Columns, spool: Spool) -> None:
-    """Read the query's rows from the database."""
     job.progress.stage("reading the query", 0)
     for batch in prefetch(job.database.rows(job.query, given.id, given.text.text)):
         spool.add([(key, join_texts(cells)) for key, *cells in batch])
@@ -285,7 +277,6 @@ def _answer(
     journal: Journal,
     job: _Job,
 ) -> Totals:
-    """Answer the texts and return the totals."""
     totals = Totals(columns, predictor)
     # separator of labels, if a text may have several
     keeps_probabilities = job.probabilities or predictor.multi_label

@@ -70,7 +70,6 @@ class InputState:
     """Identifies an input, independently of its path.
 
     Attributes:
-        input_bytes: size.
         input_modified_ns: time of the last change, nanoseconds since 1970.
         input_digest: of the first and last MiB.
     """
@@ -104,9 +103,7 @@ class RunHeader(InputState):
 
     Attributes:
         model: id of the loaded model.
-        engine: name of the engine.
         software: version of bertcnn.
-        text_columns: names of the text columns.
         raw: whether formulas stay unquoted.
         chunk_rows: most rows of a chunk.
         target: the output's file name.
@@ -137,7 +134,6 @@ class JournalHeader(RunHeader):
         auto_precision: required precision of automatic answers.
         probabilities: whether all probabilities are stored.
         reasons: whether reasons are stored.
-        labels: number of the model's labels.
     """
 
     auto_precision: str
@@ -169,7 +165,6 @@ class Frame:
     """One chunk of rows with its answers.
 
     Attributes:
-        rows: number of rows.
         digest: of the rows' texts, in order.
         answers: to the distinct texts, in order of appearance.
     """
@@ -189,10 +184,7 @@ class Frame:
     def from_bytes(cls, payload: bytes, labels: int, probabilities: bool) -> Frame | None:
         """Parse a payload from `to_bytes`; None if it is invalid.
 
-        Args:
-            payload: of a record.
-            labels: number of possible labels of an answer.
-            probabilities: whether the answers include probabilities.
+        `labels` is the number of possible labels of an answer.
         """
         if len(payload) < _FRAME.size:
             return None
@@ -239,20 +231,14 @@ class Journal:
     The file is `.scored.csv.journal` next to `scored.csv`. First `begin` stores what the answers
     depend on, and drops answers that depend on anything else. Then `take` returns the stored
     answers chunk by chunk; once it returns None, `append` adds new ones. At the end of the `with`
-    block a journal with answers is kept, unless `remove` was called.
-
-    Args:
-        output: the output file.
-        restart: discard the answers of an interrupted run.
-        parse: parses a record; by default as a `Frame`.
-        name: of the output, for messages; by default the file name.
+    block a journal with answers is kept, unless `remove` was called. `restart` discards the answers
+    of an interrupted run. `parse` parses a record, by default as a `Frame`. `name` is for messages.
 
     Attributes:
         rows: rows with stored answers.
 
     Raises:
-        OutputError: another run holds the lock, the existing file is not a journal, or the folder
-            is not writable.
+        OutputError: the journal is locked by another run, not a journal, or not writable.
     """
 
     def __init__(
@@ -322,9 +308,7 @@ class Journal:
     def take(self, rows: int, digest: bytes) -> Any:  # noqa: ANN401 - what `parse` gives
         """The stored answers to the next chunk; None once all have been taken.
 
-        Args:
-            rows: number of rows of the chunk.
-            digest: of their texts.
+        `digest` is of the texts of the chunk's `rows`.
 
         Raises:
             OtherTextsError: the stored answers are for other texts, and have been dropped.

@@ -119,7 +119,6 @@ class NodeReport:
     """Everything that a node's answers depend on; equal reports mean equal answers.
 
     Attributes:
-        engine: name of the engine.
         in_full: whether the CPU supports the engine's precision; bfloat16 may run as float32.
         versions: of the packages that affect the answers, "bertcnn 0.1.0" and others.
     """

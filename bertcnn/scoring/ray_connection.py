@@ -114,7 +114,6 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set environment variables within a block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

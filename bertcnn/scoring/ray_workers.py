@@ -37,8 +37,6 @@ class Node:
     """A node of the cluster.
 
     Attributes:
-        node_id: Ray's id.
-        name: of the machine.
         cores: available to Ray.
     """
 
@@ -68,7 +66,6 @@ class Worker:
     """An actor on a node, with all its cores.
 
     Attributes:
-        node: its node.
         loading: a reference to its report.
         busy: number of chunks it has.
     """
@@ -104,9 +101,7 @@ class Worker:
 class Workers:
     """The workers of a run.
 
-    Args:
-        model: a reference to the function that loads the model.
-        progress: of the run.
+    `model` refers to the function that loads the model.
 
     Attributes:
         loading: workers that are loading the model, by the references to their reports.
@@ -127,8 +122,7 @@ class Workers:
         """Load the model on all nodes and return their common report.
 
         Raises:
-            BertCNNError: there is no node, one cannot load the model, or the nodes would give
-                different answers.
+            BertCNNError: no node, one cannot load the model, or the nodes' answers would differ.
         """
         reports: dict[Node, NodeReport] = {}
         until, waits = time.monotonic() + _STARTED_WITHIN, False
@@ -294,7 +288,6 @@ def on_nodes(nodes: str, error: BertCNNError) -> BertCNNError:
 
 
 def _not_loaded(node: Node, error: Exception) -> BertCNNError:
-    """The error for a node that cannot load the model."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, BertCNNError):
         return on_nodes(node.name, cause)

@@ -147,11 +147,7 @@ def index_scored(
 ) -> ScoredRows:
     """Convert a scored file to Parquet for fast paging.
 
-    Args:
-        scored: written by `score_csv`.
-        index: the Parquet file; an existing one is used as it is.
-        separator: between labels if a row may have several.
-        progress: progress callback.
+    An existing `index` is used as it is. `separator` stands between several labels of a row.
 
     Raises:
         TableError: the file is unreadable or was not scored.

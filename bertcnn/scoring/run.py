@@ -78,13 +78,10 @@ class FileRun:
     """A file of texts, and its output file.
 
     Attributes:
-        source: the input.
-        target: the output.
         text: the text column or columns; None to guess.
         raw: keep cells unquoted that a spreadsheet would run as formulas.
         overwrite: replace an existing `target`.
         allow_rejects: write the output even if most rows are unreadable.
-        progress: progress callback.
     """
 
     source: Path
@@ -150,12 +147,7 @@ class FileRun:
     ) -> None:
         """Write the output atomically, and delete the journal.
 
-        Args:
-            reader: of the input; will be closed.
-            columns: of the output.
-            rows: of the output, in groups.
-            journal: of the run.
-            state: of the input at the start of the run.
+        `reader` will be closed; `state` is the input's at the start of the run.
 
         Raises:
             TableError: most rows were unreadable, or the input has changed.

@@ -125,8 +125,7 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         MissingPackageError: Ray is not installed.
         TableError: the input or most of its rows are unreadable, or it changed while it was scored.
         ColumnError: the named columns, or the model's, are missing.
-        OutputError: the output exists, is not writable, cannot hold the rows, or is being written
-            by another run.
+        OutputError: the output exists, is not writable, cannot hold the rows, or is in use.
         BundleError: the folder is not a model.
         ScoringInterrupted: Ctrl-C, after some answers were saved.
 
@@ -235,12 +234,7 @@ def computing(
 ) -> Iterator[tuple[Predictor, Cluster | None]]:
     """Provide a model within a block, in this process or on a cluster.
 
-    Args:
-        model: a saved or loaded model.
-        cluster: an address, or an open cluster, which stays open.
-        engine: see `bertcnn.load`.
-        auto_precision: required precision of automatic answers.
-        progress: progress callback.
+    `cluster` is an address, or an open cluster, which stays open.
 
     Raises:
         SettingsError: a loaded model with a cluster; otherwise as `score_csv`.
@@ -270,9 +264,7 @@ class Totals:
 
     def __init__(self, columns: OutputColumns, predictor: Predictor) -> None:
         self._columns, self._names = columns, predictor.hierarchy.answers
-        self._labels = np.zeros(
-            len(predictor.hierarchy.names) + 1, np.int64
-        )  # first: without a label
+        self._labels = np.zeros(len(predictor.hierarchy.names) + 1, np.int64)  # first: no label
         self._decisions = np.zeros(len(DECISIONS), np.int64)
 
     def add(self, answers: Answers, places: list[int]) -> None:
