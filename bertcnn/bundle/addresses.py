@@ -44,7 +44,8 @@ def shown(url: str) -> str:
     """A URL without its parameters.
 
     Raises:
-        SettingsError: the scheme is unknown, or the URL has invisible characters or a password.
+        SettingsError: the scheme is unknown, or the URL has invisible characters or a
+            password, which is not shown.
     """
     scheme = url.partition("://")[0]
     if url != visible(url):

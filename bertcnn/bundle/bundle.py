@@ -291,7 +291,7 @@ def check_bundle_target(folder: str | os.PathLike[str], overwrite: bool) -> None
     """Refuse a folder that `write_bundle` could not write, before the training.
 
     Raises:
-        OutputError: another file or folder is there, `overwrite` is False, or it is not writable.
+        OutputError: other content is there, or a model without `overwrite`, or it is not writable.
     """
     check_target(folder, lambda target: _check_replaceable(target, overwrite))
 

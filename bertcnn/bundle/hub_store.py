@@ -162,7 +162,6 @@ class HubStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Convert errors of hub requests to ours."""
         import httpx2
         from huggingface_hub.errors import OfflineModeIsEnabled
 

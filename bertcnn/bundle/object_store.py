@@ -133,7 +133,6 @@ class ObjectStore:
         )
 
     def _nothing_there(self) -> RemoteError:
-        """The error for a missing manifest."""
         bucket = self._path.partition("/")[0]
         if not self._exists(bucket):
             return self._no_bucket(bucket)
@@ -247,7 +246,6 @@ class ObjectStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Convert errors of requests to ours."""
         try:
             yield
         except OSError as error:
@@ -295,7 +293,6 @@ def _with_defaults(url: str) -> str:
 
 
 def _cause(error: OSError, code: str) -> str:
-    """Why there is no connection, from the network library's message."""
     found = _CURL.search(str(error))
     return (found[1] or found[2]).lower() if found else code
 

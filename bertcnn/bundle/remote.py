@@ -177,7 +177,6 @@ def _replaceable(data: bytes, name: str, overwrite: bool) -> Manifest | None:
 
 
 def _push_to_folder(folder: Path, files: ModelFiles, target: Path, overwrite: bool) -> bool:
-    """Copy a model to a folder atomically."""
     with suppress(BundleError):
         if verified(target).data == files.data and not overwrite:
             return False

@@ -223,7 +223,6 @@ class OutOfScopeDetector:
 
 
 def _check_centres(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> None:
-    """Refuse centroids of the wrong width or norm."""
     for name, columns in (("logit_centroids", labels), ("embedding_centroids", width)):
         centres = tensors[name]
         if not len(centres) or centres.shape[1] != columns:

@@ -18,7 +18,7 @@ _OVERLAP = 0.1
 _FEWEST_MIXED = 5
 # share of the possible gain over a constant answer; at this value, nine in ten of the listed rows
 # of the sample tickets are really flipped with 40% of all labels flipped, and with up to 20% no
-# flipped row is missed
+# row is lost
 _ENOUGH_GAIN = 0.3
 
 
@@ -58,7 +58,7 @@ def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.nd
 
     Confident learning (Northcutt, Jiang and Chuang 2021, section 3.1, by cleanlab) estimates their
     number; the probability of the given label ranks them. The model must prefer another label. With
-    `known`, other labels need a confidence at which answers gain enough on the constant answer, and
+    `known`, other labels need a confidence where answers gain enough on the constant one, and
     inseparable labels do not count as errors; by default every answer counts.
     """
     from cleanlab.filter import find_label_issues

@@ -62,7 +62,6 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
 
 
 def _signatures(keys: Sequence[str]) -> np.ndarray:
-    """The MinHash signature of each key, uint64 [keys, bands x rows]."""
     signatures = np.empty((len(keys), _BANDS * _ROWS), np.uint64)
     salts = np.random.default_rng(0).integers(1, 2**63, _BANDS * _ROWS, np.uint64)
     start = 0

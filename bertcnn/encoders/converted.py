@@ -24,7 +24,7 @@ class OtherLayout:
         prefix: of the names of cached copies.
         read_as: version of the conversion.
         files: returns the source files of a folder.
-        convert: converts the encoder in the first folder into the second, an empty one.
+        convert: converts the encoder in the first folder to Hugging Face layout in the second.
     """
 
     title: str

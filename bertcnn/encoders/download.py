@@ -161,7 +161,6 @@ def fetch_encoder(
 
 
 def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> FetchedEncoder:
-    """Get an encoder of the catalogue from the cache, or download it."""
     origin, damage = _cached(entry, place)
     if origin is not None:
         return FetchedEncoder(

@@ -171,7 +171,6 @@ def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
 
 
 def _open(folder: Path) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """A checkpoint reader, and the shape of every tensor by name."""
     import tensorflow as tf
 
     prefix = str(google_files(folder)[2]).removesuffix(_INDEX)

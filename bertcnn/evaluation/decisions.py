@@ -109,7 +109,6 @@ def _columns(
 
 
 def _flags(strange: np.ndarray) -> tuple[bool, ...]:
-    """Which rows are known to be out of scope; empty if none is."""
     return tuple(strange.tolist()) if strange.any() else ()
 
 
@@ -207,7 +206,6 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
 def _automatic(
     confidence: np.ndarray, predicted: np.ndarray, thresholds: Sequence[float | None]
 ) -> np.ndarray:
-    """Which answers reach their threshold, bool [rows]."""
     return (
         confidence
         >= np.array([np.inf if threshold is None else threshold for threshold in thresholds])[

@@ -21,7 +21,7 @@ from bertcnn.wording import count
 LARGEST_MATRIX: Final = 100
 _MOST_CONFUSED = 10
 _NAMED = 5
-# share of unknown labels above which the column is probably not the label column
+# number of unknown labels; with more, the column is probably not the label column
 _MOST_UNKNOWN = 1000
 
 
@@ -247,7 +247,6 @@ def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
 
 
 def _pairs(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
-    """Indices of true and predicted labels, and their row counts, int [N, 3]."""
     places = {name: place for place, name in enumerate(names)}
     counts = Counter(
         (places[one], places[other])

@@ -76,8 +76,7 @@ def measure_calibration(
 ) -> CalibrationFigures:
     """The calibration error of complete label sets, before and after calibration.
 
-    `logits` are float [rows, C], not trained on; `multi_hot` bool [rows, C]; `thresholds` float
-    [C].
+    `logits` are float [rows, C] of held-out rows; `multi_hot` bool [rows, C]; `thresholds` [C].
     """
     return compare_calibration(*confidences(logits, multi_hot, thresholds))
 

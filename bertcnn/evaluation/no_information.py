@@ -269,7 +269,7 @@ def _with_pairs(
 ) -> NoInformation:
     """Add the label pairs that the answers do not separate.
 
-    Only rows with one of both labels, predicted as one of both, count: at least half of each.
+    Counts rows of two labels that are predicted as either, at least half of each label's rows.
     """
     counts = Counter(zip(actual.tolist(), fair.tolist(), strict=True))
     found = []

@@ -25,7 +25,7 @@ from bertcnn.bundle.scope import BACKGROUND, PARTS, DetectorInputs, OutOfScopeDe
 
 _OUTSIDE, _DOUBTFUL = 0.02, 0.05  # share of texts like the validation rows
 _STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if out-of-scope rows determine the limits
-FEWEST_ROWS = 24  # validation rows; below this, the highest score would be the limit
+FEWEST_ROWS = 24  # validation rows; with this number, the highest score is the limit
 _CENTRES = 12  # most centroids of a label
 _ROWS_A_CENTRE = 5
 _FEWEST_ROWS = 3  # rows of a centroid; fewer would reveal a row
@@ -186,7 +186,7 @@ def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: 
     """The weight of each part, float32 [5].
 
     With at least 5 out-of-scope rows, the background's weight is the one with the best AUROC.
-    `features` and `unknown` are float32 [rows, 5] of held-out rows, with a label and out of scope.
+    `features` (held-out rows with a label) and `unknown` (out-of-scope rows) are float32 [rows, 5].
     """
     spread = features.std(axis=0)
     weights = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
@@ -219,8 +219,7 @@ def with_limits(
     2 % of texts like the validation rows are above `limit` and 5 % above `auto_limit`. With at
     least 5 out-of-scope rows, each limit maximises the difference between the shares of unknown and
     known rows above it (Youden 1950), with 1 to 5 % of the known rows above `limit` and 5 to 10 %
-    above `auto_limit`. `valid` and `strange` are rows not trained on, with a label and out of
-    scope.
+    above `auto_limit`. Held-out `valid` rows have a label, `strange` rows are out of scope.
     """
     limit, auto_limit = _limits(
         scope.outlier_score(valid), None if strange is None else scope.outlier_score(strange)

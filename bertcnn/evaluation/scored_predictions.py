@@ -220,7 +220,6 @@ def label_shares(calibration: Calibration) -> np.ndarray:
 
 
 def _label_shift(logits: np.ndarray, labels: np.ndarray) -> LabelShiftCalibration | None:
-    """The calibration for label shift; None without rows."""
     if not len(labels):
         return None
     every = slice(None, None, 1 + logits.size // _MOST_CELLS)

@@ -89,7 +89,6 @@ def _normalized(tokenizer: WordPieceTokenizer, characters: str) -> list[str]:
 
 
 def _punctuation(tokenizer: WordPieceTokenizer) -> Iterator[str]:
-    """The characters that are words by themselves."""
     for characters in _blocks():
         words = tokenizer.words(_BETWEEN + _BETWEEN.join(characters) + _BETWEEN)
         yield from (word for word in words if len(word) == 1 and word != _BETWEEN)

@@ -73,7 +73,6 @@ class GraphTokenizer(tf.Module):
         return words.with_flat_values(tf.where(too_long, self._unknown_word, words.flat_values))
 
     def _shortened(self, ids: Any) -> Any:  # noqa: ANN401
-        """The first and last ids of texts over the limit."""
         lengths = ids.row_lengths()
         places = tf.ragged.range(lengths)
         from_its_end = tf.repeat(lengths - (self._limit - self._head), lengths)

@@ -112,6 +112,5 @@ def _ports(kind: str, ports: list[Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string in protobuf's text format."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

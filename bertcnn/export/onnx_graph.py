@@ -152,7 +152,6 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
 
 
 def _activated(graph: _Graph, hidden: str, activation: str) -> str:
-    """The activation function of the feed-forward layer."""
     if activation == "relu":
         return graph.add("Relu", hidden)
     if activation == "gelu":  # x (1 + erf(x / sqrt 2)) / 2

@@ -142,8 +142,6 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
 
 
 def _by_ids(imports: str, run: str) -> Callable[[Bundle, str], str]:
-    """The example for a format that takes token ids."""
-
     def example(bundle: Bundle, dtype: str) -> str:
         settings = bundle.config.tokenizer
         limit = settings.max_tokens - 2

@@ -24,14 +24,13 @@ from bertcnn.storage.cache import cache_folder, keep, read_kept
 logger = logging.getLogger(__name__)
 
 _KEPT = 8  # most compiled engines in the cache
-# largest compiled copy in bytes: a fixed part, and a multiple of the model's constants (usually
-# 1.0)
+# most bytes of a compiled copy: fixed, and per byte of the model's constants (usually 1.0)
 _BLOB, _BLOB_PER_BYTE = 16 << 20, 2
 _LAYOUT = 1  # version of the cache format; a new one recompiles all engines
 _ABOUT_CPU = Path("/proc/cpuinfo")  # Linux only
 _LARGEST_RECORD = 1 << 16  # bytes
 _MANIFEST = (
-    "manifest.json"  # of `bertcnn.storage.manifest`, whose import would take three times as long
+    "manifest.json"  # as in `bertcnn.storage.manifest`, whose import would cost a third of the time
 )
 _USUAL_TOKENS = 16  # length of the text that warms up a preloaded model
 

@@ -47,7 +47,7 @@ def foreign_texts(
 ) -> np.ndarray:
     """Which texts are not in a training language, bool [rows].
 
-    Checks only texts with hardly any known word; few texts in the right language are among them.
+    Checks only texts with hardly any known words, which are rare in the right language.
     `languages` of the training rows are empty if unknown.
     """
     foreign = np.zeros(len(texts), bool)
@@ -95,7 +95,7 @@ def decide(
         strangeness: which texts are out of scope, or nearly so.
         foreign: bool [rows], texts that are not in a training language.
         hierarchy: of the labels.
-        limits: float32 [C], the lowest confidence at which each label is automatic.
+        limits: float32 [C], the lowest automatic confidence of each label.
         parent_thresholds: the same for each level of parents; None if never automatic.
         given: bool [rows, C], the assigned labels, if a text may have several.
     """

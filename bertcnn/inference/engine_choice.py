@@ -259,7 +259,6 @@ def _path(extension: str, *made_for: object) -> Path | None:
 
 
 def _remembered(path: Path | None) -> str | None:
-    """The faster engine according to the cache; None if unknown."""
     kept = None if path is None else read_kept(path)
     if kept is None:
         return None

@@ -135,7 +135,6 @@ def _keeps_form(node: _Node, nodes: Mapping[str, _Node]) -> bool:
 
 
 def _broadcasts(factors: Shape, shape: Shape) -> bool:
-    """Whether a constant of shape `factors` broadcasts to `shape`."""
     behind = shape[len(shape) - len(factors) :]
     return len(factors) <= len(shape) and all(
         factor in ("1", length) for factor, length in zip(factors, behind, strict=True)

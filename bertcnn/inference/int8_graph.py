@@ -10,8 +10,7 @@ import numpy as np
 from bertcnn.inference.runtime import ops, ov
 
 _ROUNDING = 1e-3  # of a step between two of the 256 values
-# most that a layer's range may grow to share one range; MiniLM's ranges grow by factors of 1.00 to
-# 1.04
+# largest growth of a layer's range to share one range; MiniLM's grow by factors of 1.00 to 1.04
 _MOST_WIDENED = 1.1
 Node = Any  # openvino's node and output classes have no useful types
 

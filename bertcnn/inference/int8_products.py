@@ -91,7 +91,6 @@ def _unknown(why: str) -> BundleError:
 
 
 def _in_order(graph: ov.Model) -> Iterator[Node]:
-    """The nodes that the logits depend on, in topological order."""
     (logits,) = (node for node in graph.outputs if "logits" in node.get_names())
     seen: set[str] = set()
     waiting = [(logits.get_node(), False)]

@@ -84,7 +84,6 @@ def _shape(bundle: Bundle) -> tuple[int, int]:
 
 
 def _read(path: Path, shape: tuple[int, int]) -> LastLayer | None:
-    """A layer from the cache; None if it is missing or damaged."""
     numbers = read_kept(path)
     if numbers is None or len(numbers) != 4 * (shape[0] + 1) * shape[1]:
         return None

@@ -255,7 +255,6 @@ class Predictor:
         ]
 
     def _runner_up(self, probabilities: np.ndarray) -> str:
-        """The second most probable label; with several labels, the one nearest to its threshold."""
         if self.multi_label:
             return self.labels[int(np.abs(probabilities - self._label_thresholds).argmin())]
         return self.labels[np.argsort(-probabilities[: len(self.labels)], kind="stable")[1]]

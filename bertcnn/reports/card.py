@@ -102,7 +102,6 @@ labels {"may get one" if figures.several_labels else "still gets one of them"}; 
 
 
 def _warning(figures: Evaluation) -> str:
-    """Warnings about an uninformative model and inseparable labels."""
     known = figures.no_information
     if known is None:
         return ""

@@ -75,7 +75,6 @@ def profile_rows(
 
 
 def _bars(lengths: np.ndarray, shortest: int, longest: int) -> tuple[LengthBar, ...]:
-    """A histogram with bars of equal width in whole tokens."""
     width = -(-(longest - shortest + 1) // _BARS)
     counts = np.bincount((lengths - shortest) // width)
     return tuple(

@@ -413,7 +413,6 @@ def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
-    """The most frequent wrong answer for each label, and its count."""
     wrong = _wrong(figures)
     found: dict[int, tuple[str, int]] = {}
     for actual, predicted, rows in wrong[np.argsort(-wrong[:, 2], kind="stable")].tolist():

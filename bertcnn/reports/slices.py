@@ -16,7 +16,7 @@ from bertcnn.evaluation.intervals import wilson
 
 FEWEST = 3  # rows of a subset that is shown
 _LENGTHS = 4
-# that any of several equally good subsets is called weak (Fisher's exact test, Bonferroni)
+# probability that any of equally good subsets is called weak (Fisher's exact test, Bonferroni)
 _CHANCE = 0.05
 _MOST = 24
 _REST = "(rare values)"
@@ -98,7 +98,7 @@ def _parts(
     found = []
     for name, rows in named:
         count, right = int(rows.sum()), int(answered.right[rows].sum())
-        # of at most this many right answers in the subset
+        # probability of at most this many right answers in the subset, by chance
         by_accident = float(hypergeom.cdf(right, whole, all_right, count))
         found.append(
             SliceFigures(

@@ -20,7 +20,7 @@ _FEWEST = 3  # distinct texts
 _MOST_TEXTS = 20_000
 _LONGEST = 2000  # characters examined, from either end of a text
 _LONGEST_WORD = 40
-# that any of the words found occurs with one of the labels only by chance (Bonferroni)
+# probability that a word found occurs with one label only by chance (Bonferroni)
 _CHANCE = 0.05
 _FEWEST_TIMES = 2.0  # as often with the label as in all texts
 _SHOWN = 12

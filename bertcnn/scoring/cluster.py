@@ -211,7 +211,6 @@ class Cluster:
             self._workers.done(worker)
 
     def _give_back(self, worker: Worker) -> list[_Chunk]:
-        """The chunks of an abandoned worker, to be computed by others."""
         lost = [one for one, (_, owner) in self._running.items() if owner is worker]
         chunks = [self._running.pop(reference)[0] for reference in lost]
         for chunk in chunks:

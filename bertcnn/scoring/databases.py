@@ -172,7 +172,6 @@ class _Columns:
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    """Score the query while holding the journal's lock."""
     database, progress = job.database, job.progress
     given = _columns_of(job, trained_text_columns(model))
     predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)

@@ -414,7 +414,6 @@ class Journal:
         return None if payload is None else self._parse(payload, self._header)
 
     def _read_record(self) -> bytes | None:
-        """The next record's payload; None if it is incomplete."""
         start = self._file.read(_RECORD.size)
         if len(start) < _RECORD.size:
             return None

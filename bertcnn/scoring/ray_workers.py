@@ -241,7 +241,6 @@ class Workers:
         return len(self._ready)
 
     def _report_of(self, worker: Worker) -> NodeReport | Exception:
-        """The report of a worker that has loaded the model, or its error."""
         try:
             report = ray.get(worker.loading)
         except RayError as error:

@@ -69,7 +69,7 @@ class ScoredRows:
         return int(self._file.metadata.num_rows)
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """The number of rows by cell of labels and decision."""
+        """The number of rows for each pair of label cell and decision."""
         label, _, decision, _ = self.ours
         found: Counter[tuple[str, str]] = Counter()
         for batch in self._batches([label, decision]):
@@ -194,7 +194,6 @@ def answer_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
 
 
 def _write(scored: Path, index: Path, progress: Progress) -> None:
-    """Write the rows in groups, all cells as strings."""
     progress.stage("reading the scored rows", 0, "rows")
     with open_table(scored) as reader:
         label, *_ = answer_columns(reader.columns)

@@ -184,7 +184,6 @@ class FileRun:
         }
 
     def _check_rejects(self, reader: TableReader, journal: Journal) -> None:
-        """Refuse to write an output if most rows are unreadable; keeps their list."""
         if self.allow_rejects or not reader.is_mostly_rejected:
             return
         reader.close()

@@ -167,7 +167,6 @@ class _Job(FileRun):
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    """Score the file while holding the journal's lock."""
     progress, state = job.progress, InputState.of(job.source)
     with (
         ExitStack() as stack,
