@@ -21,8 +21,10 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     If all of a few rows are right, the likelihood is highest at temperature 0, where every answer
     is certain. So each row also counts, with weight `doubt`, for the most probable other label: n
     right of n cases give a confidence of (n + 1) / (n + 2). These are the targets of Platt 1999,
-    "Probabilistic Outputs for Support Vector Machines", section 2.2. `logits` are float [rows, C]
-    of rows not trained on, subsampled above 10 million numbers; `labels` are int [rows].
+    "Probabilistic Outputs for Support Vector Machines", section 2.2.
+
+    `logits` are float [rows, C] of rows not trained on, subsampled above 10 million numbers;
+    `labels` are int [rows].
 
     Returns:
         T > 0; probabilities are softmax(logits / T). 1.0 without rows.
@@ -63,8 +65,9 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = _BI
 
     The mean absolute difference between confidence and accuracy over bins. Bins have equal numbers
     of rows: a good model is nearly sure of most rows, which bins of equal width would put into one.
-    With few rows the error is above 0 even for a perfectly calibrated model. `confidence` of the
-    predicted label is float [rows], `right` bool [rows].
+    With few rows the error is above 0 even for a perfectly calibrated model.
+
+    `confidence` of the predicted label is float [rows], `right` bool [rows].
 
     Example:
         >>> right = np.array([True, False, True, True])

@@ -55,9 +55,10 @@ def fit_shift_calibration(
     Alexandari, Kundaje and Shrikumar 2020, "Maximum Likelihood with Bias-Corrected Calibration is
     Hard-To-Beat at Label Shift Adaptation", section 4. The paper's fit gives a label without
     validation rows a bias of minus infinity, so a normal prior regularises the biases; its
-    influence falls with the number of rows. `logits` are float [rows, C] of rows not trained on, or
-    log probabilities; `labels` int [rows]. `bias_deviation` is the prior's standard deviation;
-    infinite for the paper's fit.
+    influence falls with the number of rows.
+
+    `logits` are float [rows, C] of rows not trained on, or log probabilities; `labels` int [rows].
+    `bias_deviation` is the prior's standard deviation; infinite for the paper's fit.
 
     Raises:
         SettingsError: there are no rows.
@@ -99,8 +100,9 @@ def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     Saerens, Latinne and Decaestecker 2002, "Adjusting the Outputs of a Classifier to New a Priori
     Probabilities", equation 2.9. Assumes that only the label shares have changed, not the texts of
-    each label. `probabilities` are float [N, C], calibrated; `shares` float [C], from the
-    calibration rows.
+    each label.
+
+    `probabilities` are float [N, C], calibrated; `shares` float [C], from the calibration rows.
 
     Example:
         >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.2, 0.8]])
@@ -224,9 +226,10 @@ def label_shift(
     Intervals come from 200 bootstrap draws of at most 10,000 texts. They ignore the calibration's
     own error, so they are too narrow with a few hundred validation rows: with 200 and 300 rows they
     covered 88 to 93 % of the true shares. There is no estimate if the out-of-scope share has risen,
-    because such texts would be distributed over all labels. `logits` are float [N, C] of new texts
-    in scope, as for `fit_shift_calibration`. `audited` are label counts from a random audit of the
-    same texts; other labels are ignored.
+    because such texts would be distributed over all labels.
+
+    `logits` are float [N, C] of new texts in scope, as for `fit_shift_calibration`. `audited` are
+    label counts from a random audit of the same texts; other labels are ignored.
 
     Example:
         >>> generator = np.random.default_rng(0)

@@ -42,8 +42,10 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
     With calibrated probabilities the best threshold is half of the best F1 (Lipton, Elkan and
     Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"). With few rows
     the best F1 is known more precisely than its threshold. Labels with fewer than 20 held-out rows
-    share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label. `probabilities`
-    are float32 [rows, C], calibrated, of rows not trained on; `multi_hot` bool [rows, C].
+    share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label.
+
+    `probabilities` are float32 [rows, C], calibrated, of rows not trained on; `multi_hot` bool
+    [rows, C].
 
     Example:
         >>> shares = np.linspace(0.99, 0.01, 50, dtype=np.float32)[:, None]

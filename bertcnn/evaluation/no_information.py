@@ -247,8 +247,9 @@ def _mean_share(right: np.ndarray, rows: np.ndarray, chance: float) -> tuple[flo
 
     Zou and Donner 2008, "Construction of confidence limits about effect measures", equation 3
     (MOVER). The lower end is at least as far away as for guesses: with few rows of many labels,
-    proportions are skewed, and proportions of 0 seem certain. `right` and `rows` are int [K];
-    `chance` is each proportion under guessing.
+    proportions are skewed, and proportions of 0 seem certain.
+
+    `right` and `rows` are int [K]; `chance` is each proportion under guessing.
     """
     shares = right / rows
     bounds = np.array([wilson(int(one), int(of)) for one, of in zip(right, rows, strict=True)])

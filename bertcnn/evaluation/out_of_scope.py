@@ -125,8 +125,9 @@ def fit_detector(
     The validation rows and all held-out rows of the folds determine weights and limits together.
     Each part is in standard deviations of its own model, because models of fewer rows have other
     distances. A model with fewer than 24 rows uses the overall standard deviation. Up to 80
-    training rows per label, or 900 altogether, give centroids and words. `texts` are distinct
-    training rows with `labels`, int [rows]; `valid` are rows not trained on.
+    training rows per label, or 900 altogether, give centroids and words.
+
+    `texts` are distinct training rows with `labels`, int [rows]; `valid` are rows not trained on.
 
     Returns:
         Detectors without centroids, which accept everything, if there are fewer than 24 held-out

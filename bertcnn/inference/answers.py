@@ -84,8 +84,7 @@ class Answers:
     """The answers for many texts, by column; used from the model to the scored file.
 
     Attributes:
-        labels: int32 [rows], indices into `Predictor.hierarchy.answers` (labels, parents); -1 if
-            blank.
+        labels: int32 [rows], indices into `Predictor.hierarchy.answers`; -1 for blank texts.
         confidence: float32 [rows], calibrated probability of that label, 0 to 1; 0 without a label.
         decisions: int32 [rows], indices into `bertcnn.settings.DECISIONS`.
         because: int32 [rows, 3, 2], first character and index after the last character of the

@@ -169,8 +169,10 @@ def read_ahead(engine: Path, streams: int) -> None:
 
     Reading takes 0.2 s; meanwhile Python can import other modules. `compiled_model` uses the result
     if it is called for exactly this engine. Read errors are ignored here; `compiled_model` raises
-    them. `engine` is the saved engine's folder within a model's; if it does not exist, the engine
-    made from the model's own weights is read.
+    them.
+
+    `engine` is the saved engine's folder within a model's; if it does not exist, the engine made
+    from the model's own weights is read.
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
         engine_id, precision = _runs(engine)

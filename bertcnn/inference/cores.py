@@ -21,8 +21,7 @@ QuotaReader = Callable[[Path], float | None]  # maps a control group's folder to
 def usable_cores() -> int:
     """The number of cores that this process may use, at least 1.
 
-    `BERTCNN_CORES` if set; otherwise the cores of the CPU affinity mask, or a container's CPU
-    quota.
+    `BERTCNN_CORES` if set; otherwise the CPU affinity mask, limited by a container's CPU quota.
 
     Raises:
         SettingsError: `BERTCNN_CORES` is not a positive number.

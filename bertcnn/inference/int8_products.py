@@ -66,7 +66,9 @@ def int8_products(graph: ov.Model, layers: int) -> dict[str, Int8Product]:
 
     Node names are not reliable, but the order of products is: it follows from the graph's form,
     which `graph_check` has compared with the model's. Keys are `layer_0/attention/query` and so on,
-    and `TAPS`. `graph` is a quantized `classifier_graph`.
+    and `TAPS`.
+
+    `graph` is a quantized `classifier_graph`.
 
     Raises:
         BundleError: a product of the encoder or of the windows is not in int8.

@@ -107,9 +107,10 @@ def build_engine(
     this CPU has VNNI, 8-bit weights are tried, whose logits are a quarter nearer to float32. A
     precision is accepted if it gives the float32 label on 99% of the validation rows and loses at
     most 0.3 points of macro-F1. If rows may have several labels, each label of each row counts,
-    assigned at a probability of at least 1/2; lost labels lower the macro-F1. `decided` is the
-    record of the engine built before the model learned from these rows; its precision and figures
-    are kept. `progress` receives a note on the result.
+    assigned at a probability of at least 1/2; lost labels lower the macro-F1.
+
+    `decided` is the record of the engine built before the model learned from these rows; its
+    precision and figures are kept. `progress` receives a note on the result.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     plain = classifier_graph(tensors, encoder, head)

@@ -74,7 +74,7 @@ _CAUTION_LEARNED = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """The provenance of labelled rows; unknown parts are None or empty.
+    """The provenance of labelled rows; unknown parts are empty.
 
     Attributes:
         command: the training command.

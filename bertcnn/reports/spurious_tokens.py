@@ -54,7 +54,7 @@ class SpuriousToken:
         texts: number of distinct texts with the word.
         with_label: number of these with the label.
         looked_into: number of these that the model has scored.
-        named: number of scored texts with the word among the phrases.
+        named: number of scored texts with the word among the answer's phrases.
     """
 
     kind: str

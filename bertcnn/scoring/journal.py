@@ -231,8 +231,10 @@ class Journal:
     The file is `.scored.csv.journal` next to `scored.csv`. First `begin` stores what the answers
     depend on, and drops answers that depend on anything else. Then `take` returns the stored
     answers chunk by chunk; once it returns None, `append` adds new ones. At the end of the `with`
-    block a journal with answers is kept, unless `remove` was called. `restart` discards the answers
-    of an interrupted run. `parse` parses a record, by default as a `Frame`. `name` is for messages.
+    block a journal with answers is kept, unless `remove` was called.
+
+    `restart` discards the answers of an interrupted run. `parse` parses a record, by default as a
+    `Frame`. `name` is for messages.
 
     Attributes:
         rows: rows with stored answers.

@@ -75,7 +75,7 @@ def _join(address: str, stack: ExitStack) -> None:
         return
     # not Ray's default, where other users' files may be
     place = TemporaryDirectory(prefix="bertcnn-ray-", ignore_cleanup_errors=True)
-    if _MODE not in os.environ:  # makes Ray require a token
+    if _MODE not in os.environ:  # then Ray requires a token, and sets this variable
         stack.enter_context(_environment({"RAY_AUTH_TOKEN": _TOKEN}))
         stack.callback(os.environ.pop, _MODE, None)
     ray.init(
