@@ -45,11 +45,10 @@ def classifier_graph(
 
     Returns:
         A model with the inputs of `packed_inputs`, for any B, T and K. Outputs: `logits`, float32
-            [B * K, C]; `activations`, float32 [B * K, W * N], the filters' largest activations;
-            `windows`, int32 [B * K, W * N], the first tokens of their windows; `means`, float32 [B
-            * K, D], mean token embeddings. Filters are in the order of the window sizes. Rows with
-            fewer than K texts have undefined outputs at the end. The windows add no measurable
-            time.
+        [B * K, C]; `activations`, float32 [B * K, W * N], the filters' largest activations;
+        `windows`, int32 [B * K, W * N], the first tokens of their windows; `means`, float32 [B * K,
+        D], mean token embeddings. Filters are in the order of the window sizes. Rows with fewer
+        than K texts have undefined outputs at the end. The windows add no measurable time.
 
     Raises:
         BundleError: a tensor is missing, unknown or of another shape.
@@ -102,8 +101,7 @@ def spans_graph(
 ) -> ov.Model:
     """The question answering encoder, from token ids to start and end scores.
 
-    `tensors` are as in `BertQuestionAnswering`, float32; `int8_tokens` is as for
-    `classifier_graph`.
+    `tensors` are as in `BertQuestionAnswering`; `int8_tokens` is as for `classifier_graph`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`

@@ -128,8 +128,7 @@ class Predictor:
         """Run the engine and check its output.
 
         Raises:
-            BundleError: the engine failed or its output is not finite: damaged weights, or no
-                memory.
+            BundleError: the engine failed or its output is not finite (weights or memory).
         """
         try:
             output = self.engine.run(token_ids, evidence=evidence)
