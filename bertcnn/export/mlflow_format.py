@@ -55,10 +55,7 @@ dependencies:
 
 
 def write(bundle: Bundle, engine: SavedEngine | None, model: Path, folder: Path) -> None:
-    """Save the MLflow files in `folder`.
-
-    Without `engine`, the saved model's engine is omitted.
-    """
+    """Save the MLflow files in `folder`. Without `engine`, the saved model's engine is omitted."""
     data = folder / DATA
     files = verified(model)
     for file in files.files:

@@ -129,10 +129,7 @@ def _refusal(given: str, expected: str) -> ExportError:
 def probabilities_by(
     run: Callable[[Batch], np.ndarray], bundle: Bundle, texts: Sequence[str]
 ) -> np.ndarray:
-    """Calibrated probabilities, float32 [rows, C].
-
-    `run` maps a padded batch to logits [B, C].
-    """
+    """Calibrated probabilities, float32 [rows, C]. `run` maps a padded batch to logits [B, C]."""
     token_ids = (
         WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer).encode(texts).token_ids
     )

@@ -113,10 +113,7 @@ TensorFlow Serving takes it as version 1 of a model:
 
 
 def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
-    """The README in Markdown.
-
-    `parity` is the comparison with the original model, as a sentence.
-    """
+    """The README in Markdown. `parity` is the comparison with the original model, as a sentence."""
     dtype = "int64" if form == "onnx" else "int32"
     more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
     columns = [json.dumps(name) for name in input_columns(bundle.config.text_columns)]

@@ -208,9 +208,7 @@ def read_graph(saved: SavedEngine) -> ov.Model:
 
 
 def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
-    """The engine that this machine runs for a saved engine.
-
-    The weights of `bundle` are not needed.
+    """The engine that this machine runs for a saved engine. The weights of `bundle` are not needed.
 
     Returns:
         The engine, `checked`. Where int8 would saturate or is no faster, the model's own float32

@@ -78,9 +78,7 @@ def blank_graph(
 
 
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
-    """The encoder alone.
-
-    `tensors` are float32 weights by name, as in `Bert`.
+    """The encoder alone. `tensors` are float32 weights by name, as in `Bert`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`

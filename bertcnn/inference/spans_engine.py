@@ -29,10 +29,7 @@ class SpansModel(Protocol):
 
 
 class SpansEngine:
-    """Runs a compiled `spans_graph`.
-
-    `compiled` returns the compiled graph, or its int8 form.
-    """
+    """Runs a compiled `spans_graph`. `compiled` returns the compiled graph, or its int8 form."""
 
     def __init__(self, compiled: Callable[[], ov.CompiledModel], pad_id: int, name: str) -> None:
         self.name, self._pad_id, self._compiled = name, pad_id, compiled

@@ -99,9 +99,7 @@ class Worker:
 
 
 class Workers:
-    """The workers of a run.
-
-    `model` refers to the function that loads the model.
+    """The workers of a run. `model` refers to the function that loads the model.
 
     Attributes:
         loading: workers that are loading the model, by the references to their reports.
