@@ -40,7 +40,7 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
     """The probability threshold of each label with the best F1, float32 [C].
 
     With calibrated probabilities the best threshold is half of the best F1 (Lipton, Elkan and
-    Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"). With few rows
+    Narayanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure"). With few rows
     the best F1 is known more precisely than its threshold. Labels with fewer than 20 held-out rows
     share one threshold. Thresholds are at most 0.5, and 0.5 if no row has a label.
 

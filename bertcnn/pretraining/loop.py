@@ -12,7 +12,6 @@ import numpy as np
 
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
-from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings
 from bertcnn.training.devices import own_rows
@@ -23,7 +22,6 @@ from bertcnn.training.trainer import RATE, Batch, Batches, Saved, TrainerCallbac
 logger = logging.getLogger(__name__)
 
 SHOWN = ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy", RATE)
-_BOARD_STEPS = 10
 _EVALUATIONS = 10  # per run, after the first one before step 1
 _HELD_OUT_BATCHES = 64  # maximum per evaluation
 _WEIGHTS = ("masked_weights", "next_weights")
@@ -136,16 +134,11 @@ class HeldOut(TrainerCallback):
     """
 
     def __init__(
-        self,
-        pretraining: BertPretraining,
-        held_out: PretrainingBatches,
-        board: Board,
-        progress: Progress,
+        self, pretraining: BertPretraining, held_out: PretrainingBatches, progress: Progress
     ) -> None:
         super().__init__()
         self.history: list[HeldOutFigures] = []
-        self._pretraining, self._held_out = pretraining, held_out
-        self._board, self._progress = board, progress
+        self._pretraining, self._held_out, self._progress = pretraining, held_out, progress
         self._figures = make_figures(pretraining, pretraining_figures)
         self._batches = min(held_out.steps_per_epoch(0), _HELD_OUT_BATCHES)
 
@@ -154,14 +147,10 @@ class HeldOut(TrainerCallback):
         if self.trainer.state.step == 0 and not self.history:
             self._evaluate(0)
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
-        """Evaluate; an epoch is a tenth of the run."""
-        self._evaluate(self.trainer.state.step)
-
-    def on_figures(self, step: int, means: dict[str, float]) -> None:
-        """Write training figures every ten steps."""
-        if step % _BOARD_STEPS == 0:
-            self._board.write(step, "training", means)
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate after an epoch, which is a tenth of the run; {} if no document is held out."""
+        figures = self._evaluate(self.trainer.state.step)
+        return {f"val_{name}": value for name, value in figures.items()}
 
     def state(self) -> Saved:
         """The figures to save."""
@@ -171,15 +160,12 @@ class HeldOut(TrainerCallback):
         """Load the saved state."""
         self.history = [HeldOutFigures(**figures) for figures in details["history"]]
 
-    def _evaluate(self, step: int) -> None:
+    def _evaluate(self, step: int) -> dict[str, float]:
         figures = self._measured(step)
         if figures is None:
-            return
+            return {}
         self.history.append(figures)
         logger.info("%s", figures)
-        known = {name: value for name, value in asdict(figures).items() if value is not None}
-        known.pop("step")
-        self._board.write(step, "held_out", known)
         following = (
             "" if figures.nsp_accuracy is None else f", next sentence {figures.nsp_accuracy:.1%}"
         )
@@ -187,6 +173,8 @@ class HeldOut(TrainerCallback):
             f"held out after {step:,} steps: perplexity {figures.perplexity:,.2f}, masked words"
             f" {figures.mlm_accuracy:.1%}{following}"
         )
+        known = {name: value for name, value in asdict(figures).items() if value is not None}
+        return {name: value for name, value in known.items() if name != "step"}
 
     def _measured(self, step: int) -> HeldOutFigures | None:
         """The figures, which must be finite (TrainingError); None if no document is held out."""

@@ -13,7 +13,7 @@ import keras
 
 from bertcnn.encoders.checkpoint import EncoderCheckpoint
 from bertcnn.encoders.export import check_encoder_target
-from bertcnn.errors import SettingsError
+from bertcnn.errors import SettingsError, explain_missing_packages
 from bertcnn.models.bert import Bert
 from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.models.weights import extract
@@ -38,13 +38,12 @@ from bertcnn.pretraining.loop import (
     make_optimizer,
 )
 from bertcnn.pretraining.saving import save_encoder
-from bertcnn.pretraining.tensorboard import Board
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
-from bertcnn.storage.files import companion
+from bertcnn.storage.files import companion, output_error
 from bertcnn.storage.folders import held_folder, real_folder
 from bertcnn.training.checkpoint import check_same_settings, forget_checkpoints
-from bertcnn.training.devices import compute_policy
+from bertcnn.training.devices import compute_policy, is_first
 from bertcnn.training.savepoints import Savepoints, newest_of_first
 from bertcnn.training.start import note_device
 from bertcnn.training.trainer import Trainer
@@ -139,6 +138,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     settings = PretrainingSettings(**{**defaults.model_dump(), **(training or {})})
     target = real_folder(out)
     check_encoder_target(target, options.overwrite)
+    logs = [_tensorboard(options.logs)] if options.logs is not None and is_first() else []
     files = DocumentFiles(texts, columns)
     requested = {
         **identify(start),
@@ -175,25 +175,23 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
             more={"vocabulary": list(beginning.tokenizer.vocabulary)} if new else {},
             found=earlier,
         )
-        with Board(options.logs) as board:
-            trainer, held_out = _prepare(
-                beginning,
-                corpus,
-                data_settings,
-                settings,
-                seed,
-                progress,
-                savepoints,
-                board,
-                options.callbacks,
-            )
-            if earlier is None:
-                beginning.load(trainer.model, progress)
-            try:
-                trainer.run()
-            except KeyboardInterrupt:
-                raise PretrainingInterrupted(trainer.state.step) from None
-            trainer.save()
+        trainer, held_out = _prepare(
+            beginning,
+            corpus,
+            data_settings,
+            settings,
+            seed,
+            progress,
+            savepoints,
+            [*options.callbacks, *logs],
+        )
+        if earlier is None:
+            beginning.load(trainer.model, progress)
+        try:
+            trainer.run()
+        except KeyboardInterrupt:
+            raise PretrainingInterrupted(trainer.state.step) from None
+        trainer.save()
         state = trainer.state
         save_encoder(
             target,
@@ -216,7 +214,18 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     )
 
 
-def _prepare(  # noqa: PLR0913 - what a run is made of
+def _tensorboard(folder: Path) -> keras.callbacks.Callback:
+    """Figures for `tensorboard --logdir FOLDER`; needs the extra `tensorboard`."""
+    with explain_missing_packages():
+        import tensorboard  # noqa: F401 - without it Keras' callback fails at its first figure
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output_error(folder, error) from None
+    return keras.callbacks.TensorBoard(str(folder), write_graph=False, update_freq=1)
+
+
+def _prepare(
     beginning: Beginning,
     corpus: Corpus,
     data: PretrainingDataSettings,
@@ -224,7 +233,6 @@ def _prepare(  # noqa: PLR0913 - what a run is made of
     seed: int,
     progress: Progress,
     savepoints: Savepoints,
-    board: Board,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> tuple[Trainer, HeldOut]:
     """Build a run's trainer and evaluation; raises SettingsError if rows do not fit the encoder."""
@@ -247,7 +255,7 @@ def _prepare(  # noqa: PLR0913 - what a run is made of
     encoder = Bert(beginning.settings, packed=data.pack, seed=seed, name="bert", dtype=policy)
     model = BertPretraining(encoder, seed=seed, name="pretraining")
     steps = count_steps(training, settings)
-    evaluation = HeldOut(model, held_out, board, progress)
+    evaluation = HeldOut(model, held_out, progress)
     trainer = Trainer(
         model,
         make_optimizer(settings, steps),
@@ -255,6 +263,7 @@ def _prepare(  # noqa: PLR0913 - what a run is made of
         batches_of_steps(model, training, settings.accumulate),
         epoch_ends=evaluated_after(steps),
         progress=progress,
+        evaluate=evaluation.evaluate,
         callbacks=[evaluation, *callbacks],
         savepoints=savepoints,
         shown=SHOWN,

@@ -177,6 +177,7 @@ class Trainer:
         step = make_step(self.model, self.optimizer, self.objective)
         state, steps = self.state, self.epoch_ends[-1]
         self.model.stop_training = False
+        self.model.optimizer = self.optimizer  # where Keras' callbacks look for it
         self._tell("on_train_begin")
         self.progress.stage(self.stage[0], steps, self.stage[1])
         self._advance(state.step)

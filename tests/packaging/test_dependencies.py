@@ -11,7 +11,10 @@ from tests.packaging.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-FEATURES = ("jax", "tune", "export", "onnx", "sql", "databases", "login", "serve", "ray")
+FEATURES = (
+    *("jax", "tune", "export", "onnx", "sql", "databases", "login", "serve", "ray"),
+    "tensorboard",
+)
 IMPORTED_AS = {"scikit_learn": "sklearn"}  # where the name that is imported is another one
 
 

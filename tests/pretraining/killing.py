@@ -58,11 +58,12 @@ def tiny_run(
     listener: Listener,
     seconds: float = 0.0,
     held_out: float = 0.2,
+    logs: Path | None = None,
     **changes: object,
 ) -> PretrainingReport:
     """A run of 9 steps, with a checkpoint after each."""
     training = {"steps": STEPS, "learning_rate": 0.01, **changes}
-    options = RunOptions(seconds_between_checkpoints=seconds, cache=cache)
+    options = RunOptions(seconds_between_checkpoints=seconds, cache=cache, logs=logs)
     return pretrain(
         [texts],
         out,

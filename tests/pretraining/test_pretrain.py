@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from benchmarks.kill_pretrain import write_texts
 from bertcnn.encoders.checkpoint import read_checkpoint
@@ -37,7 +38,7 @@ def run(place, name, listener=None, **changes):
 def unbroken(place):
     """An encoder, the report of its run and what was told."""
     listener = Listener()
-    report = run(place, "unbroken", listener, seconds=1000.0)
+    report = run(place, "unbroken", listener, seconds=1000.0, logs=place / "logs")
     return report, listener.notes
 
 
@@ -69,6 +70,19 @@ def test_a_run_leaves_an_encoder_with_both_heads_and_its_story(unbroken, place):
     assert [figures.step for figures in report.held_out] == [0, *range(1, STEPS + 1)]
     assert report.held_out[-1].perplexity < report.held_out[0].perplexity
     assert sum(note.startswith("held out after") for note in notes) == STEPS + 1
+
+
+@pytest.mark.on_jax
+def test_tensorboard_shows_the_figures(unbroken, place):
+    def shown(part):
+        files = EventAccumulator(str(place / "logs" / part)).Reload()
+        return {
+            name: [event.step for event in files.Tensors(name)] for name in files.Tags()["tensors"]
+        }
+
+    train, held_out = shown("train"), shown("validation")
+    assert {"batch_loss", "batch_mlm_accuracy", "epoch_loss"} <= train.keys()
+    assert held_out["epoch_perplexity"] == list(range(STEPS))
 
 
 @pytest.mark.on_jax
