@@ -1,4 +1,4 @@
-"""Models for the nodes of a cluster, whose engines break; nodes load them by name."""
+"""Models with failing engines for cluster nodes, which load them by name."""
 
 import os
 from functools import partial
@@ -8,7 +8,7 @@ from benchmarks.stub_engine import StubEngine, stub_predictor
 
 
 class Failing(StubEngine):
-    """Computes nothing, or ends its process."""
+    """An engine that fails, or ends its process."""
 
     def __init__(self, ends: bool) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Failing(StubEngine):
 
 
 def is_first(mark: Path) -> bool:
-    """Whether nobody has asked with this file before."""
+    """Whether this is the first call with this file."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
@@ -36,7 +36,7 @@ def _with(engine):
 
 
 def broken():
-    """A model that no node can compute."""
+    """A model that fails on every node."""
     return _with(Failing(ends=False))
 
 
@@ -46,7 +46,7 @@ def deadly():
 
 
 def fragile(mark: Path):
-    """A model that the first process that loads it cannot compute."""
+    """A model that fails in the first process that loads it."""
     return broken() if is_first(mark) else stub_predictor()
 
 
@@ -58,7 +58,7 @@ def different(mark: Path):
 
 
 def stranger(mark: Path):
-    """A model with another engine once the file is there."""
+    """A model with another engine once the file exists."""
     engine = StubEngine(0.0003)
     engine.name = "stub-int8" if mark.exists() else "stub"
     return _with(engine)

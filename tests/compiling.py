@@ -1,6 +1,6 @@
-"""Lets a test read what another has compiled: equal functions of TensorFlow get equal names.
+"""Lets tests share compiled code: equal TensorFlow functions get equal names.
 
-And what NNCF has found in a graph is looked up where another test has an equal one.
+NNCF's pattern matches are shared too, between equal graphs.
 """
 
 import functools
@@ -14,11 +14,11 @@ _SEARCH = "find_subgraphs_matching_pattern"
 
 
 def name_functions_by_content() -> None:
-    """Ends the names of TensorFlow's functions with a digest, once TensorFlow is imported.
+    """Append a content digest to the names of TensorFlow functions, once TensorFlow is imported.
 
-    They end with a number that counts up, and XLA looks for compiled code by the name as well: of
-    two equal trainings of a process, the second would be compiled again. TensorFlow refuses a
-    function whose name is taken by another, so equal names with unequal contents are an error.
+    By default the names end in a counter, and XLA's cache key includes the name: the second of two
+    equal trainings in a process would be compiled again. TensorFlow refuses a second function with
+    the same name, so equal names with different contents are an error.
     """
     module = sys.modules.get(_TENSORFLOW)
     make = getattr(module, "from_func_graph", None)
@@ -35,7 +35,7 @@ def name_functions_by_content() -> None:
 
 
 def _digest(graph, attrs) -> str:
-    """Of all that a function computes, and of its ends; of digits, as SavedModel wants names."""
+    """A digest of a function's graph, inputs and outputs; only digits, as SavedModel requires."""
     digest = hashlib.sha256(graph.as_graph_def().SerializeToString(deterministic=True))
     ends = [[tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs)]
     digest.update(repr((ends, sorted((attrs or {}).items()))).encode())
@@ -43,10 +43,10 @@ def _digest(graph, attrs) -> str:
 
 
 def remember_matches() -> None:
-    """Has NNCF search equal graphs for equal patterns only once, once NNCF is imported.
+    """Make NNCF search each graph for the same patterns only once, once NNCF is imported.
 
-    It searches in pure Python, at every training, and for the same: the graphs of the tiny models
-    differ in their weights, which no pattern looks at.
+    NNCF searches in pure Python at every training. The graphs of the tiny models differ only in
+    their weights, which no pattern reads.
     """
     for name in _SEARCHERS:
         module = sys.modules.get(name)
@@ -56,9 +56,9 @@ def remember_matches() -> None:
 
 
 def remembered(search):
-    """`search` of NNCF, whose answers for a graph and patterns are kept, by the nodes' places.
+    """NNCF's `search` with its results cached per graph and patterns.
 
-    Their names count up.
+    Results are stored as node positions, since the nodes' names contain a counter.
     """
     answers: dict[bytes, list[list[int]]] = {}
 
@@ -76,9 +76,9 @@ def remembered(search):
 
 
 def _searched(graph, places, patterns, strict) -> bytes:
-    """A digest of all that decides about the answer: of a graph, what patterns may look at."""
+    """A digest of everything the search reads: the patterns, and node attributes they name."""
     read = {name for _, attributes in patterns.nodes(data=True) for name in attributes}
-    read.add("metatype")  # without being named in a pattern
+    read.add("metatype")  # read without being named in a pattern
     searched = (
         [
             [(name, attributes.get(name)) for name in sorted(read)]

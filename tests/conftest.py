@@ -1,4 +1,4 @@
-"""Shared by all tests: a tiny encoder on disk, the published one, and the mark `on_jax`."""
+"""Fixtures for all tests: a tiny encoder on disk, the published one, and the mark `on_jax`."""
 
 import gc
 import json
@@ -15,23 +15,22 @@ import pytest
 
 from tests.compiling import name_functions_by_content, remember_matches
 
-# A tiny model costs nothing to compute and much to compile, here and in the programs under test,
-# which inherit this.
+# Tiny models compute fast and compile slowly, here and in the child processes, which inherit this.
 QUICK_COMPILING = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false"  # these take twice as long to compile
+    " --xla_cpu_use_fusion_emitters=false"  # the fusion emitters double the compile time
 )
 # read when TensorFlow or JAX is imported, which comes later
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILING)
 
-# What one test has compiled, the others read, whichever process they run in. Only in this run:
-# compiled code fits one machine and one TensorFlow.
+# Compiled code is shared between all tests and processes of this run, but not kept: it fits one
+# machine and one TensorFlow.
 _COMPILED = None if "TF_XLA_FLAGS" in os.environ else tempfile.mkdtemp(prefix="bertcnn-compiled-")
 if _COMPILED:
     os.environ["TF_XLA_FLAGS"] = (
         f"--tf_xla_persistent_cache_directory={_COMPILED} --tf_xla_persistent_cache_device_types="
     )
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it complains of each entry it reads
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it warns of each cache entry it reads
 
 
 def pytest_unconfigure(config):
@@ -44,29 +43,29 @@ def pytest_runtest_setup(item):
     remember_matches()
 
 
-# Tracing makes many objects and few cycles: collecting less often saves a tenth of the time.
+# Tracing creates many objects and few cycles: collecting less often saves a tenth of the time.
 gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported_modules_are_not_searched_for_garbage():
-    """Streamlit collects garbage after each run of a page: 0.3 s, nearly all of it in vain."""
+    """Streamlit runs the garbage collector after each page run: 0.3 s, almost nothing is freed."""
     gc.collect()
     gc.freeze()
 
 
-collect_ignore_glob = ["golden/*"]  # scripts for other environments, no modules of the tests
+collect_ignore_glob = ["golden/*"]  # scripts for other environments, not test modules
 
 
-# started in the background of a shell, of which the programs under test know nothing
+# A background job of a shell ignores SIGINT; the programs under test must not inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def largest_file():
-    """A block in which no file gets more bytes than so many, as on a full disk."""
-    resource = pytest.importorskip("resource")  # only where there are such limits
+    """A context in which files cannot grow beyond `size` bytes, as on a full disk."""
+    resource = pytest.importorskip("resource")  # only where the system has such limits
 
     @contextmanager
     def limited(size):
@@ -74,7 +73,7 @@ def largest_file():
         writes_none, sys.dont_write_bytecode = (
             sys.dont_write_bytecode,
             True,
-        )  # Python would keep the first bytes of a module's code
+        )  # Python would keep truncated bytecode
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
         try:
             yield
@@ -85,8 +84,8 @@ def largest_file():
     return limited
 
 
-# by their seconds; `make test` deals files out in this order, so that no process is left alone with
-# a long one at the end
+# the slowest files first; `make test` distributes files in this order, so that no process ends with
+# a long one
 _LONGEST = (
     "test_documents.py",
     "test_classifier.py",
@@ -115,7 +114,7 @@ _LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files come first."""
+    """Run the slowest files first."""
 
     def place(item):
         return next(
@@ -160,12 +159,12 @@ TINY_VOCABULARY = (
 
 @pytest.fixture(scope="session")
 def tiny_vocabulary() -> tuple[str, ...]:
-    """About 200 pieces, in which every ASCII text can be written."""
+    """About 200 word pieces that can spell every ASCII text."""
     return TINY_VOCABULARY
 
 
 def write_encoder(folder: Path, layers: int) -> Path:
-    """An encoder of width 16 in Hugging Face layout, with random weights."""
+    """Write an encoder of width 16 with random weights in Hugging Face layout."""
     from safetensors.numpy import save_file
 
     from bertcnn.encoders.checkpoint import published_name
@@ -213,22 +212,22 @@ def write_encoder(folder: Path, layers: int) -> Path:
 def encoder_folder(tmp_path_factory) -> Path:
     """An encoder in Hugging Face layout, 2 layers of width 16, with random weights.
 
-    Do not write in it.
+    Do not write to it.
     """
     return write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", layers=2)
 
 
 @pytest.fixture(scope="session")
 def shallow_encoder_folder(tmp_path_factory) -> Path:
-    """The same with 1 layer, for trainings of the encoder, which take half as long to compile.
+    """The same with 1 layer, which halves the compile time of trainings.
 
-    Do not write in it.
+    Do not write to it.
     """
     return write_encoder(tmp_path_factory.mktemp("encoders") / "shallow", layers=1)
 
 
 def shorten_trials(patch: pytest.MonkeyPatch) -> None:
-    """A search tries heads of one shape, compiled once, and starts from few epochs."""
+    """Limit a search to heads of one shape, which compile once, and to few epochs."""
     from bertcnn.settings import FROZEN
 
     short = FROZEN.model_copy(update={"epochs": 8, "fewest_steps": 0})
@@ -239,7 +238,7 @@ def shorten_trials(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def quick_trials():
-    """What `shorten_trials` does, for a module."""
+    """`shorten_trials` for a module."""
     with pytest.MonkeyPatch.context() as patch:
         shorten_trials(patch)
         yield
@@ -247,7 +246,7 @@ def quick_trials():
 
 @pytest.fixture(scope="module")
 def cpu_with_vnni():
-    """What is compiled in int8 is run in int8, on any CPU."""
+    """Run int8 engines in int8 on any CPU."""
     with pytest.MonkeyPatch.context() as patch:
         flags = "flags : sse2 avx2 avx512f avx512_vnni"
         patch.setattr("bertcnn.inference.compiled.cpu_flags", lambda: flags)

@@ -1,4 +1,4 @@
-"""Shared by the tests of the dashboard: tiny models, running servers, a browser."""
+"""Shared helpers for the dashboard tests: tiny models, running servers, a browser."""
 
 import importlib
 import os
@@ -54,7 +54,7 @@ _FLAGS = (
     "--disable-sync",
 )
 
-# the harness does not read the settings beside the app
+# the test harness does not read the config file in the app's folder
 streamlit.config.set_option("server.address", "127.0.0.1")
 streamlit.config.set_option("runner.postScriptGC", False)
 
@@ -98,34 +98,34 @@ def save_model(folder, **changes):
 
 
 def open_app(models, monkeypatch, page="classify"):
-    """The app on a page, in Streamlit's test harness."""
+    """Run the app on a page in Streamlit's test harness."""
     monkeypatch.setenv("BERTCNN_MODELS", str(models))
     app = AppTest.from_file(str(APP), default_timeout=120).run()
     return app if page == "classify" else on_page(app, page)
 
 
 def on_page(app, page):
-    """The app after somebody has pressed the name of a page."""
+    """Run the app and press a page's button."""
     return app.switch_page(f"pages_/{page}.py").run()
 
 
 def part(name):
-    """A module that lies beside the app."""
+    """Import a module from the app's folder."""
     if str(APP.parent) not in sys.path:
-        sys.path.append(str(APP.parent))  # as in the app
+        sys.path.append(str(APP.parent))  # as the app does
     return importlib.import_module(name)
 
 
 def said(elements):
-    """What is shown, as a person reads it.
+    """The elements' text as a person reads it.
 
-    Without the backslashes that keep Markdown from acting on it.
+    Strips the backslashes and joiners that keep Markdown from interpreting it.
     """
     return "\n".join(element.value.replace("\\", "") for element in elements)
 
 
 class Server:
-    """The dashboard on a port of its own; its temporary files are gone when it has ended."""
+    """The dashboard on its own port; its temporary files are removed when it ends."""
 
     def __init__(self, temporary, options, environment, app=APP):
         temporary.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A proxy and an identity provider, through which visitors come to the dashboard in tests."""
+"""A proxy and an identity provider that let visitors into the dashboard in tests."""
 
 import base64
 import json
@@ -15,11 +15,11 @@ CLIENT, SECRET = "dashboard", "what the provider and the dashboard know"
 
 
 class Proxy:
-    """Passes requests on, and adds headers, as a proxy with a login of its own does.
+    """Forwards requests and adds headers, like a proxy with its own login.
 
     Attributes:
         address: its own address.
-        added: the headers that it adds from now on.
+        added: the headers added to every request.
     """
 
     def __init__(self, port):
@@ -63,7 +63,7 @@ def _pump(source, target):
         while found := source.recv(65536):
             target.sendall(found)
         target.shutdown(socket.SHUT_WR)
-    except OSError:  # one side was killed: the other one must hear of it
+    except OSError:  # if one side was killed, the other one must notice
         source.close()
         target.close()
 
@@ -80,7 +80,7 @@ def proxying(port):
 
 
 class Provider(ThreadingHTTPServer):
-    """An OpenID Connect provider that logs everybody in as `claims` says, without a question."""
+    """An OpenID Connect provider that logs everybody in with `claims`, without asking."""
 
     daemon_threads = True
 

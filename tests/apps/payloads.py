@@ -1,7 +1,7 @@
-r"""A hundred texts that try to be more than text on a page.
+r"""A hundred texts that try to inject something into a page.
 
-If a page acts on one of them, there is a dialog, a request to `EVIL`, or an element that holds just
-`MARK`.
+If a page interprets one of them, it shows a dialog, sends a request to `EVIL`, or contains an
+element that holds just `MARK`.
 """
 
 EVIL = "evil.example.org"

@@ -1,4 +1,4 @@
-"""Who may use the dashboard, on which way, and what they may touch on the server."""
+"""Access to the dashboard: who may use it, by which route, and which server files they may read."""
 
 import os
 import socket
@@ -88,18 +88,18 @@ def test_a_list_gives_each_person_a_role_in_any_spelling(tmp_path):
         ("person,role\nann,admin,x,y\nbob,viewer\n", "1 line of .* cannot be read"),
     ],
 )
-def test_a_list_that_says_anything_else_lets_nobody_in(tmp_path, content, expected):
+def test_a_malformed_list_lets_nobody_in(tmp_path, content, expected):
     (tmp_path / "people.csv").write_text(content)
     with pytest.raises((SettingsError, TableError), match=expected):
         read_people(tmp_path / "people.csv")
 
 
-# --- how it was started --------------------------------------------------------------------------
+# --- start options --------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def access(monkeypatch):
-    """`access` for a dashboard that was started with an address, options and a login."""
+    """`access` for a dashboard started with this address, these options and this login."""
 
     def found(address="127.0.0.1", login=None, **options):
         start(monkeypatch, address, options)
@@ -232,7 +232,7 @@ def test_a_proxy_has_to_name_one_visitor(said):
 
 @pytest.fixture
 def visit(made, monkeypatch):
-    """The app as somebody sees it who has logged in with an e-mail address."""
+    """The app as seen by somebody who logged in with this e-mail address."""
 
     def opened(email="ann@example.org", *, people=made.people, login=LOGIN, **claims):
         start(
@@ -258,7 +258,7 @@ def sees_nothing(app):
 
 
 def seen(app):
-    """Which pages there are."""
+    """The pages in the menu."""
     found = set()
     for name in ("classify", "review"):
         try:
@@ -347,13 +347,13 @@ def test_a_list_that_changes_counts_at_once(visit, tmp_path):
 
 @pytest.fixture(scope="module")
 def here(made):
-    """A dashboard for this machine."""
+    """A dashboard that serves this machine only."""
     with serving(made.folder / "here", made.options, BERTCNN_PERSON="ann") as server:
         yield server
 
 
 def asked(address, **headers):
-    """The status and the text of an answer, with headers added (`_` for `-`)."""
+    """The status and text of a response; `_` in the names of added headers stands for `-`."""
     request = urllib.request.Request(
         address, headers={name.replace("_", "-"): value for name, value in headers.items()}
     )
@@ -378,7 +378,7 @@ def test_a_refused_request_gets_one_line_whatever_it_asks_for(here, headers):
 
 
 def connected(server, host="127.0.0.1", **options):
-    """A connection of a page, for a host that need not be the server's."""
+    """A page's WebSocket connection, for a host that need not be the server's."""
     headers = options.pop("additional_headers", {})
     return connect(
         f"ws://{host}:{server.port}/_stcore/stream",
@@ -413,14 +413,14 @@ def test_each_answer_says_what_a_page_may_load(here):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser that finds this machine under a stranger's name."""
+    """A browser that resolves a foreign host name to this machine."""
     with browsing("--host-resolver-rules=MAP evil.example.org 127.0.0.1") as started:
         yield started
 
 
 @pytest.fixture
 def page(browser):
-    """A page of a new visitor."""
+    """A page in a new browser context."""
     context = browser.new_context(viewport={"width": 1000, "height": 800})
     opened = context.new_page()
     opened.set_default_timeout(30_000)
@@ -429,7 +429,7 @@ def page(browser):
 
 
 def shown(name, role):
-    """A visitor's name as a page shows it, with a joiner by which an address is no link."""
+    """A visitor's name as a page shows it; a joiner keeps an address from becoming a link."""
     return name.replace("@", "\u2060@") + f", {role}"
 
 
@@ -485,7 +485,7 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
                 page.get_by_text(shown(name.lower(), role)).wait_for()
                 assert links(page) >= pages
                 assert ("Review" in links(page)) == ("Review" in pages)
-        page.goto(server.address)  # past the proxy
+        page.goto(server.address)  # bypasses the proxy
         assert "a request with 0 headers x-forwarded-email" in page.locator("body").inner_text()
 
 
@@ -532,7 +532,7 @@ def test_in_a_browser_a_list_that_changes_counts_on_pages_that_are_open(page, tm
         assert not page.get_by_text("stage one").count()
         role("rob@example.org,reviewer")
         page.goto(f"{proxy.address}/jobs")
-        page.get_by_role("button", name="Start again").click()  # a run of the list alone
+        page.get_by_role("button", name="Start again").click()  # a script run
         page.get_by_text("which is not there; expected an existing folder").first.wait_for()
 
 
@@ -597,7 +597,7 @@ def test_a_cell_of_megabytes_is_rejected_and_takes_no_time(tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """A folder for files, and one outside it."""
+    """A folder whose files may be read, and one outside it."""
     root, outside = tmp_path / "files", tmp_path / "outside"
     for path in (
         root / "a.csv",
@@ -663,7 +663,7 @@ def test_a_table_below_the_folder_for_files_is_given(files, monkeypatch):
         "x" * 5000 + ".csv",
     ],
 )
-def test_nothing_else_is_and_the_line_does_not_tell_whether_it_exists(files, given, monkeypatch):
+def test_other_paths_are_refused_without_revealing_whether_they_exist(files, given, monkeypatch):
     outside = files.parent / "outside"
     monkeypatch.setenv("HOME", str(outside))
     with pytest.raises(TableError) as refused:

@@ -1,4 +1,4 @@
-"""Every page in both themes, as axe sees it."""
+"""axe checks every page in both themes."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from bertcnn.review.tickets import NewTicket, add_tickets
 from tests.apps.dashboards import CHROMIUM, browsing, part, save_model, serving
 
 ROOT, BOB = Person("root"), Person("bob", "reviewer")
-# Streamlit's own file uploader has it; minor
+# known, minor violations in Streamlit's own file uploader
 KNOWN = {"presentation-role-conflict"}
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A dashboard with two models, tickets, audits and a job that has failed."""
+    """A dashboard with two models, tickets, audits and a failed job."""
     folder = tmp_path_factory.mktemp("axe")
     decisions = Decisions(thresholds=(0.0, 1.0, 1.0))
     for rows, name in enumerate(("first", "second"), start=100):
@@ -58,7 +58,7 @@ def test_axe_finds_nothing(server):
             seen = set()
             for theme in ("light", "dark"):
                 page.emulate_media(color_scheme=theme)
-                page.wait_for_timeout(500)  # charts fade in, colours change
+                page.wait_for_timeout(500)  # wait for charts to fade in and colours to change
                 violations = Axe().run(page).response["violations"]
                 found[name, theme] = {one["id"]: one["nodes"][0]["html"] for one in violations}
                 seen.add(

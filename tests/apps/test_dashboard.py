@@ -1,6 +1,6 @@
 """The dashboard, driven as a person would.
 
-Through Streamlit's own test harness, and once in a real browser where there is one.
+In Streamlit's test harness, and once in a real browser if one is installed.
 """
 
 import csv
@@ -49,13 +49,13 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def app(models, monkeypatch):
-    """The page Classify."""
+    """The Classify page."""
     return open_app(models, monkeypatch)
 
 
 @pytest.fixture
 def inbox(models, monkeypatch):
-    """The page Inbox."""
+    """The Inbox page."""
     return open_app(models, monkeypatch, "inbox")
 
 
@@ -89,7 +89,7 @@ def test_the_model_is_found_and_described(app):
 
 
 def test_the_report_saved_with_a_model_can_be_had(app, tmp_path, monkeypatch):
-    assert not app.get("download_button")  # this one was saved without
+    assert not app.get("download_button")  # this model was saved without a report
     save_model(tmp_path / "tiny", report="<!DOCTYPE html><title>how it went</title>")
     (button,) = open_app(tmp_path, monkeypatch).get("download_button")
     assert button.proto.label == "Report"
@@ -110,7 +110,7 @@ def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_i
     for name in ("b", "c"):
         save_model(tmp_path / name)
     (tmp_path / "c" / "engine").mkdir()
-    # no model, though it has a manifest
+    # has a manifest but is not a model
     (tmp_path / "c" / "engine" / "manifest.json").write_text("{}")
     app = open_app(tmp_path, monkeypatch)
     assert [Path(folder).name for folder in app.selectbox[0].options] == [
@@ -169,7 +169,7 @@ OUTSIDE = {
 
 @pytest.fixture
 def beside_the_models(tmp_path, monkeypatch):
-    """The folder for models, and one outside it."""
+    """The folder for models, and a folder outside it."""
     models, outside = tmp_path / "models", tmp_path / "outside"
     save_model(models / "tiny", labels=("ours", "b", "c"))
     save_model(outside / "tiny", labels=("secret", "b", "c"))
@@ -191,7 +191,7 @@ def refuses(app, models):
     assert behind in refused
 
 
-def test_no_typed_folder_outside_those_for_models_is_loaded_or_told_from_one_that_is_not_there(
+def test_a_typed_folder_outside_the_model_folders_is_refused_like_a_missing_one(
     beside_the_models,
 ):
     app = AppTest.from_file(str(APP), default_timeout=120)
@@ -202,13 +202,13 @@ def test_no_typed_folder_outside_those_for_models_is_loaded_or_told_from_one_tha
 
 
 @pytest.mark.parametrize("case", OUTSIDE)
-def test_nor_is_one_in_the_address(beside_the_models, case):
+def test_a_folder_outside_the_model_folders_in_the_url_is_refused(beside_the_models, case):
     app = AppTest.from_file(str(APP), default_timeout=120)
     app.query_params["model"] = OUTSIDE[case](*beside_the_models)
     refuses(app.run(), beside_the_models[0])
 
 
-def test_a_link_in_the_folder_for_models_was_put_there_on_purpose(tmp_path, monkeypatch):
+def test_a_link_in_the_model_folder_is_followed(tmp_path, monkeypatch):
     save_model(tmp_path / "elsewhere" / "v7")
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "live").symlink_to(tmp_path / "elsewhere" / "v7")
@@ -220,14 +220,14 @@ def test_a_link_in_the_folder_for_models_was_put_there_on_purpose(tmp_path, monk
 
 
 @pytest.mark.parametrize("typed", ["no/such/folder", "~nobody-of-this-name/x", "a\0b", "x" * 5000])
-def test_a_typed_folder_that_is_no_model_is_told_in_one_line(app, typed):
+def test_a_typed_folder_without_a_model_is_a_one_line_error(app, typed):
     app.selectbox[0].set_value("Another folder ...").run()
     app.text_input[0].set_value(typed).run()
     assert not app.exception
     assert "is not a saved model; expected a folder with manifest.json" in said(app.error)
 
 
-def test_a_changed_model_is_told_in_one_line(models, tmp_path, monkeypatch):
+def test_a_changed_model_is_a_one_line_error(models, tmp_path, monkeypatch):
     shutil.copytree(models / "tiny", tmp_path / "changed")
     (tmp_path / "changed" / "labels.json").write_text('["a", "b", "c"]')
     app = open_app(tmp_path, monkeypatch)
@@ -313,7 +313,7 @@ def test_a_blank_complaint_gets_a_friendly_line(app, text):
 def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch):
     save_model(tmp_path / "tiny", labels=("**a** <b>", "[c](http://d)", ":red[e] $f$"))
     app = press(open_app(tmp_path, monkeypatch), "Classify")
-    shown = app.metric[0].value.replace("\u2060", "")  # by which an address is no link
+    shown = app.metric[0].value.replace("\u2060", "")  # joiner: no address may become a link
     assert shown in {r"\*\*a\*\* \<b\>", r"\[c\]\(http\://d\)", r"\:red\[e\] \$f\$"}
 
 
@@ -323,7 +323,7 @@ def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypat
         labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"),
     )
     shown = said(open_app(tmp_path, monkeypatch).caption)
-    # Streamlit looks for these behind Markdown's escapes
+    # Streamlit interprets these even behind Markdown's escapes
     assert ":\u2060material/home: :\u2060tada:" in shown
     assert "a \u2060-> b \u2060-- c" in shown
     assert "\ufffd[31m \ufffdgnillib" in shown
@@ -403,14 +403,14 @@ def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_perce
 def test_counts_are_shown_with_their_shares():
     chart = part("charts").count_bars({"billing": 1, "hardware": 3}, 8).to_dict()
     figures = [row["figure"] for row in next(iter(chart["datasets"].values()))]
-    assert figures == ["3 (38%)", "1 (12%)"]  # of all rows, some of which have no text
+    assert figures == ["3 (38%)", "1 (12%)"]  # a share of all rows, including those without a text
 
 
 # --- a file ---------------------------------------------------------------------------------------
 
 
 def in_format(name, folder):
-    """The three tickets in the format of a file name."""
+    """The three tickets in the format of this file name."""
     with TableWriter(folder / name, ["id", "text"], raw=True) as writer:
         writer.write(ROWS)
     return (folder / name).read_bytes()
@@ -440,7 +440,7 @@ def test_a_file_is_scored_shown_and_written_in_its_own_format(inbox, tmp_path, n
     written = read_table(scored_file(inbox))
     assert written.columns == ("id", "text", "predicted_label", "confidence", "decision", "because")
     assert written.rows[2][1] == "=1+1"
-    is_text = name.startswith(("in.csv", "in.tsv"))  # where a spreadsheet would run it
+    is_text = name.startswith(("in.csv", "in.tsv"))  # escaped, since a spreadsheet would run it
     with open_table(scored_file(inbox), as_written=True) as reader:
         assert next(reader.chunks()).rows[2][1] == ("'=1+1" if is_text else "=1+1")
 
@@ -477,9 +477,7 @@ def test_rows_are_filtered_by_label_in_the_whole_file(inbox):
     press(inbox, "Score the file")
     assert len(inbox.dataframe[-1].value) == 1000
     assert "The first 1,000 of 1,212 rows" in said(inbox.caption)
-    inbox.multiselect[1].set_value(
-        [""]
-    ).run()  # the rows without a label come after those shown at first
+    inbox.multiselect[1].set_value([""]).run()  # the rows without a label are below the first page
     assert list(inbox.dataframe[-1].value["id"]) == ["2"] * 12
     assert "The first 1,000" not in said(inbox.caption)
 
@@ -492,7 +490,7 @@ def test_rows_are_filtered_by_what_was_decided_in_words_for_people(inbox):
     assert list(inbox.dataframe[-1].value["decision"]) == ["review: no text"] * 2
 
 
-def test_sheets_that_are_not_read_are_told_of_at_once(inbox, tmp_path):
+def test_unread_sheets_are_reported_at_once(inbox, tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     for name in ("2025", "2024"):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
@@ -549,7 +547,7 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
     assert "like all texts with this model" in said(app.markdown)
 
 
-def test_blank_refused_and_renamed_are_told(inbox):
+def test_blank_rejected_and_renamed_rows_and_columns_are_reported(inbox):
     upload(inbox, "in.csv", "text,confidence\nmy bill\n ,low\none,cell,too many\n")
     press(inbox, "Score the file")
     assert "2 rows scored" in said(inbox.success)
@@ -573,9 +571,7 @@ def test_blank_refused_and_renamed_are_told(inbox):
         ("archive.zip.gz", gzip.compress(b"PK", mtime=0), "archive.zip.gz"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_in_one_line_without_our_folder(
-    inbox, name, content, expected
-):
+def test_an_unreadable_file_is_a_one_line_error_without_our_folder(inbox, name, content, expected):
     upload(inbox, name, content)
     if inbox.button:  # its first rows can be read
         press(inbox, "Score the file")
@@ -619,7 +615,7 @@ def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(inb
         ("../../my inbox (1).csv.gz", "my inbox _1_.csv.gz"),
         ("C:\\tickets\\in.xlsx", "in.xlsx"),
         ("..", "upload."),
-        ("--raw.csv", "raw.csv"),  # a job's command would read an option
+        ("--raw.csv", "raw.csv"),  # a leading dash, which a job's command would parse as an option
         ("..csv", "upload.csv"),
         ("a\0\n.csv", "a__.csv"),
         ("é" * 300 + ".csv", "é" * 80 + ".csv"),
@@ -663,7 +659,7 @@ def served(models, tmp_path):
 
 
 def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tmp_path):
-    """In headless Chromium; on a machine without one the page is only asked for over HTTP."""
+    """In headless Chromium; without one, the page is only requested over HTTP."""
     if CHROMIUM is None:
         warnings.warn(
             "no chromium on PATH: the dashboard was only asked for over HTTP", stacklevel=1
@@ -683,7 +679,7 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
         page.get_by_role("textbox", name="Complaint").press("Control+Enter")
         page.get_by_test_id("stMetricDelta").get_by_text("% confidence").wait_for()
         page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
-        # nothing hangs over the edge of a telephone
+        # no element overflows on a phone
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.set_viewport_size({"width": 1000, "height": 900})
         page.get_by_role("link", name="Inbox").click()
@@ -707,6 +703,6 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
 def test_a_column_whose_name_was_quoted_for_spreadsheets_is_shown_by_its_name(tmp_path):
     path = tmp_path / "scored.csv"
     path.write_text("'@message,predicted_label\n'=1+1,billing\n")
-    # without the cache, which needs a session
+    # bypasses the cache, which needs a session
     shown = part("uploads").first_rows.__wrapped__(path, 0, ())
     assert list(shown.columns) == ["@message", "predicted_label"]

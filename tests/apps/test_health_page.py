@@ -1,4 +1,4 @@
-"""The page Health, in Streamlit's test harness and in a real browser where there is one."""
+"""The Health page, in Streamlit's test harness and in a real browser if one is installed."""
 
 import sys
 from datetime import date, timedelta
@@ -46,7 +46,7 @@ in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Two saved models, the first of which can estimate shares of labels."""
+    """Two saved models; the first one can estimate label shares."""
     folder = tmp_path_factory.mktemp("models")
     shift = LabelShiftCalibration(
         temperature=1.0, bias=(0.0,) * len(LABELS), shares=(1 / len(LABELS),) * len(LABELS), rows=90
@@ -67,7 +67,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def health(store, models, monkeypatch, tmp_path):
-    """Open the page, as an admin on this machine or as a viewer who has logged in."""
+    """Open the page, as an admin on this machine or as a logged-in viewer."""
 
     def visit(role="admin"):
         here = role == "admin"
@@ -106,7 +106,7 @@ def filled(store, models, **recent):
 
 
 def broken(store, models):
-    """Audits of the second model that are all wrong; the first one served before."""
+    """The second model's audits are all wrong; the first model served before it."""
     first = add_model(store, models.first, ADMIN)
     second = add_model(store, models.second, ADMIN)
     note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
@@ -119,7 +119,7 @@ def broken(store, models):
 
 
 def press(app, label):
-    """The app after a button."""
+    """The app after pressing a button."""
     [button] = [one for one in app.button if one.label.replace("\\", "") == label]
     return button.click().run()
 
@@ -138,7 +138,7 @@ def test_a_store_without_tickets_says_what_to_do(store, models, health):
     assert "No tickets yet. Add some: bertcnn review add" in said(app.info)
 
 
-def test_what_has_changed_is_said_and_drawn(store, models, health):
+def test_changes_are_described_and_drawn(store, models, health):
     filled(store, models, outside=0.7, words="fritzbox")
     app = health()
     assert not app.exception
@@ -178,7 +178,7 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     assert not app.exception
     assert "What was promised does not hold any more" in said(app.error)
     assert "40 of 40 audits wrong" in said(app.error)
-    assert len(app.get("vega_lite_chart")) == 4  # accuracy too
+    assert len(app.get("vega_lite_chart")) == 4  # the accuracy is shown too
     app = press(app, f"Let first ({first.id[:8]}) serve again")
     assert not app.exception
     assert serving_model(store).id == first.id
@@ -199,7 +199,7 @@ def test_the_estimate_is_made_when_asked_for(store, models, health):
 
 
 def with_topic(store, models):
-    """Twenty tickets out of scope about the same thing, a stranger's text among them."""
+    """Twenty out-of-scope tickets about one topic, including a hostile text."""
     filled(store, models, outside=1.0)
     chance = np.random.default_rng(0)
     centre = chance.normal(size=32)
@@ -221,7 +221,7 @@ def test_a_topic_becomes_a_label_under_the_name_that_was_typed(store, models, he
     app = press(health(), "Look for topics")
     assert not app.exception
     assert "1 topic among 140 tickets" in said(app.markdown)
-    assert "<script>" in said(app.caption)  # as text, see below
+    assert "<script>" in said(app.caption)  # shown as text, see below
     assert all("<script>" not in one.value for one in app.caption)
     [name] = [one for one in app.text_input if one.label == "Name of the label"]
     assert name.value
@@ -261,7 +261,7 @@ def test_a_viewer_sees_the_figures_and_no_button_that_changes_anything(store, mo
 
 
 def drawn(chart):
-    """The rows of a chart."""
+    """The data rows of a chart."""
     [rows] = chart.to_dict()["datasets"].values()
     return rows
 

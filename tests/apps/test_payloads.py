@@ -1,4 +1,4 @@
-"""Texts that try to be more than text, on every page, and in no log."""
+"""Texts that try to be more than text, on every page and in the log."""
 
 import csv
 import json
@@ -27,10 +27,10 @@ from tests.apps.payloads import EVIL, MARK, MARKDOWN, PAYLOADS
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
-NAMES = tuple(text[:200] for text in PAYLOADS)  # of labels and people
-SECRET = "Xylophone-4711"  # stands in an upload, and must not stand in the log
+NAMES = tuple(text[:200] for text in PAYLOADS)  # names of labels and people
+SECRET = "Xylophone-4711"  # part of an upload; must not appear in the log
 DRAWN = ("stMarkdown", "stCaptionContainer", "stAlert", "stBadge", "stHeading")
-# what no text may bring into the page; the desk draws in a shadow tree
+# elements that no text may inject into the page; the desk renders in a shadow tree
 INJECTED = """
 ([mark, evil]) => {
   const found = [];
@@ -60,10 +60,10 @@ INJECTED = """
 
 
 class Watched:
-    """A page, and what it did that no page may do.
+    """A page, and everything it did that no page may do.
 
     Attributes:
-        wrong: dialogs, requests to others, and violations of the page's policy.
+        wrong: dialogs, requests to other hosts, and violations of the content security policy.
     """
 
     def __init__(self, browser, server):
@@ -88,8 +88,8 @@ class Watched:
             self.wrong.append(message.text)
 
     def open(self, name):
-        """Open a page, and everything on it that can be opened."""
-        first = part("app").PAGES[0][0]  # has the server's own address
+        """Open a page and everything on it that can be opened."""
+        first = part("app").PAGES[0][0]  # contains the server's own address
         self.page.goto(f"{self.server.address}/{'' if name == first else name}")
         self.settle()
         for summary in self.page.locator("details:not([open]) > summary").all():
@@ -97,13 +97,13 @@ class Watched:
         self.settle()
 
     def settle(self):
-        """Wait until the script has run, and what it drew has loaded."""
+        """Wait until the script has run and its output has loaded."""
         self.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached")
         self.page.wait_for_timeout(300)
         self.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached")
 
     def check(self):
-        """Nothing was acted on."""
+        """Assert that the page did nothing it may not do."""
         assert self.page.evaluate(INJECTED, [MARK, EVIL]) == []
         assert not self.wrong
 
@@ -117,7 +117,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """A store that is full of them, and what the dashboard is started with."""
+    """A store full of payloads, and the dashboard's start options."""
     folder = tmp_path_factory.mktemp("payloads")
     root = Person("<b>root</b>")
     thresholds = Decisions(thresholds=(1.0,) * len(NAMES))
@@ -147,7 +147,7 @@ def filled(tmp_path_factory):
 
 
 def decide(store):
-    """People decide on three quarters of the tickets, on some of them differently."""
+    """People decide on three quarters of the tickets, and disagree on some."""
     for place, name in enumerate(NAMES[:75]):
         person = Person(name, "reviewer")
         (ticket,) = claim(store, person, most=1)
@@ -159,7 +159,7 @@ def decide(store):
 
 @pytest.fixture(scope="module")
 def server(filled):
-    """The dashboard on the store."""
+    """The dashboard on the filled store."""
     with serving(filled.folder / "temporary", filled.options) as started:
         yield started
 
@@ -196,7 +196,7 @@ def test_the_desk_shows_all_of_them_as_they_are(watched):
         watched.check()
         page.keyboard.press("s")
         expect(page.locator(".desk .text")).not_to_have_text(seen[-1])
-    page.get_by_text("All saved").wait_for()  # or the page would ask whether to leave it
+    page.get_by_text("All saved").wait_for()  # otherwise the page would ask whether to leave it
     assert len(set(seen)) == len(seen)
     assert all("router" in text for text in seen)
 
@@ -282,7 +282,7 @@ def test_every_kind_of_element_shows_every_text_as_it_is_and_no_error_quotes_one
 
 
 def words(text):
-    """A text without the joiners that `plain` puts into it, and without the ends of lines."""
+    """A text without the joiners that `plain` inserts and without line ends."""
     return re.sub(r"\s+", " ", text.replace("\u2060", "")).strip()
 
 

@@ -1,4 +1,4 @@
-"""The page Review: what the server answers, and the desk in a real browser where there is one."""
+"""The Review page: the server's answers, and the desk in a real browser if one is installed."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def store(made):
-    """The store, with nothing that waits and the model's labels."""
+    """The store with the model's labels and an empty queue."""
     with made.store.writing() as connection:
         for table in (queue, lease):
             connection.execute(delete(table))
@@ -80,7 +80,7 @@ def store(made):
 
 @pytest.fixture
 def stock(made, store):
-    """Add tickets with these texts, which wait in this order; gives their ids."""
+    """Add tickets with these texts, queued in this order; returns their ids."""
 
     def add(texts, *, blind=False, because=(), columns=None):
         number = next(_numbers)
@@ -111,7 +111,7 @@ def use_labels(store, names, separator=None):
 
 
 def stands(store, ids, person=ANN):
-    """What stands of somebody's decisions, by ticket: a label, or the kind in brackets."""
+    """A person's effective decisions by ticket: a label, or the kind in brackets."""
     with store.reading() as connection:
         rows = connection.execute(
             select(decision.c.ticket, decision.c.kind, decision.c.label).where(
@@ -129,7 +129,7 @@ def suggested(store, ids):
         return {row.ticket: row.label for row in rows}
 
 
-# --- what the server answers --------------------------------------------------------------------
+# --- the server's answers ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -263,13 +263,13 @@ def test_several_labels_are_stored_as_one(answer, store, stock):
         "text",
     ],
 )
-def test_a_message_of_something_else_stores_nothing_and_says_so(answer, store, wrong):
+def test_a_malformed_message_stores_nothing_and_is_an_error(answer, store, wrong):
     found = answer(store, ANN, wrong, 0.0)
     assert "something else" in found["error"]
     assert not found["acknowledged"]
 
 
-def test_a_store_that_fails_is_told_and_acknowledges_nothing(answer, store, stock, monkeypatch):
+def test_a_failing_store_is_reported_and_acknowledges_nothing(answer, store, stock, monkeypatch):
     ids = stock(["my router"])
     with monkeypatch.context() as patch:
         patch.setattr(f"{answer.__module__}.record", None, raising=False)
@@ -302,7 +302,7 @@ def test_a_text_is_cut_by_characters_and_overlapping_marks_are_joined():
 
 @pytest.fixture
 def opened(made, store, monkeypatch):
-    """The app as it was started: with the store and for whom, on which address."""
+    """The app as started with this store, person and address."""
 
     def open_with(address="127.0.0.1", **environment):
         monkeypatch.setattr(
@@ -337,7 +337,7 @@ def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
     assert not app.title
 
 
-def test_a_store_that_is_not_there_is_told_on_its_page_in_one_line(opened, tmp_path):
+def test_a_missing_store_is_a_one_line_error_on_the_page(opened, tmp_path):
     app = opened(store=tmp_path / "none.db")
     assert not app.error
     on_page(app, "review")
@@ -360,7 +360,7 @@ def test_the_page_brings_tickets_to_the_person_named(opened, made, stock):
 
 @pytest.fixture(scope="module")
 def servers(made):
-    """Two dashboards on one store, of two people."""
+    """Two dashboards on one store, for two people."""
     options = ["--models", made.folder / "models", "--store", made.folder / "review.db"]
     with (
         serving(made.folder / "ann", options, BERTCNN_PERSON="ann") as ann,
@@ -371,13 +371,13 @@ def servers(made):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser's window; its tabs share the files of the pages and nothing else that matters."""
+    """A browser context; its tabs share only the cache of page files."""
     with browsing() as started:
         yield started.new_context(viewport={"width": 1200, "height": 900})
 
 
 class Desk:
-    """A page with the desk, as a person uses it."""
+    """A page with the desk, operated as a person would."""
 
     def __init__(self, page, server):
         self.page, self.dialogs, self.requests = page, [], []
@@ -405,7 +405,7 @@ class Desk:
             self.page.keyboard.press(key)
 
     def send_key(self, key, code, **others):
-        """A key as another layout sends it."""
+        """Send a key as another keyboard layout does."""
         event = {"key": key, "code": code, "bubbles": True, "composed": True, **others}
         self.page.evaluate(
             "event => document.body.dispatchEvent(new KeyboardEvent('keydown', event))", event
@@ -418,7 +418,7 @@ class Desk:
 
 @pytest.fixture
 def desk(servers, browser):
-    """Ann's desk; opened by the test."""
+    """Ann's desk; the test opens it."""
     page = browser.new_page()
     yield Desk(page, servers["ann"])
     page.close()
@@ -495,7 +495,7 @@ def test_similar_tickets_that_wait_are_found(answer, store, stock):
 def test_similar_tickets_are_decided_and_undone_together(desk, store, stock):
     ids = stock(["my router", "my router .", "my router ,", "my router , .", "my bill"])
     desk.open()
-    desk.press("s", "u", "f")  # while a message is on its way
+    desk.press("s", "u", "f")  # while a message is in flight
     boxes = desk.find(".similar input")
     boxes.first.wait_for()
     texts = desk.find(".similar bdi").all_inner_texts()
@@ -581,11 +581,11 @@ def test_a_blind_ticket_shows_no_suggestion_and_enter_says_so(desk, store, stock
 
 
 @in_browser
-def test_of_many_labels_the_probable_ones_have_keys_and_all_are_found(desk, store, stock):
+def test_the_most_probable_of_many_labels_have_keys_and_all_can_be_searched(desk, store, stock):
     ids = stock(["my router", "my bill", "the app"])
     use_labels(store, (*LABELS, *MORE))
     desk.open()
-    desk.press("1")  # the most probable one is the suggestion
+    desk.press("1")  # the most probable label is the suggestion
     assert desk.find(".labels button").count() == 5
     desk.send_key("/", "Digit7", shiftKey=True)  # QWERTZ
     desk.page.keyboard.insert_text("LÀB")
@@ -631,7 +631,7 @@ def test_buttons_do_what_keys_do_and_a_double_click_counts_once(desk, store, sto
     wanted = suggested(store, ids)
     other = next(name for name in LABELS if name != wanted[ids[2]])
     desk.find(".labels button").filter(has_text=other).focus()
-    desk.press("Enter")  # presses the button, and does not accept the suggestion
+    desk.press("Enter")  # presses the focused button, and does not accept the suggestion
     assert desk.text() == "my router 3"
     desk.saved()
     assert stands(store, ids) == {ids[0]: LABELS[1], ids[1]: wanted[ids[1]], ids[2]: other}
@@ -655,7 +655,7 @@ def test_why_marks_the_phrases_and_the_guide_opens(desk, store, stock):
 
 @contextmanager
 def cut(page):
-    """A way to the server that can be cut: what the browser sends is lost while it is."""
+    """A server connection that can be cut: while it is cut, the browser's messages are lost."""
     way = SimpleNamespace(cut=False)
 
     def route(socket):
@@ -691,7 +691,7 @@ def test_decisions_arrive_at_a_server_that_was_restarted(servers, browser, store
     servers["bob"].stop()
     one.press("1")
     page.get_by_role("dialog").get_by_text("Connection error").wait_for()
-    one.press("2", "3")  # what is in a dialog is not for the desk
+    one.press("2", "3")  # keys in a dialog do not reach the desk
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
     one.press("2")
@@ -732,7 +732,7 @@ def test_after_a_reload_what_was_not_sent_is_sent_first(desk, store, stock):
         assert desk.dialogs == ["beforeunload"]
         assert desk.text() == "my router 2"
         desk.saved()
-        desk.open()  # the decision is undone in a page that does not know its ticket
+        desk.open()  # the reloaded page does not know the ticket whose decision is undone
         desk.press("u")
         assert desk.said() == f"Undone: {LABELS[1]}. The ticket comes back next."
         desk.saved()
@@ -825,7 +825,7 @@ def test_leases_are_renewed_while_somebody_is_there(desk, store, stock):
 
     while until() < time.time() + 200:
         desk.page.wait_for_timeout(50)
-    for _ in range(20):  # nobody touches anything
+    for _ in range(20):  # no user input
         before = len(renewals)
         desk.page.clock.fast_forward(180_000)
         desk.page.wait_for_timeout(400)
@@ -841,7 +841,7 @@ def test_leases_are_renewed_while_somebody_is_there(desk, store, stock):
 
 
 @in_browser
-def test_texts_of_strangers_are_texts(desk, store, stock):
+def test_hostile_texts_are_shown_as_text(desk, store, stock):
     texts = [SCRIPT, *(one for one in NAUGHTY if set(one) & set("<>&`\"'{$%\\"))][:80]
     names = [SCRIPT, *(one for one in texts if one.strip() and len(one) < 200)][:40]
     use_labels(store, tuple(dict.fromkeys(names)))
@@ -870,7 +870,7 @@ def test_texts_of_strangers_are_texts(desk, store, stock):
 
 
 def contrast(page, selector):
-    """Of a text on what is behind it, by WCAG 2."""
+    """The WCAG 2 contrast ratio between a text and its background."""
     return page.locator(f".desk {selector}").first.evaluate(
         """element => {
       const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });

@@ -1,4 +1,4 @@
-"""The pages Models, Audit, Train, Jobs, and scoring as a job on Inbox."""
+"""The Models, Audit, Train and Jobs pages, and scoring as a job from Inbox."""
 
 import csv
 import os
@@ -26,7 +26,7 @@ from tests.tickets import as_csv, tickets
 
 LABELS = ("billing", "hardware", "tv*")
 ROOT, BOB, EVE = Person("root"), Person("bob", "reviewer"), Person("eve", "reviewer")
-IDLE = (sys.executable, "-S", "-c", "")  # a job's process that ends before it takes the job
+IDLE = (sys.executable, "-S", "-c", "")  # a job process that ends before it takes the job
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 
@@ -135,7 +135,7 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
 
 
 def answered(made, number):
-    """Automatic answers, all of them drawn for audits."""
+    """Automatic answers that are all drawn for audit."""
     predictor = load(made.models / "first")
     add_model(made.store, made.models / "first", ROOT)
     new = [NewTicket(f"T-{row}", f"router {'led ' * row}") for row in range(number)]
@@ -299,7 +299,7 @@ def test_the_files_of_a_folder_are_scored_by_one_job(made, idle):
     )
     assert "Show rows" not in labels_of(app.button)
     score_folder(made.models / "first", folder, Path(job.folder, "scored-drop"))
-    with made.store.writing() as connection:  # one file could not be read, say
+    with made.store.writing() as connection:  # for example, because one file could not be read
         connection.execute(job_table.update().values(state="failed", ended_at=now(), message="bad"))
     app = press(made.page("inbox"), "Show rows")
     (box,) = [box for box in app.selectbox if box.label == "File"]
@@ -355,12 +355,12 @@ def test_a_file_is_scored_by_a_job_that_outlives_the_page_and_read_in_pages(made
         page.get_by_role("button", name="Show rows").click(timeout=60_000)
         page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
         page.locator("[data-testid=stPagination]").get_by_text("3", exact=True).click()
-        page.reload()  # the address names the job
+        page.reload()  # the address contains the job's id
         page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
         page.get_by_text("Day", exact=True).wait_for()
         page.get_by_label("Decision").click()
         page.get_by_role("option", name="automatic").click()
-        page.keyboard.press("Escape")  # the list of decisions hides the rest of the page
+        page.keyboard.press("Escape")  # the open list of decisions covers the rest of the page
         page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
         page.get_by_role("button", name="All files").click()
         page.get_by_role("button", name="Remove", exact=True).click(timeout=30_000)

@@ -1,4 +1,4 @@
-"""The script people copy for a new label set."""
+"""The example script that people copy for a new label set."""
 
 import csv
 import json
@@ -69,7 +69,7 @@ def test_a_folder_that_is_in_use_is_refused_before_anything_is_read(tmp_path):
     assert re.search(r"evaluation.json' exists; .*--force", done.stderr.splitlines()[-1])
 
 
-def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path):
+def test_a_missing_file_is_a_one_line_error(tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "missing.csv", "--out", str(tmp_path / "run")],
         capture_output=True,

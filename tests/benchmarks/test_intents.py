@@ -1,4 +1,4 @@
-"""The messages that an encoder is drawn together on."""
+"""The intent messages for contrastive pretraining."""
 
 import sys
 

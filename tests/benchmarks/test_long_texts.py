@@ -1,4 +1,4 @@
-"""What the benchmark of long texts counts as operations."""
+"""Operation counts of the long-text benchmark."""
 
 import math
 

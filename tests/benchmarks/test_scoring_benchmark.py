@@ -1,6 +1,6 @@
-"""The benchmark of scoring, with a tiny model and our own engines only.
+"""The scoring benchmark, with a tiny model and our own engines only.
 
-The peers have an environment of their own.
+The competitors need an environment of their own.
 """
 
 import subprocess
@@ -35,12 +35,12 @@ def rows():
 
 
 def cells(output, title):
-    """The cells of the table's row with that title."""
+    """The cells of the table row with this title."""
     line = next(line for line in output.splitlines() if line.startswith(f"| {title} "))
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
+def test_our_engines_take_turns_and_the_table_has_speed_memory_and_accuracy(
     encoder_folder, labelled, capsys
 ):
     scoring.main(
@@ -58,7 +58,7 @@ def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
     output = capsys.readouterr().out
     assert "70 rows" in output
     assert "\x1b" not in output
-    for name in ("int8", "float32"):  # Keras takes ten seconds to start, and is run the same way
+    for name in ("int8", "float32"):  # Keras takes ten seconds to start and runs the same way
         _, speed, median, ratio, peak, share, lost, computed_by = cells(
             output, COMPETITORS[name].title
         )
@@ -71,10 +71,10 @@ def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
         assert computed_by in (
             f"openvino-{name}",
             "openvino-float32",
-        )  # int8 is not let in where it loses accuracy
+        )  # int8 is excluded where it loses accuracy
 
 
-def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(
+def test_a_competitor_that_cannot_run_is_reported_and_the_others_continue(
     encoder_folder, labelled, capsys, monkeypatch
 ):
     def run(models, files, limit):
@@ -195,7 +195,7 @@ def test_the_peers_environment_is_completed_when_the_requirements_have_changed(
     assert len(commands) == 2
 
 
-def test_a_command_that_takes_too_long_dies_or_says_nothing_is_told_so():
+def test_a_command_that_times_out_dies_or_prints_nothing_is_reported():
     with pytest.raises(CompetitorError, match=r"not done after 0\.2 s"):
         environment.answer_of([sys.executable, "-c", "import time; time.sleep(9)"], 0.2)
     with pytest.raises(CompetitorError, match="was ended by SIGKILL"):

@@ -1,11 +1,12 @@
 """Google Cloud Storage on loopback: the routes of its JSON API that pyarrow's client uses.
 
-A process of its own, since pyarrow waits for some answers without letting other threads work.
+It runs in a process of its own, because pyarrow blocks other threads while it waits for some
+answers.
 
     python -m tests.bundle.gcs BUCKET
 
-prints the port, and serves until standard input ends. POST /refuse/STATUS makes it refuse
-everything else; 0 ends that.
+prints the port, and serves until standard input ends. POST /refuse/STATUS makes it answer every
+other request with that status; 0 ends that.
 """
 
 import json
@@ -19,9 +20,9 @@ class CloudStorage(ThreadingHTTPServer):
     """Buckets behind HTTP.
 
     Attributes:
-        buckets: the objects of each, content by name.
-        uploads: those that have begun: bucket, name and content so far.
-        refuses: the status that every request gets instead of an answer; 0 for none.
+        buckets: for each bucket, its objects: content by name.
+        uploads: unfinished uploads: bucket, name and content so far.
+        refuses: the status sent for every request instead of an answer; 0 for none.
     """
 
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""A hub on loopback: the routes of the Hugging Face hub that pushing and pulling a model use."""
+"""A Hugging Face hub on loopback, with the routes that pushing and pulling a model use."""
 
 import base64
 import hashlib
@@ -13,14 +13,14 @@ class Hub:
 
     Attributes:
         repositories: for each, the commit of each branch.
-        private: names of repositories that were made private.
-        commits: files of each commit, content by path.
-        parents: of every commit that was made, the parent that its author named.
-        blobs: what was uploaded as a large file, by sha256.
-        refuses: the status that every request gets instead of an answer.
-        drops: of the coming answers with a longer file, after how many bytes each breaks off.
-        hangs_up: how many of the coming requests get no answer, only the end of the connection.
-        requests: method and path of all that came.
+        private: names of repositories created as private.
+        commits: the files of each commit, content by path.
+        parents: for every new commit, the parent that its author named.
+        blobs: large files, by sha256.
+        refuses: the status sent for every request instead of an answer.
+        drops: for the next answers with a large file, after how many bytes each breaks off.
+        hangs_up: how many of the next requests get no answer, only a closed connection.
+        requests: method and path of all requests.
     """
 
     def __init__(self) -> None:
@@ -43,14 +43,14 @@ class Hub:
         ).start()
 
     def commit(self, repository: str, branch: str, files: dict[str, bytes]) -> str:
-        """A new commit with these files, at the head of a branch."""
+        """Add a commit with these files at the head of a branch."""
         name = hashlib.sha1(f"{repository} {branch} {len(self.commits)}".encode()).hexdigest()
         self.commits[name] = files
         self.repositories[repository][branch] = name
         return name
 
     def files(self, repository: str, branch: str = "main") -> dict[str, bytes]:
-        """What a branch holds."""
+        """The files on a branch."""
         return self.commits[self.repositories[repository][branch]]
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Hub:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # an answer in two packets would wait 40 ms for the second
+    wbufsize = 1 << 16  # with two packets, each answer would take 40 ms longer
     hub: Hub
 
     def log_message(self, *_: object) -> None:
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("/api/models/"):
             owner, name, what, revision = path.removeprefix("/api/models/").split("/", 3)
             self._of_repository(f"{owner}/{name}", what, revision, body)
-        elif "/resolve/" not in path:  # what the library asks for its own sake
+        elif "/resolve/" not in path:  # requests that the hub library makes by itself
             self._send(404)
         else:
             owner, name, _, revision, file = path[1:].split("/", 4)

@@ -53,13 +53,13 @@ def saved(bundle, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(saved, tmp_path) -> Path:
-    """A saved model to spoil; copied, since syncing each to the disk takes most of the time."""
+    """A saved model to damage; a copy, since syncing each save to disk takes most of the time."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
 @pytest.fixture
 def memory_disk(tmp_path) -> Iterator[Path]:
-    """A folder where syncing is free, if the system has one: hundreds of saves are killed there."""
+    """A folder where fsync is free, if the system has one: hundreds of saves are killed there."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
@@ -68,7 +68,7 @@ def memory_disk(tmp_path) -> Iterator[Path]:
 
 
 def forge(folder: Path, **members: bytes | None) -> None:
-    """Change members (dots as `__`) and make all hashes fit again, as a forger would."""
+    """Change members (dots as `__`) and update all hashes, as a forger would."""
     manifest = json.loads((folder / MANIFEST).read_bytes())
     for key, data in members.items():
         name = key.replace("__", ".")
@@ -78,7 +78,7 @@ def forge(folder: Path, **members: bytes | None) -> None:
 
 
 def weights(bundle: Bundle, bias: np.ndarray) -> bytes:
-    """The weights of a model with another bias in its last layer."""
+    """The model's weights with another bias in the last layer."""
     return safetensors.numpy.save({**bundle.tensors, "logits/bias": bias})
 
 
@@ -194,7 +194,7 @@ def test_a_flip_of_any_byte_is_noticed_and_the_file_is_named(folder, name):
     whole = path.read_bytes()
     for place in range(len(whole)):
         changed = bytearray(whole)
-        changed[place] ^= (0x01, 0x20)[place % 2]  # the second turns most letters into another case
+        changed[place] ^= (0x01, 0x20)[place % 2]  # the second one changes the case of letters
         path.write_bytes(changed)
         assert name in refusal(folder), f"byte {place}"
     path.write_bytes(whole)
@@ -266,7 +266,7 @@ def test_a_missing_file_is_named(folder, name):
         "pipe",
     ],
 )
-def test_what_else_lies_in_the_folder_is_left_alone(bundle, folder, name):
+def test_other_files_in_the_folder_are_left_alone(bundle, folder, name):
     match name:
         case ".git" | "lost+found" | "__MACOSX":
             (folder / name).mkdir(mode=0)
@@ -281,7 +281,7 @@ def test_what_else_lies_in_the_folder_is_left_alone(bundle, folder, name):
 
 
 def linked_one_by_one(folder: Path) -> Path:
-    """As in the cache of Hugging Face: snapshots/REVISION/config.json -> ../../blobs/SHA."""
+    """Like the Hugging Face cache: snapshots/REVISION/config.json -> ../../blobs/SHA."""
     blobs = folder.parent / "blobs"
     blobs.mkdir()
     for path in list(folder.iterdir()):
@@ -291,7 +291,7 @@ def linked_one_by_one(folder: Path) -> Path:
 
 
 def linked_as_a_volume(folder: Path) -> Path:
-    """As Kubernetes mounts a volume: config.json -> ..data/config.json, ..data -> ..2026."""
+    """Like a volume mounted by Kubernetes: config.json -> ..data/config.json, ..data -> ..2026."""
     (folder / "..2026").mkdir()
     (folder / "..data").symlink_to("..2026")
     for path in [path for path in folder.iterdir() if not path.name.startswith("..")]:
@@ -635,7 +635,7 @@ def test_settings_that_contradict_each_other_are_refused(folder):
     assert "max_tokens of at most the encoder's 16 positions, not 17" in refusal(folder)
 
 
-def test_a_date_that_is_none_is_refused_in_words(folder):
+def test_an_invalid_date_is_refused_with_a_message(folder):
     value = json.loads((folder / "config.json").read_bytes()) | {"created_at": "yesterday"}
     forge(folder, config__json=canonical_json(value))
     assert (
@@ -740,9 +740,7 @@ def test_a_model_is_overwritten_only_on_request(bundle, folder):
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "._labels.json", "Thumbs.db", "@eaDir"])
-def test_what_a_system_leaves_everywhere_keeps_no_model_from_being_overwritten(
-    bundle, folder, tmp_path, name
-):
+def test_system_files_do_not_keep_a_model_from_being_overwritten(bundle, folder, tmp_path, name):
     (tmp_path / "new").mkdir()
     for place in (folder, tmp_path / "new"):
         (place / name).mkdir() if name == "@eaDir" else (place / name).touch()
@@ -766,7 +764,7 @@ def test_a_damaged_model_can_be_overwritten(bundle, folder):
     assert read_bundle(folder).labels == bundle.labels
 
 
-def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
+def test_a_folder_without_a_model_is_never_overwritten(bundle, folder, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").touch()
     (tmp_path / "file").touch()
@@ -902,7 +900,7 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
         assert outcome["left"] == ["model"]
 
 
-def test_places_without_rights_are_told_in_one_line():
+def test_missing_permissions_are_a_one_line_error():
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         write, enter, read = (

@@ -1,6 +1,6 @@
-"""Models forged by somebody who made all hashes fit.
+"""Forged models whose hashes are all consistent.
 
-A refusal in one line or the model's own weights, soon and in little memory.
+Each is refused with a one-line error or answered by its own weights, quickly and in little memory.
 """
 
 import json
@@ -35,18 +35,18 @@ WEIGHTS, SCOPE, XML = "model.safetensors", "out_of_scope.safetensors", "engine/m
 
 @pytest.fixture(scope="module", autouse=True)
 def _int8(cpu_with_vnni):
-    """The saved engine is the one that is run."""
+    """Run the saved engine."""
 
 
 @pytest.fixture
 def folder(encoder_folder, tmp_path, monkeypatch) -> Path:
-    """A saved model with an engine in int8, to be forged; nothing of it is in the cache."""
+    """A saved model with an int8 engine, to be forged; the cache holds nothing of it."""
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     return Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
 
 
 def refused(folder: Path, words: str) -> None:
-    """The model is refused by loading it, or by its first answer."""
+    """Assert that loading the model, or its first inference, is refused."""
     with pytest.raises(BundleError) as caught:
         load(folder).classify(["my router is dead"])
     assert words in str(caught.value)
@@ -54,14 +54,14 @@ def refused(folder: Path, words: str) -> None:
 
 
 def refused_in_bounds(folder: Path, words: str) -> None:
-    """The same in a process of its own, in which the memory is measured."""
+    """The same in a process of its own, whose memory is measured."""
     outcome = ask(folder)
     assert (outcome.kind, words in outcome.error) == ("BundleError", True), outcome
     assert outcome.mb < MOST_MEGABYTES
 
 
 def falls_back(folder: Path, words: str, caplog) -> None:
-    """The model's own weights answer, and it is said why."""
+    """Assert that inference falls back to the model's own weights, with a warning."""
     model = load(folder)
     assert model.engine.name == "openvino-float32"
     assert words in caplog.text
@@ -73,7 +73,7 @@ def finite(outcome: Outcome) -> bool:
 
 
 def with_header(folder: Path, name: str, change) -> None:
-    """Change the header of a safetensors file in place, the numbers stay."""
+    """Change the header of a safetensors file in place; the data stays."""
     data = (folder / name).read_bytes()
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
@@ -361,7 +361,7 @@ def test_labels_have_sixteen_levels_at_most_and_the_rest_is_a_name():
 )
 def test_tensors_of_odd_shapes_are_refused_without_an_error_of_numpy(folder, change, words):
     with_header(folder, WEIGHTS, change)
-    if words.startswith("holds"):  # an engine needs no weights, until phrases are wanted
+    if words.startswith("holds"):  # only phrases need the weights
         shutil.rmtree(folder / "engine")
     refused(folder, words)
 
@@ -380,7 +380,7 @@ def test_a_hundred_thousand_empty_tensors_are_refused():
 @pytest.mark.parametrize(
     "data", [b"", b"\xff" * 100, b"\x02" + bytes(7) + b"[]", b"\x02" + bytes(7) + b"{", bytes(8)]
 )
-def test_what_is_no_safetensors_file_is_told_in_one_line(data):
+def test_an_invalid_safetensors_file_is_a_one_line_error(data):
     with pytest.raises(BundleError, match="is not a safetensors file"):
         parse_tensors(WEIGHTS, data)
 
@@ -392,7 +392,7 @@ def test_what_is_no_safetensors_file_is_told_in_one_line(data):
 def test_a_scope_of_odd_shapes_is_refused(encoder_folder, tmp_path, name, shape):
     folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
     with_header(folder, SCOPE, lambda header: header[name].update(shape=shape))
-    if (name, shape) == ("words", [0]):  # as it was
+    if (name, shape) == ("words", [0]):  # the original
         read_bundle(folder)
         return
     with pytest.raises(BundleError, match=r"out_of_scope\.safetensors"):
@@ -533,7 +533,7 @@ def test_an_engine_of_another_graph_is_not_used(folder, change, words, caplog):
 
 
 def test_notes_in_an_engine_neither_reach_openvino_nor_the_cache(folder, tmp_path):
-    depth = 8_000  # which OpenVINO would indent: 64 MB
+    depth = 8_000  # OpenVINO would indent it: 64 MB
     notes = b"<rt_info>" + b"<a>" * depth + b"</a>" * depth + b"</rt_info></net>"
     with_graph(folder, lambda graph: graph.replace(b"</net>", notes))
     model = load(folder)
@@ -592,7 +592,7 @@ def test_int8_may_not_make_a_tensor_larger():
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
 @pytest.mark.parametrize("windows", [(2,), (3, 5)])
-def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activation, windows):
+def test_the_check_recognises_and_distinguishes_the_graphs_of_any_settings(activation, windows):
     encoder = EncoderSettings(
         vocabulary_size=8,
         width=4,
@@ -619,11 +619,11 @@ def test_the_check_knows_the_graph_of_any_settings_and_tells_them_apart(activati
                 checked_graph(*graph, other)
 
 
-def test_a_changed_engine_of_which_a_compiled_copy_is_kept_answers_as_it_was_saved(folder):
+def test_a_changed_engine_with_a_cached_compiled_copy_answers_as_saved(folder):
     expected = ask(folder).numbers
     with (folder / "engine" / "model.bin").open("r+b") as file:
         file.write(b"\xff" * 100)
-    outcome = ask(folder)  # the file is not read, and what is read is bound to its hash
+    outcome = ask(folder)  # the file is not read: the cached copy is bound to its hash
     assert (outcome.numbers, outcome.warnings) == (expected, "")
     with pytest.raises(BundleError, match=r"model\.bin was changed after the model was saved"):
         read_engine(folder, read_bundle(folder).bundle_id).read()

@@ -42,7 +42,7 @@ GOLDEN = ROOT / "tests" / "golden" / "saved" / "model"
 _NUMBER = count()
 
 
-# === Models, stores, and who watches ===
+# === Models, stores, and concurrent changes ===
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def first() -> Path:
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory) -> Path:
-    """Another one, without."""
+    """Another model, without an engine."""
     folder = tmp_path_factory.mktemp("second") / "model"
     shutil.copytree(GOLDEN, folder, ignore=shutil.ignore_patterns("engine"))
     spoil(folder, "MODEL_CARD.md", b"# Another model\n")
@@ -61,7 +61,7 @@ def second(tmp_path_factory) -> Path:
 
 
 def spoil(folder: Path, name: str, data: bytes) -> None:
-    """Change a member and make the manifest fit again, as a save would."""
+    """Change a member and update the manifest, as a save would."""
     from hashlib import sha256
 
     manifest = json.loads((folder / "manifest.json").read_bytes())
@@ -94,7 +94,7 @@ def server():
 
 @pytest.fixture
 def store(server, monkeypatch):
-    """The server, for which this process has keys."""
+    """The server, with its access keys in this process's environment."""
     for name, value in ACCESS.items():
         monkeypatch.setenv(name, value)
     return server
@@ -102,13 +102,13 @@ def store(server, monkeypatch):
 
 @pytest.fixture
 def url(store) -> str:
-    """A place in a bucket where nothing is yet."""
+    """An empty location in a bucket."""
     return store.url(f"models/triage{next(_NUMBER)}")
 
 
 @pytest.fixture
 def files(store):
-    """The bucket as pyarrow sees it."""
+    """The bucket through pyarrow."""
     from pyarrow.fs import FileSystem
 
     return FileSystem.from_uri(store.url("models/x"))[0]
@@ -147,7 +147,7 @@ class Watch(Silent):
 
 
 def once(act):
-    """Does something when it is called for the first time."""
+    """A callable that acts on its first call only."""
     first = iter([act])
     return lambda: next(first, lambda: None)()
 
@@ -472,7 +472,7 @@ def test_a_bucket_that_does_not_exist_is_named(first, store, cache):
             call(store.url("none/x"))
 
 
-def test_nothing_at_the_url_is_said(url):
+def test_a_url_without_a_model_is_reported(url):
     with pytest.raises(MissingError, match="there is no model at"):
         local_folder(url)
 
@@ -487,14 +487,16 @@ def test_no_permission_names_the_variables(first, url, store):
         store.check_access(False)
 
 
-def test_without_a_network_the_last_model_is_used_and_said(first, url, cache, caplog, monkeypatch):
+def test_without_a_network_the_last_model_is_used_with_a_warning(
+    first, url, cache, caplog, monkeypatch
+):
     # AWS_ENDPOINT_URL, so that the URL stays the same when the server is gone
     plain = url.partition("?")[0]
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{url.rpartition('=')[2]}")
     push_model(first, plain)
     folder = local_folder(plain)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert local_folder(plain) == folder  # after six seconds, in which pyarrow tries again
+    assert local_folder(plain) == folder  # pyarrow retries for six seconds
     assert f"the model {identity(first)[:12]} is used, which was there at" in caplog.text
     assert "cannot be reached (could not connect to server)" in caplog.text
 
@@ -525,7 +527,7 @@ def test_a_pull_that_was_killed_goes_on_and_leaves_nothing_behind(first, url, ca
     before = len(store.requests())
     assert same(first, local_folder(url))
     again = [line for line in store.requests()[before:] if "GET" in line]
-    assert not any("MODEL_CARD" in line for line in again)  # it is there already
+    assert not any("MODEL_CARD" in line for line in again)  # the file is already complete
     assert sorted(path.name for path in (cache / "models").iterdir()) == [identity(first), "urls"]
 
 
@@ -581,7 +583,7 @@ def test_a_cache_that_cannot_be_written_is_named(first, url, tmp_path):
 
 @pytest.fixture(scope="module")
 def cloud_server():
-    """The port of a server that answers as Google Cloud Storage does."""
+    """The port of a server that behaves like Google Cloud Storage."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.bundle.gcs", "models"],
         stdin=subprocess.PIPE,
@@ -595,7 +597,7 @@ def cloud_server():
 
 @pytest.fixture
 def cloud(cloud_server):
-    """Gives the URL of a path, and makes the server refuse."""
+    """Gives the URL of a path, and can make the server refuse requests."""
 
     def url(path: str) -> str:
         return (
@@ -712,7 +714,7 @@ def test_a_model_without_an_engine_takes_the_old_engine_away(first, second, hub,
         push_model(second, "hf://org/triage")
     push_model(second, "hf://org/triage", overwrite=True)
     after = hub.repositories["org/triage"]["main"]
-    assert hub.parents[after] == before  # a push in between would have been refused
+    assert hub.parents[after] == before  # a concurrent push would have been refused
     assert same(second, local_folder("hf://org/triage"))
 
 
@@ -745,7 +747,7 @@ def test_a_damaged_file_on_the_hub_is_named(first, hub, cache):
         local_folder("hf://org/triage")
 
 
-def test_what_is_missing_or_refused_on_the_hub_is_said(first, hub, cache):
+def test_missing_or_refused_items_on_the_hub_are_reported(first, hub, cache):
     with pytest.raises(MissingError, match=r"does not exist, or you may not see it.*HF_TOKEN"):
         local_folder("hf://org/none")
     push_model(first, "hf://org/triage")
@@ -820,9 +822,7 @@ def test_what_another_user_began_to_fetch_is_left_alone(first, url, cache):
     assert other.read_bytes() == b"other"
 
 
-def test_a_process_that_fetches_nothing_is_not_waited_for_without_end(
-    first, url, cache, monkeypatch
-):
+def test_waiting_for_a_stalled_process_has_a_limit(first, url, cache, monkeypatch):
     monkeypatch.setattr(model_cache, "_PATIENCE", 0.3)
     push_model(first, url)
     partial = cache / "models" / f"{identity(first)}.{os.getuid()}.partial"

@@ -1,4 +1,4 @@
-"""Shared by the tests of the commands."""
+"""Fixtures for the tests of the commands."""
 
 import io
 import sys
@@ -17,7 +17,7 @@ def model(encoder_folder):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run a command in this process: exit code, standard output, standard error."""
+    """Run a command in this process; returns exit code, standard output, standard error."""
 
     def call(*arguments, stdin=""):
         monkeypatch.setattr(sys, "argv", ["bertcnn", *map(str, arguments)])

@@ -1,6 +1,6 @@
 """`bertcnn check`, as people type it.
 
-A report that reads in a pipe, files as asked for, one-line errors.
+Its report in a pipe, its output files, and one-line errors.
 """
 
 import csv
@@ -18,7 +18,7 @@ from tests.tiny import saved
 def check(monkeypatch, run, encoder_folder):
     """Run the command with the tiny encoder, on 80 columns.
 
-    Exit code, standard output, standard error.
+    Returns exit code, standard output, standard error.
     """
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *arguments: run("check", *arguments, "--encoder", encoder_folder)
@@ -39,7 +39,7 @@ def test_the_report_names_the_worst_first_and_ends_with_what_to_do(check, sick):
     code, out, _ = check(sick)
     lines = out.splitlines()
     assert code == 0
-    # a long path is broken at the width of 80 columns
+    # on 80 columns, a long path is broken
     assert f"{sick}:90rows" in "".join(out.split())
     levels = [
         line.split("  ")[0]
@@ -159,5 +159,5 @@ def test_the_doctor_needs_neither_keras_nor_tensorflow(tmp_path, encoder_folder)
         "print('heavy:', *sorted(heavy & sys.modules.keys()))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "reading the texts with the encoder" in done.stderr  # labels were looked at too
+    assert "reading the texts with the encoder" in done.stderr  # labels were checked too
     assert done.stdout.splitlines()[-1] == "heavy:"

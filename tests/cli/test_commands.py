@@ -1,6 +1,6 @@
 """The commands, as people type them.
 
-Answers, one-line errors with exit code 2, and nothing half-written.
+Answers, one-line errors with exit code 2, and no half-written files.
 """
 
 import csv
@@ -36,7 +36,7 @@ def data(tmp_path, content, name="data.csv"):
 
 
 def refused(result, *words, code=2):
-    """The command said one line with these words and ended with this code."""
+    """Assert that the command printed one line with these words and this exit code."""
     ended, _, err = result
     last = err.strip().splitlines()[-1]
     assert ended == code, err
@@ -178,7 +178,7 @@ def test_classify_answers_a_line_for_each_text(run, model):
     assert code == 0
     assert lines[0][0] in {"billing", "hardware", "software"}
     assert 0 < float(lines[0][1]) <= 1
-    # 6 held-out rows are not enough for any other decision
+    # 6 held-out rows are too few for any other decision
     assert lines[0][2].startswith("review:ambiguous (")
     assert lines[0][3]
     assert all(phrase in "the Router cable" for phrase in lines[0][3].split(" | "))
@@ -244,7 +244,7 @@ def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
-def test_used_up_memory_is_told_in_one_line():
+def test_out_of_memory_is_a_one_line_error():
     grow = (
         "from bertcnn.cli import main; main.app.command('grow')(lambda: bytearray(2**62));"
         " main.main()"
@@ -272,7 +272,7 @@ def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_pat
     assert json.loads(place.read_text())["rows"]
 
 
-def test_a_files_mark_and_line_breaks_are_none_of_an_answer(run, model):
+def test_byte_order_marks_and_line_breaks_do_not_reach_an_answer(run, model):
     _, out, _ = run("classify", model, "the router\nand\tthe cable")
     assert out.count("\n") == 1
     assert out.rstrip("\n").split("\t")[4] == "the router and the cable"
@@ -306,7 +306,7 @@ def test_another_precision_can_be_asked_for_without_training_again(run, model, t
     )
 
 
-def test_the_version_is_told(run):
+def test_the_version_is_printed(run):
     assert run("--version")[:2] == (0, f"bertcnn {version('bertcnn')}\n")
 
 
@@ -347,7 +347,7 @@ def test_evaluate_prints_a_table_and_writes_json(run, model, tmp_path):
 
 
 def commands(group, above=()):
-    """The words of every command."""
+    """The names of every command."""
     for name, command in group.commands.items():
         yield *above, name
         if hasattr(command, "commands"):
@@ -364,9 +364,9 @@ def test_help_fits_eighty_columns_with_all_names_whole(run, monkeypatch, command
 
 
 def with_a_small_disk(*command):
-    """Run it where no file gets more than 20,000 bytes.
+    """Run a command with files limited to 20,000 bytes.
 
-    Without bytecode, of which Python would keep the first 20,000 for ever.
+    Python writes no bytecode: it would keep the first 20,000 bytes for ever.
     """
 
     resource = pytest.importorskip("resource")
@@ -386,7 +386,7 @@ def with_a_small_disk(*command):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tmp_path):
+def test_a_disk_that_fills_up_is_reported_and_leaves_only_the_answers(run, model, tmp_path):
     source = data(
         tmp_path,
         "id,text\n" + "".join(f"{row},the router {row} {'x' * 400}\n" for row in range(300)),
@@ -400,7 +400,7 @@ def test_a_disk_that_fills_up_is_told_and_leaves_only_the_answers(run, model, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
-def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
+def test_a_full_disk_inside_a_library_is_reported_too(tmp_path, encoder_folder):
     # py3langid unpacks its model
     told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)
     refused(told, "no space left on a disk", "TMPDIR", code=75)
@@ -475,7 +475,7 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
         "pandas",
         "sklearn",
         "scipy",
-        "numpy.ma",  # np.unique imports it, a twentieth of a second
+        "numpy.ma",  # np.unique imports it, which takes 50 ms
         "nncf",
         "streamlit",
         "huggingface_hub",
@@ -502,7 +502,7 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
         assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_an_unknown_engine_is_told_in_one_line(run, model, tmp_path):
+def test_an_unknown_engine_is_a_one_line_error(run, model, tmp_path):
     code, _, err = run("classify", model, "--engine", "gpu", "the router")
     assert code == 2
     assert (
@@ -528,7 +528,7 @@ def test_on_a_terminal_a_text_cannot_move_the_cursor(run, model, monkeypatch):
     assert "router \N{REPLACEMENT CHARACTER}[2Jcable" in out
 
 
-def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeypatch, tmp_path):
+def test_a_tilde_means_the_home_folder(run, model, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "in.csv").write_text(
         "text,label\nthe router cable,hardware\nrefund money,billing\n"

@@ -1,6 +1,6 @@
-"""Ctrl-C stops at the next sign of progress, and pressed twice at once.
+"""Ctrl-C stops at the next progress report; pressed twice, it stops at once.
 
-Each case in a process of its own, which the signal may end.
+Each case runs in a process of its own, which the signal may end.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ print("as before" if signal.getsignal(signal.SIGINT) is signal.default_int_handl
 
 
 def said(kind, work):
-    """What the work's process printed on standard output."""
+    """The standard output of the work's process."""
     program = PROGRAM.format(kind=kind, work=textwrap.indent("\n".join(work), "    "))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False

@@ -1,4 +1,4 @@
-"""`bertcnn pretrain` as people type it."""
+"""`bertcnn pretrain`, as people type it."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def texts(tmp_path):
     ],
     ids=["steps", "both", "size", "precision", "batch", "vocabulary"],
 )
-def test_what_cannot_work_is_one_line_and_leaves_nothing(run, texts, options, words):
+def test_invalid_options_are_a_one_line_error_and_leave_nothing(run, texts, options, words):
     out = texts.parent / "encoder"
     code, _, err = run("pretrain", texts, "--out", out, *options)
     last = err.strip().splitlines()[-1]
@@ -50,10 +50,8 @@ def test_a_file_without_texts_is_one_line(run, tmp_path, content):
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(
-    run, texts, encoder_folder
-):
-    """Also: rows of one document, batches added up, half precision, TensorBoard, none held out."""
+def test_an_encoder_without_heads_gets_new_ones_with_a_note(run, texts, encoder_folder):
+    """Covers single-document rows, gradient accumulation, half precision and TensorBoard too."""
     out, logs = texts.parent / "encoder", texts.parent / "logs"
     options = (
         "--steps",
@@ -109,7 +107,7 @@ def test_an_encoder_without_heads_is_continued_with_new_ones_and_it_is_said(
     ],
     ids=["from", "file", "seeds"],
 )
-def test_what_cannot_be_judged_is_refused_before_pretraining(run, texts, options, words):
+def test_a_run_that_cannot_be_evaluated_is_refused_before_pretraining(run, texts, options, words):
     code, _, err = run("pretrain", texts, "--out", texts.parent / "encoder", *options)
     assert code == 2
     assert words in err

@@ -1,4 +1,4 @@
-"""`bertcnn qa` as people type it: answers, one-line errors, and nothing half-written."""
+"""`bertcnn qa`, as people type it: answers, one-line errors, and no half-written files."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ from tests.tasks.small_answers import (
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A saved question answerer; do not write in it."""
+    """A saved question answerer; do not write to its folder."""
     return save_answerer(tmp_path_factory.mktemp("answerer") / "model")
 
 
@@ -51,7 +51,7 @@ def texts(tmp_path):
 
 
 def refused(result, *words):
-    """The command said one line with these words and ended with 2."""
+    """Assert that the command printed one line with these words and exit code 2."""
     code, _, err = result
     last = err.strip().splitlines()[-1]
     assert code == 2, err

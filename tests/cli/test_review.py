@@ -26,7 +26,7 @@ def inbox(tmp_path):
 
 @pytest.fixture
 def store(run, model, inbox, tmp_path):
-    """A store with a model and the file's tickets, half of the automatic ones audited."""
+    """A store with a model and the file's tickets; half of the automatic ones are audited."""
     place = tmp_path / "review.db"
     code, _, told = run("models", "add", model, "--store", place)
     assert (code, "and serves." in told) == (0, True)
@@ -172,7 +172,7 @@ def test_from_a_file_without_labels_to_named_groups(run, encoder_folder, tmp_pat
     assert code == 0
     groups = [line.rpartition(": ")[0] for line in out.splitlines() if not line.startswith("  ")]
     assert len(groups) == 5
-    assert sum(line.startswith("  ") for line in out.splitlines()) > 5  # examples
+    assert sum(line.startswith("  ") for line in out.splitlines()) > 5  # example texts
     named = [f"--name={groups[0]}=billing", f"--name={groups[1]}=billing", f"--name={groups[2]}="]
     code, out, _ = run("review", "groups", "--store", place, *named)
     assert (code, out.splitlines()[0].startswith("billing: ")) == (0, True)

@@ -1,4 +1,4 @@
-"""`bertcnn review drift`, `topics`, and what `audit` says of the model that served before."""
+"""`bertcnn review drift`, `topics`, and `audit` on the previous model."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.tickets import as_csv, tickets
 
 @pytest.fixture
 def place(tmp_path):
-    """Where a store is to be."""
+    """The path for a new store."""
     return tmp_path / "review.db"
 
 
@@ -63,7 +63,7 @@ def test_topics_are_told_and_written(run, place, tmp_path):
     assert json.loads(target.read_text()) == {"looked_at": 0, "days": 7.0, "topics": []}
 
 
-def test_audit_tells_of_the_model_that_served_before(run, place, tmp_path):
+def test_audit_reports_on_the_previous_model(run, place, tmp_path):
     inbox = tmp_path / "inbox.csv"
     inbox.write_text(as_csv(*tickets(2)))
     first, second = (save_model(tmp_path / name, model_card=name) for name in ("one", "two"))

@@ -1,4 +1,4 @@
-"""The command's first steps: the same answers, whatever is begun early."""
+"""The start of a command: loading the engine early does not change its answers."""
 
 import inspect
 import os
@@ -76,12 +76,12 @@ def test_keras_is_imported_for_an_engine_that_needs_it(
 
 def test_answers_are_those_of_the_command_without_it(run, model):
     _, expected, _ = run("classify", model, "the router cable", "refund money")
-    for _ in range(2):  # with and without an engine in the cache
+    for _ in range(2):  # with and without a cached engine
         done = command("classify", model, "the router cable", "refund money")
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
-def test_a_mistake_is_still_told_in_one_line(model):
+def test_a_mistake_is_still_a_one_line_error(model):
     done = command("classify", model, "--engine", "gpu", "a text")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bertcnn: engine 'gpu'; expected one of")
@@ -138,7 +138,7 @@ def test_the_engine_is_read_while_python_imports(model, tmp_path, monkeypatch, c
         "bertcnn-read-ahead",
         "MainThread",
         "bertcnn-read-ahead",
-    ]  # nothing is kept the first time
+    ]  # nothing is cached on the first run
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_engine_is_read_while_python_imports(model, tmp_path, monkeypatch, c
     ids=lambda command: command.__name__,
 )
 def test_the_help_breaks_no_line_within_a_sentence_at_80_columns(command):
-    """Below the first paragraph the lines of a docstring stay lines of the help."""
+    """Below the first paragraph, docstring lines are printed as they are."""
     _, *paragraphs = inspect.getdoc(command).split("\n\n")
     for line in "\n".join(paragraphs).splitlines():
         assert line.endswith(".")
@@ -178,7 +178,7 @@ PRINTING = (["--help"], ["--version"], ["encoder", "list"], ["classify", "MODEL"
 
 
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
-def test_output_that_nobody_reads_is_no_alarm(model, words):
+def test_a_closed_output_pipe_ends_a_command_quietly(model, words):
     nobody, output = os.pipe()
     os.close(nobody)
     done = subprocess.run(
@@ -197,7 +197,7 @@ def test_output_that_nobody_reads_is_no_alarm(model, words):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")  # noqa: PTH110
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
-def test_output_that_a_full_disk_loses_is_told_in_one_line(model, words):
+def test_output_lost_on_a_full_disk_is_a_one_line_error(model, words):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
             [

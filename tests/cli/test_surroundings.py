@@ -1,6 +1,6 @@
-"""The commands among odd things.
+"""The commands in odd surroundings.
 
-Pipes and devices where files are expected, and names at the edge of what the system allows.
+Pipes and devices in place of files, and names at the limits of the system.
 """
 
 import json
@@ -18,7 +18,7 @@ LONGEST = 255  # bytes
 
 @pytest.fixture(autouse=True)
 def _no_hanging():
-    """A command that waits for a pipe would wait for ever."""
+    """Interrupt a command that would wait for a pipe for ever."""
 
     def stop(*_):
         raise AssertionError("it hangs")
@@ -48,7 +48,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_a_manifest_beside_the_output_that_is_none_is_no_matter(run, model, place, kind):
+def test_an_unrelated_manifest_next_to_the_output_does_not_matter(run, model, place, kind):
     ODD[kind](place / "manifest.json")
     assert run("score", model, "in.csv", "out.csv")[0] == 0
     assert (
@@ -78,16 +78,14 @@ PLACES = {
 
 
 @pytest.mark.parametrize("case", PLACES)
-def test_a_pipe_where_a_file_is_expected_is_told_in_one_line(
-    run, model, encoder_folder, place, case
-):
+def test_a_pipe_in_place_of_a_file_is_a_one_line_error(run, model, encoder_folder, place, case):
     ending, command = PLACES[case]
     os.mkfifo(place / f"x{ending}")
     extra = ("--encoder", encoder_folder) if case == "study" else ()
     refused(run(*command(model), *extra), f"x{ending}")
 
 
-def test_a_pipe_in_the_place_of_a_journal_or_of_an_encoders_file_is_told(
+def test_a_pipe_in_place_of_a_journal_or_an_encoder_file_is_an_error(
     run, model, encoder_folder, place
 ):
     os.mkfifo(place / ".out.csv.journal")
@@ -100,7 +98,7 @@ def test_a_pipe_in_the_place_of_a_journal_or_of_an_encoders_file_is_told(
     )
 
 
-def test_pipes_in_the_cache_are_as_good_as_nothing(run, model, place, monkeypatch):
+def test_pipes_in_the_cache_are_ignored(run, model, place, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(place / "cache"))
     assert run("classify", model, "router")[0] == 0
     (kept,) = (place / "cache" / "engines").glob("*.blob")
@@ -114,7 +112,7 @@ def test_pipes_in_the_cache_are_as_good_as_nothing(run, model, place, monkeypatc
 
 
 def named(size, ending="", letter="x"):
-    """A name of exactly so many bytes."""
+    """A name of exactly `size` bytes."""
     name = letter * ((size - len(ending)) // len(letter.encode()))
     return name + "y" * (size - len((name + ending).encode())) + ending
 
@@ -180,4 +178,4 @@ def test_any_name_that_the_system_allows_works(run, encoder_folder, place, size,
         assert run("score", model, "in.csv", scored, *force)[0] == 0
         assert run("evaluate", model, "in.csv", "--json", figures, "--report", page, *force)[0] == 0
     assert json.loads((place / figures).read_text())["rows"] == 12
-    assert len(list(place.iterdir())) == 6  # with the rejects; no temporary file is left
+    assert len(list(place.iterdir())) == 6  # with the rejects; no temporary file remains

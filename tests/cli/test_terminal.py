@@ -1,4 +1,4 @@
-"""On a terminal: no name, label or text of a user can act on it, whatever the command."""
+"""No command lets a name, label or text control the terminal."""
 
 import csv
 import os
@@ -16,20 +16,20 @@ from bertcnn.wording import visible
 from tests.test_classifier import quick
 from tests.tickets import tickets
 
-# a title, an erased screen, a link, C1 controls, an overwritten word, the reading direction, tags,
+# a title, a screen erase, a link, C1 controls, an overwritten word, bidirectional controls, tags,
 # line separators, rich's own markup
 HOSTILE = (
     "a\x1b]0;t\x07b\x1b[2J\x1b]8;;http:x\x1b\\c\x9b2Jd\x08\x7f\u202e\u2066e\u200b"
     "\U000e0041\u2028\ufeff[red][link=http:x]f[/]:bug:"
 )
 SHOWN = visible(HOSTILE)
-NAME = HOSTILE.replace("/", "")  # as far as it can be the name of a file
-# what rich sends of its own: colours, the cursor up, an erased line
+NAME = HOSTILE.replace("/", "")  # without "/", which a file name cannot contain
+# rich's own output: colours, cursor up, erase line
 DRAWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
 
 
 def escapes(written):
-    """What reaches the terminal besides texts and rich's own drawing."""
+    """Control characters in the output, except those that rich draws with."""
     return sorted(
         {
             character
@@ -41,9 +41,9 @@ def escapes(written):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Run a command in this process, with a terminal as standard output and error.
+    """Run a command in this process with a terminal as standard output and error.
 
-    Exit code and what the terminal gets.
+    Returns the exit code and the terminal's output.
     """
     pty, tty = pytest.importorskip("pty"), pytest.importorskip("tty")
 
@@ -85,9 +85,9 @@ def terminal(monkeypatch):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, encoder_folder):
-    """A folder with such a name that holds a model and an encoder with such names, and a table.
+    """A folder with a hostile name; it holds a model and an encoder with such names, and a table.
 
-    The table has such labels, columns and texts.
+    The table's labels, columns and texts are hostile too.
     """
     folder = tmp_path_factory.mktemp("hostile") / NAME
     shutil.copytree(encoder_folder, folder / f"encoder {NAME}")
@@ -185,10 +185,10 @@ def test_no_command_lets_a_users_text_act_on_the_terminal(terminal, place, comma
     assert escapes(written) == []
     assert "\x1b[2J" not in written
     if command != "encoder list":
-        assert "[2J" in written  # it is shown, but does nothing
+        assert "[2J" in written  # shown, but without effect
         assert (
             "[link=http:x]" in re.sub(r"\s", "", DRAWN.sub("", written)) or command == "evaluate"
-        )  # whose columns are narrow
+        )  # narrow columns break it
 
 
 def test_pretraining_and_guessing_words_are_no_different(terminal, place):
@@ -283,10 +283,10 @@ def test_no_error_lets_what_was_typed_act_on_the_terminal(terminal, place, case)
     assert "\x1b[2J" not in written
 
 
-def test_in_a_pipe_answers_stay_as_they_are_and_sentences_do_not(run, place):
+def test_in_a_pipe_labels_are_unchanged_but_messages_are_escaped(run, place):
     code, out, _ = run("classify", place / "model", "router")
     assert code == 0
-    assert " ".join(HOSTILE.split()) in out.split("\t")[0]  # a program finds the label it knows
+    assert " ".join(HOSTILE.split()) in out.split("\t")[0]  # programs need the label unchanged
     code, _, err = run("classify", place / f"none {NAME}", "router")
     assert code == 2
     assert escapes(err) == []

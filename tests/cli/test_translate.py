@@ -1,4 +1,4 @@
-"""`bertcnn translate` as people type it: translations, one-line errors, nothing half-written."""
+"""`bertcnn translate`, as people type it: translations, one-line errors, no half-written files."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.tasks.small_pairs import QUICK, SHORT, small_pairs
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A saved translator that has learned little; do not write in it."""
+    """A saved translator with little training; do not write to its folder."""
     folder = tmp_path_factory.mktemp("translator") / "model"
     Translator(model=SHORT, training={**QUICK, "epochs": 1}).fit(*small_pairs()).save(folder)
     return folder
@@ -24,7 +24,7 @@ def translator(model):
 
 
 def write_pairs(path, *more):
-    """The small pairs, and further lines."""
+    """Write the small pairs and more lines."""
     pairs = ["\t".join(pair) for pair in zip(*small_pairs(), strict=True)]
     path.write_text("\n".join([*pairs, *more]) + "\n", encoding="utf-8")
     return path
@@ -36,7 +36,7 @@ def pairs(tmp_path):
 
 
 def refused(result, *words):
-    """The command said one line with these words and ended with 2."""
+    """Assert that the command printed one line with these words and exit code 2."""
     code, _, err = result
     last = err.strip().splitlines()[-1]
     assert code == 2, err

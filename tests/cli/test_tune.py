@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 
 def tuned(folder, encoder, **changes):
-    """A settings file whose settings were chosen."""
+    """A settings file written by tuning."""
     head = {"window_sizes": [1, 2], "filters": 32, "dropout": 0.2}
     training = {"learning_rate": 0.01, "epochs": 2, "fewest_steps": 0}
     trial = {"outcome": "complete", "epochs": 2, "seconds": 1.0, "training": training, "head": head}
@@ -54,7 +54,7 @@ def tuned(folder, encoder, **changes):
     return path
 
 
-def test_tuning_tells_what_it_found_and_what_is_next(run, folder, encoder_folder):
+def test_tuning_prints_its_result_and_the_next_step(run, folder, encoder_folder):
     out = folder / "settings.json"
     arguments = (
         folder / "tickets.csv",
@@ -77,7 +77,7 @@ def test_tuning_tells_what_it_found_and_what_is_next(run, folder, encoder_folder
     assert "exists; expected" in told
 
 
-def test_training_takes_what_was_found_and_options_win(run, folder, encoder_folder):
+def test_training_uses_the_tuned_settings_and_options_override_them(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
     code, _, told = run(
         "train",
@@ -148,7 +148,7 @@ def test_a_search_continues_in_a_new_process_after_so_many_trainings(folder, enc
     assert not (folder / "renewed.json.study").exists()
 
 
-def test_ctrl_c_says_that_the_same_command_continues(folder, encoder_folder):
+def test_ctrl_c_prints_that_rerunning_continues(folder, encoder_folder):
     out = folder / "interrupted.json"
     command = [sys.executable, "-m", "bertcnn", "tune", folder / "tickets.csv", "--out", out]
     command += ["--encoder", encoder_folder, "--recipe", "frozen", "--minutes", "10"]

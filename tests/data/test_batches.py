@@ -1,4 +1,4 @@
-"""The padding code: every row once, few shapes, little waste, and no row sees its neighbours."""
+"""Padding: each row once, few shapes, little waste, and no influence of neighbouring rows."""
 
 from itertools import combinations
 
@@ -137,7 +137,7 @@ def test_many_texts_make_full_batches_and_few_one_that_is_not():
     assert {plan.size * plan.length for plan in plan_compiled(lengths, 512)} == {480}
     few = plan_compiled(lengths[:50], 512)
     assert len(few) > 1
-    # filling up the last one would take as long as the others
+    # filling up the last batch would take as long as running the others
     assert few[-1].size == len(few[-1].rows) < len(few[0].rows)
 
 
@@ -215,7 +215,7 @@ LONGEST = 40
 
 @pytest.fixture(scope="module")
 def logits_of():
-    """Logits of rows in one batch padded to `LONGEST`, by a tiny classifier with random weights."""
+    """Logits of rows in one batch padded to `LONGEST`; the tiny classifier has random weights."""
     from bertcnn.models.classifier import build_classifier
     from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -264,5 +264,5 @@ def test_batches_hold_as_many_rows_as_their_budget_allows(budget):
     assert sorted(np.concatenate([plan.rows for plan in plans])) == list(range(500))
     for plan, after in zip(plans, [*plans[1:], None], strict=True):
         assert plan.length * len(plan.rows) <= budget or len(plan.rows) == 1
-        if after is not None:  # one more would have been too much
+        if after is not None:  # one more row would exceed the budget
             assert lengths[after.rows[0]] * (len(plan.rows) + 1) > budget

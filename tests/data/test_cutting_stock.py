@@ -1,4 +1,4 @@
-"""Column generation: as few rows as SciPy's linear programs find, of patterns that fit."""
+"""Column generation: as few rows as SciPy's linear programs find, from patterns that fit."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ ITEMS = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(np.array)
 
 
 def all_patterns(capacity, most):
-    """Every pattern, item counts by size."""
+    """Every pattern: item counts by size."""
     found = []
 
     def go_on(pattern, room, largest):

@@ -1,4 +1,4 @@
-"""Batches of few shapes: every text once, and no shape that is not known before."""
+"""Batches with few fixed shapes: each text once, and only known shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Labels with levels: parents, their probabilities, and answers that fall back to them."""
+"""Hierarchical labels: parents, their probabilities, and answers that fall back to them."""
 
 import csv
 import dataclasses
@@ -26,7 +26,7 @@ LABELS = ("billing", "net > hardware", "net > software")
 
 @pytest.fixture(scope="module")
 def folder(encoder_folder, tmp_path_factory):
-    """A saved model whose labels have levels."""
+    """A saved model with hierarchical labels."""
     texts, labels = tickets()
     names = {"billing": "billing", "hardware": "net > hardware", "software": "net > software"}
     saved = tmp_path_factory.mktemp("hierarchy") / "model"
@@ -35,7 +35,7 @@ def folder(encoder_folder, tmp_path_factory):
 
 
 def undecided(folder, parent):
-    """The model with a threshold that no label reaches, and one for parents."""
+    """The model with a label threshold that no answer reaches, and a threshold for parents."""
     bundle = read_bundle(folder)
     decisions = Decisions(thresholds=(None,) * len(LABELS), parent_thresholds=(parent,))
     return Predictor(
@@ -95,9 +95,9 @@ def test_a_parents_probability_is_the_sum_of_its_childrens(labels):
 
 
 def test_children_that_are_split_are_answered_with_their_parent():
-    """Texts of "net" whose label is a coin's throw.
+    """Texts of "net" whose child label is random.
 
-    No label can be shown to be right, the parent can.
+    No child label can be proved right, but the parent can.
     """
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 600)
@@ -123,7 +123,7 @@ def test_children_that_are_split_are_answered_with_their_parent():
 
 
 def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_for():
-    """Those of "billing" are always right; of "net" eight in ten are."""
+    """Answers "billing" are always right; eight in ten answers "net" are."""
     generator = np.random.default_rng(0)
     sure = np.arange(1000) < 600
     probabilities = np.where(sure[:, None], [0.01, 0.98, 0.01], [0.1, 0.46, 0.44]).astype(
@@ -185,7 +185,7 @@ def test_out_of_scope_is_stronger_than_a_parent(folder):
         limit=-99.0,
         background=np.zeros(places.shape[1], np.float32),
         centroid_labels=np.array([0], np.int32),
-    )  # every text is stranger than that
+    )  # every text exceeds that limit
     strange = Predictor(
         dataclasses.replace(predictor.bundle, scope=scope),
         predictor.engine,
@@ -277,7 +277,7 @@ def test_comparisons_have_parents_only_if_the_model_was_told_of_levels(folder):
         ["load > limit", "load > target", "load < target"],
         ["Delay > one week", "Delay > two weeks"],
         ["price > 10-20", "price > 20+"],
-        ["net > wifi", "net > cable", "a", "b", "c"],  # few
+        ["net > wifi", "net > cable", "a", "b", "c"],  # too few values
         [
             "TCP/IP",
             "TCP/UDP",

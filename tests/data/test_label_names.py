@@ -1,4 +1,4 @@
-"""Label names that may be meant to be the same are told, and others are not."""
+"""Similar label names are reported, and others are not."""
 
 import tracemalloc
 
@@ -83,7 +83,7 @@ def test_one_finding_is_said_in_the_singular_and_several_in_the_plural():
     ]
 
 
-def test_of_many_four_are_shown_and_the_others_counted():
+def test_four_of_many_findings_are_shown_and_the_others_counted():
     names = [
         f"{word}{ending}"
         for word in ("alpha", "bravo", "charlie", "delta", "echos", "foxtrot")
@@ -102,6 +102,6 @@ def test_names_that_differ_well_give_no_finding():
 def test_a_cell_that_ran_away_costs_no_memory():
     tracemalloc.start()
     look_alikes(["a" * 100_000, "b" * 99_999, "billing"])
-    # bytes; it was 10 GB with a copy for each letter left out
+    # bytes; with a copy for each omitted letter it was 10 GB
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Rows with several labels: found, parted, put together."""
+"""Rows with several labels: detected, split, joined."""
 
 import json
 import random
@@ -46,21 +46,21 @@ def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels
     assert choose_separator(['["billing"]', "network"]) is None
     assert (
         choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS
-    )  # one choice is a plain cell
+    )  # one choice in a plain cell
 
 
 @pytest.mark.parametrize(
     "cells",
     [
         list(TEAMS) * 9,
-        combinations(","),  # part of too many names to be taken for a separator unasked
+        combinations(","),  # its parts are too many names for an automatic separator
         ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"]
-        * 20,  # each part has always the same neighbour
+        * 20,  # each part always has the same neighbour
         ["Money transfer; virtual currency", "Money transfer; cash", "Cards"]
         * 20,  # fewer cells than parts
         [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS]
         * 5,  # the levels of one label
-        [*TEAMS * 50, "billing;network"],  # one row in 250 may be a slip of the hand
+        [*TEAMS * 50, "billing;network"],  # one row in 250 may be a typing error
         ["", " "],
     ],
 )

@@ -1,4 +1,4 @@
-"""Labels that cannot be learned from are refused, each with what is wrong with them."""
+"""Labels that cannot be learned are refused, each with the reason."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Labels of rows that belong to none of the others."""
+"""Labels for rows that belong to no other label."""
 
 import pytest
 

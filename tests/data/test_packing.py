@@ -1,4 +1,4 @@
-"""Packing: every item in a row, no row too full, hardly any padding; and every text in a batch."""
+"""Packing: each item in one row, no row too full, little padding, and each text in one batch."""
 
 import time
 
@@ -154,7 +154,7 @@ def test_an_engine_is_given_every_text_once_in_rows_that_hold_it(lengths, longes
     for plan in plans:
         for row in plan.slots:
             texts = row[row >= 0]
-            assert (row[: len(texts)] >= 0).all()  # texts first, then places without one
+            assert (row[: len(texts)] >= 0).all()  # texts first, then empty places
             assert lengths[texts].sum() <= plan.length
             assert plan.length <= 128 or len(texts) <= 1
 

@@ -1,4 +1,4 @@
-"""Items made one prefetch of their use."""
+"""Prefetching: each item is made one step before its use."""
 
 import gc
 import threading

@@ -33,7 +33,7 @@ def test_a_label_that_is_named_other_already_takes_them_in():
     assert Counter(merge_rare(["other"] * 3 + ["x"] + ["y"] * 4, 2).labels) == {"other": 4, "y": 4}
 
 
-def test_too_few_even_together_are_told():
+def test_rare_labels_that_are_too_few_even_together_are_reported():
     with pytest.raises(
         LabelError,
         match=(

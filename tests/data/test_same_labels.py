@@ -1,4 +1,4 @@
-"""Labels that are written in different ways and are the same."""
+"""Labels that are spelled differently and mean the same."""
 
 import unicodedata
 
@@ -33,7 +33,7 @@ CAFE = "Café"
         "\u200eLost card",
     ],
 )
-def test_what_nobody_sees_makes_no_other_label(other):
+def test_invisible_differences_make_no_other_label(other):
     assert clean_label(other) == "Lost card"
     assert label_key(other) == label_key("Lost card")
 
@@ -95,7 +95,7 @@ def test_the_commonest_spelling_is_shown():
     assert one_spelling(["\u2764\ufe0f"] * 3 + ["\u2764"]) == {"\u2764": "\u2764\ufe0f"}
     assert one_spelling(["True", "TRUE", "TRUE", "Blue"]) == {
         "True": "TRUE"
-    }  # no boolean: false is missing
+    }  # not a boolean column: false is missing
 
 
 def test_values_are_spelled_alike_whatever_is_commonest():
@@ -128,7 +128,7 @@ def test_spelling_alike_twice_changes_nothing_more(names):
     assert [label_key(name) for name in once] == [label_key(name) for name in names]
 
 
-def test_what_was_spelled_alike_is_told():
+def test_merged_spellings_are_reported():
     names = ["7.0", "7", "8 ", "8"]
     assert describe_spellings(names, one_spelling(names)).endswith(
         "'7.0' 1x is '7'; '8 ' 1x is '8'"
@@ -157,7 +157,7 @@ def test_a_models_label_is_found_by_what_it_means():
     assert known.spelled(" new\u00a0one ") == "new one"
 
 
-def test_of_a_models_labels_that_mean_the_same_each_finds_itself():
-    known = KnownLabels(["a", "a "])  # as models were trained that took them for two
+def test_equivalent_labels_of_a_model_each_match_themselves():
+    known = KnownLabels(["a", "a "])  # older models were trained with both as separate labels
     assert [known.find(name) for name in ("a", "a ")] == ["a", "a "]
     assert known.find(" a") in ("a", "a ")

@@ -1,4 +1,4 @@
-"""The validation split: stratified, duplicate-aware, stable."""
+"""The validation split: stratified, aware of duplicates, stable."""
 
 from collections import Counter
 
@@ -65,9 +65,7 @@ def test_labels_with_two_groups_are_on_both_sides_and_others_are_trained_on(rows
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz")), max_size=40), FRACTIONS)
-def test_every_label_is_learned_also_one_that_lives_among_copies_of_another_labels_rows(
-    rows, fraction
-):
+def test_every_label_is_learned_even_if_its_rows_duplicate_another_labels(rows, fraction):
     train, _ = split(rows, fraction)
     assert {rows[row][1] for row in train} == {label for _, label in rows}
 
@@ -145,12 +143,12 @@ def test_a_part_is_chosen_by_chance_that_can_be_repeated():
         stratified_part(labels, 100, np.random.default_rng(seed)) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(part, again)
-    assert len(np.intersect1d(part, other)) < 30  # 10 are to be expected
+    assert len(np.intersect1d(part, other)) < 30  # 10 are expected
     assert 400 < np.mean(part) < 600
 
 
 def test_texts_that_differ_beyond_20_000_characters_are_duplicates():
     long = "no signal " * 2_000
-    # all of a text of combining marks takes minutes
+    # normalising a whole text of combining marks takes minutes
     assert duplicate_key(long + "today") == duplicate_key(long + "since May")
     assert duplicate_key(long[:-20] + " today") != duplicate_key(long[:-20] + " since May")

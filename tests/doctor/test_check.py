@@ -1,4 +1,4 @@
-"""The data doctor: each finding on a file that has it and on one that has not, and `fix`."""
+"""Data checks: each finding on a file that has it and on a file that does not, and `fix`."""
 
 import csv
 import gzip
@@ -51,7 +51,7 @@ FILLERS = (
 
 
 def healthy(each=30, seed=0):
-    """Rows of id, text and label with nothing wrong."""
+    """Clean rows of id, text and label."""
     chance, rows = random.Random(seed), []
     for place in range(each * len(WORDS)):
         label = list(WORDS)[place % len(WORDS)]
@@ -90,7 +90,7 @@ def test_a_healthy_file_has_no_findings(look):
     assert kinds(report) <= {
         "label_errors",
         "overlapping_labels",
-    }  # which a random encoder may suspect wrongly
+    }  # a random encoder may suspect labels wrongly
     assert len(report.suggestions) <= 8
     assert report.facts["labels"] == {"billing": 30, "hardware": 30, "software": 30}
 
@@ -253,7 +253,7 @@ def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
     generator = np.random.default_rng(0)
     labels = np.arange(3000) % 3
     called = np.where(labels < 2, generator.integers(0, 2, 3000), 2)
-    called[:30] = 2 - called[:30]  # mistakes for another label
+    called[:30] = 2 - called[:30]  # wrong labels that are not from this pair
     probabilities = np.full((3000, 3), 0.05)
     probabilities[np.arange(3000), called] = 0.9
     judged = OutOfFold(np.arange(3000), ("a", "b", "c"), labels, probabilities)
@@ -279,7 +279,7 @@ def test_of_nearly_the_same_texts_the_earlier_and_a_later_one_are_shown(look):
 @pytest.mark.parametrize(
     ("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")]
 )
-def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
+def test_a_token_that_reveals_the_label_is_found(make_sick, mark, look):
     rows = healthy()
     make_sick(rows)
     finding = look(rows).finding("leaks_in_text")
@@ -289,7 +289,7 @@ def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_mark_is_of_as_many_rows_however_often_texts_come(look, times):
+def test_repeated_texts_do_not_change_a_tokens_row_count(look, times):
     rows = healthy()
     tagged(rows)
     finding = look(rows * times).finding("leaks_in_text")
@@ -297,7 +297,7 @@ def test_a_mark_is_of_as_many_rows_however_often_texts_come(look, times):
     assert set(finding.rows) >= {row for row in range(90 * times) if row % 90 % 3 == 0}
 
 
-def test_a_row_without_a_label_is_told_a_label_of_the_same_text(look):
+def test_a_row_without_a_label_gets_the_label_of_the_same_text_suggested(look):
     rows = healthy()
     same = "the very same text about nothing"
     rows += [
@@ -313,7 +313,7 @@ def test_a_row_without_a_label_is_told_a_label_of_the_same_text(look):
     assert [told[first + place] for place in range(4)] == [billing, hardware, billing, billing]
 
 
-def test_a_mark_of_all_labels_is_no_leak(look):
+def test_a_token_of_all_labels_is_no_leak(look):
     rows = healthy()
     for row in rows:
         row[1] += "\nKind regards [queue-all]"
@@ -443,7 +443,7 @@ def german():
     ]
 
 
-def test_a_file_in_a_language_that_the_default_encoder_does_not_know_is_told(look):
+def test_a_file_in_a_language_unknown_to_the_default_encoder_is_reported(look):
     found = look(german()).finding("languages")
     assert re.match(r"the [23]\d of 30 texts whose language is recognised are in 'de'", found.title)
     assert "train with one that knows 'de'" in found.advice
@@ -463,7 +463,7 @@ def test_a_file_in_a_language_that_the_default_encoder_does_not_know_is_told(loo
     assert "Sort other languages out" not in found.advice
 
 
-def test_what_parts_the_labels_of_a_row_can_be_said(look):
+def test_the_label_separator_can_be_given(look):
     rows = healthy()
     for row in rows[::3]:
         row[2] = "billing, hardware"
@@ -592,7 +592,7 @@ def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folde
     assert not report.rejects.exists()
 
 
-def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
+def test_files_that_cannot_be_checked_are_refused_with_a_message(look, tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         check_csv(tmp_path / "none.csv")
     with pytest.raises(LabelError, match="1 label"):
@@ -619,7 +619,9 @@ def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
         max_size=25,
     )
 )
-def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tmp_path, cells):
+def test_any_texts_and_labels_are_checked_or_refused_with_a_message(
+    encoder_folder, tmp_path, cells
+):
     path = tmp_path / "any.jsonl"
     path.write_text(
         "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in cells)
@@ -642,7 +644,7 @@ def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tm
 
 
 def two_labels(each=40):
-    """Rows of which a third have two labels, and words of both."""
+    """Rows; a third have two labels, and words of both."""
     chance, rows, names = random.Random(3), [], list(WORDS)
     for place in range(each * 3):
         own = (
@@ -660,7 +662,7 @@ def two_labels(each=40):
 
 def test_rows_with_several_labels_are_judged_label_by_label(tmp_path, minilm_folder):
     rows = two_labels()
-    rows[5][2], rows[9][2] = "billing", rows[9][2].split("; ")[0]  # one wrong, one missing
+    rows[5][2], rows[9][2] = "billing", rows[9][2].split("; ")[0]  # one wrong label, one missing
     rows[20][2] += "; Hardware"
     rows.append(["T-x", "my parrot has eaten the remote", "pets; billing"])
     report = check_csv(
@@ -699,9 +701,7 @@ def test_several_labels_drawn_by_chance_are_never_called_wrong_or_missing(tmp_pa
     assert np.isnan(suspicion).all()
 
 
-def test_of_a_file_of_many_rows_a_sample_is_examined_and_fix_keeps_the_others(
-    look, tmp_path, monkeypatch
-):
+def test_a_sample_of_a_large_file_is_examined_and_fix_keeps_all_rows(look, tmp_path, monkeypatch):
     monkeypatch.setattr("bertcnn.doctor.dataset.MOST_ROWS", 60)
     report = look(healthy(), fix=tmp_path / "fixed.csv")
     assert (report.facts["rows"], len(report.lines)) == (90, report.facts["examined"])

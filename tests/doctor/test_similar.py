@@ -1,4 +1,4 @@
-"""Near duplicates are found, others left alone, and a large file is no reason to wait."""
+"""Near duplicates are found, other texts are left alone, and a large file takes little time."""
 
 import time
 from itertools import combinations
@@ -27,7 +27,7 @@ def test_pairs_are_together_as_the_index_says(texts):
 
 
 def jaccard(one, other):
-    """The share of their sets of 4-grams that both texts have."""
+    """The Jaccard similarity of two texts' sets of 4-grams."""
     first, second = (
         {text[place : place + 4] for place in range(max(1, len(text) - 3))} for text in (one, other)
     )

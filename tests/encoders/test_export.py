@@ -1,4 +1,4 @@
-"""An encoder out, as a folder of its own."""
+"""Export of an encoder to a folder of its own."""
 
 import json
 
@@ -29,14 +29,14 @@ def test_it_has_everything_and_the_same_numbers(encoder, tmp_path):
         for path in (tmp_path / "out").rglob("*")
         if path.is_file()
     }
-    assert found == FILES - {STORY}  # these weights are not of our own pretraining
+    assert found == FILES - {STORY}  # these weights are not from our own pretraining
     same(read_checkpoint(tmp_path / "out").tensors, random_tensors())
     modules = json.loads((tmp_path / "out" / "modules.json").read_text())
     assert [module["path"] for module in modules] == ["", "1_Pooling"]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_taken_place_gives_way_by_force_and_only_if_it_is_an_encoder(encoder, tmp_path):
+def test_force_overwrites_an_encoder_and_nothing_else(encoder, tmp_path):
     out = tmp_path / "out"
     export_encoder(encoder, out)
     with pytest.raises(

@@ -50,7 +50,7 @@ def tensors():
 
 
 def write_google(folder, tensors, vocabulary=VOCABULARY):
-    """A folder as Google's archives unpack, the optimizer's variables included."""
+    """A folder like Google's unpacked archives, including the optimizer's variables."""
     import tensorflow as tf
 
     stored = {
@@ -92,13 +92,13 @@ def test_every_tensor_arrives_and_the_optimizers_stay(tmp_path, tensors):
     assert found.heads == HEADS
     same(found.tensors, tensors)
     assert read_vocabulary(fetched.folder / "vocab.txt") == VOCABULARY
-    assert fetch_encoder(folder, cache=tmp_path / "cache").folder == fetched.folder  # kept
+    assert fetch_encoder(folder, cache=tmp_path / "cache").folder == fetched.folder  # unchanged
     about = encoder_info(folder)
     assert (about.parameters, about.encoder) == (SETTINGS.parameters, SETTINGS)
 
 
 @pytest.mark.parametrize(("piece", "lowercase"), [("rome", True), ("Rome", False), ("##É", False)])
-def test_the_vocabulary_tells_whether_texts_are_lower_cased(tmp_path, tensors, piece, lowercase):
+def test_the_vocabulary_determines_lower_casing(tmp_path, tensors, piece, lowercase):
     folder = write_google(tmp_path / "google", tensors, (*VOCABULARY[:5], piece, *VOCABULARY[6:]))
     fetched = fetch_encoder(folder, cache=tmp_path / "cache")
     assert read_tokenizer_settings(fetched.folder, 5).lowercase == lowercase
@@ -170,7 +170,7 @@ def test_heads_are_optional(tmp_path, tensors):
         "nan",
     ],
 )
-def test_damage_is_told_in_one_line_and_nothing_is_kept(tmp_path, tensors, damage, message):
+def test_damage_is_a_one_line_error_and_nothing_is_kept(tmp_path, tensors, damage, message):
     folder = write_google(tmp_path / "google", tensors)
     damage(folder, tensors)
     with pytest.raises(EncoderError, match=message):

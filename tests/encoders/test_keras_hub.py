@@ -1,4 +1,4 @@
-"""KerasHub's presets: as `save_to_preset` writes them, and broken in every way."""
+"""KerasHub's presets: as `save_to_preset` writes them, and damaged in many ways."""
 
 import json
 import shutil
@@ -66,7 +66,7 @@ def saved(backbone, tmp_path_factory):
 
 @pytest.fixture
 def folder(saved, tmp_path):
-    """A copy of the preset to break."""
+    """A copy of the preset to damage."""
     return Path(shutil.copytree(saved, tmp_path / "copy"))
 
 
@@ -351,7 +351,7 @@ def test_a_broken_preset_is_refused_in_one_line(folder, cache, name):
 
 
 def kaggle_cache(saved, place, handle):
-    """Kaggle's client's cache with the preset in it, as if downloaded before."""
+    """The cache of Kaggle's client with the preset, as if downloaded before."""
     model, version = (place / "models" / handle).parent, Path(handle).name
     shutil.copytree(saved, model / version)
     for path in saved.rglob("*"):
@@ -409,7 +409,7 @@ def test_a_kaggle_that_cannot_be_reached_is_given_up_fast(listener, cache, tmp_p
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
     listener.close()
-    keras_hub_source.find_preset(NAME)  # the slow import of KerasHub is not the network's time
+    keras_hub_source.find_preset(NAME)  # KerasHub's slow import does not count as network time
     start = time.monotonic()
     with pytest.raises(
         EncoderError,

@@ -1,4 +1,4 @@
-"""What keeps answers from being automatic is found by easing each limit."""
+"""Limits on automatic answers are found by relaxing each constraint."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ NAMES = ("access", "billing", "cables", "devices", "email")
 
 
 def scored(true, said, confidence):
-    """Answers of this confidence, of which the rest goes to the others."""
+    """Predictions with this confidence; the other labels share the rest."""
     probabilities = np.repeat((1 - np.asarray(confidence))[:, None] / 4, 5, axis=1)
     probabilities[np.arange(len(said)), said] = confidence
     truth = GroundTruth(NAMES, np.asarray(true))
@@ -31,7 +31,7 @@ def test_too_few_rows():
     true = said = np.arange(15) % 3
     found = limits(true, said, np.linspace(0.99, 0.6, 15))
     assert (found.limit, found.share, found.possible, found.gain) == ("rows", 0.0, 1.0, 1.0)
-    assert found.rows == 15  # twice as many would show it: 30 of 22 that are needed
+    assert found.rows == 15  # twice as many rows would show it: 30, and 22 are needed
     assert found.in_words() == (
         "Automatic at 90%: 0% of tickets, limited by too few rows to show it: with about 15 more"
         " labelled rows 100% would be automatic"
@@ -70,7 +70,7 @@ def test_rows_that_are_held_back_though_they_belong_to_a_label():
     assert (found.limit, found.share, found.gain) == ("strange", 0.5, 1.0)
 
 
-def test_nothing_where_nothing_is_to_be_gained():
+def test_no_limit_is_named_without_a_possible_gain():
     true = said = np.arange(300) % 3
     found = limits(true, said, np.linspace(0.99, 0.6, 300))
     assert (found.limit, found.share, found.possible) == ("nothing", 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""The texts that ship with the package, and what a model learns from them."""
+"""The background texts in the package, and the detector features computed from them."""
 
 import csv
 from importlib.resources import files
@@ -40,7 +40,7 @@ def test_none_of_them_is_in_the_sample_data():
 
 
 def reading(means, labels=None):
-    """Texts with these means, all of them certain of a label."""
+    """Detector inputs with these means; each text is confidently assigned a label."""
     labels = np.zeros(len(means), int) if labels is None else labels
     logits = 5 * np.eye(LABELS, dtype=np.float32)[labels]
     words = np.empty((0, 2), np.int64)
@@ -48,7 +48,7 @@ def reading(means, labels=None):
 
 
 class World:
-    """Known texts are a mixture around one axis; others share only some of it."""
+    """Known texts are a mixture along one axis; other texts share only part of it."""
 
     def __init__(self, seed=0):
         self.generator = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class World:
         return reading(means)
 
 
-def test_a_background_tells_what_is_near_in_all_other_respects():
+def test_a_background_separates_texts_that_are_otherwise_near():
     world = World()
     (known, labels), (valid, _), (more, _) = world.known(300), world.known(200), world.known(500)
     strange = world.other(500)
@@ -138,7 +138,7 @@ def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
     other, _ = world.known(999)
     moved = with_limits(scope, other)
     scores = np.sort(scope.outlier_score(other))
-    assert moved.limit == pytest.approx(scores[979])  # 20 of 1,000 further ones lie above the 980th
+    assert moved.limit == pytest.approx(scores[979])  # 20 of 1,000 further rows lie above the 980th
     assert moved.auto_limit == pytest.approx(scores[949])
     np.testing.assert_array_equal(moved.weights, scope.weights)
     judged = moved.judge(other)

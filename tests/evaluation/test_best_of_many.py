@@ -1,4 +1,4 @@
-"""The test of the best of many trials."""
+"""The significance test for the best of many trials."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from bertcnn.evaluation.best_of_many import p_value
 
 
 def predicted(labels, share, generator):
-    """Right at this share of the rows, at random at the others."""
+    """Predictions that are right at this share of the rows, random at the others."""
     wrong = generator.random(len(labels)) >= share
     return np.where(wrong, generator.integers(0, 4, len(labels)), labels)
 
 
 def p_of(shares, rows=400, seed=0, repeats=1):
-    """Of the best of several predictions, against the first."""
+    """The p-value of the best of several predictions against the first."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, 4, rows)
     default, *others = (predicted(labels, share, generator) for share in shares)
@@ -26,7 +26,7 @@ def test_a_real_gain_is_told_from_the_luckiest_of_many():
     assert p_of([0.8, 0.8, 0.9]) < 0.01
     assert p_of([0.9, 0.5]) > 0.9
     lucky = sum(p_of([0.8] * 20, rows=200, seed=seed) <= 0.05 for seed in range(25))
-    assert lucky <= 4  # 5% are 1.25; five or more would happen once in 100 times
+    assert lucky <= 4  # 5% of 25 are 1.25; five or more happen once in 100 runs
 
 
 def test_duplicates_count_for_one():

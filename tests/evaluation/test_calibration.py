@@ -1,4 +1,4 @@
-"""The temperature."""
+"""Temperature scaling."""
 
 import numpy as np
 import pytest
@@ -32,9 +32,9 @@ class Logits(ClassifierMixin, BaseEstimator):
 
 
 def loss(logits, labels, temperature):
-    """The mean cost of the rows.
+    """The mean loss over the rows.
 
-    Each counts as its label and, once in rows + 2 times, as the best of the others.
+    Each row counts as its label and, with weight 1 / (rows + 2), as the best other label.
     """
     costs = -log_softmax(logits / temperature, axis=1)
     rivals = [
@@ -76,7 +76,7 @@ def test_a_model_that_was_never_wrong_is_trusted_as_far_as_its_rows_go(rows):
     np.testing.assert_allclose(confidence, (rows + 1) / (rows + 2), atol=1e-3)
 
 
-def test_of_many_rows_it_is_scikit_learns():
+def test_with_many_rows_it_equals_scikit_learns():
     logits, labels = overconfident(3000)
     peer = CalibratedClassifierCV(
         FrozenEstimator(Logits().fit(logits, labels)), method="temperature"
@@ -147,7 +147,7 @@ def test_the_interval_of_a_well_calibrated_model_reaches_nothing():
         figures = compare_calibration(confidence, confidence, generator.random(200) < confidence)
         assert figures.after_interval[0] <= figures.after
         reached += figures.after_interval[0] == 0
-    assert reached > 10  # percentiles of the draws, which are biased upwards, never do
+    assert reached > 10  # the draws' own percentiles are biased upwards and never reach 0
 
 
 def test_the_figures_of_the_same_rows_are_the_same():

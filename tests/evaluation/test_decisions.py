@@ -1,4 +1,4 @@
-"""From which confidence on an answer is automatic."""
+"""Confidence thresholds for automatic answers."""
 
 import json
 
@@ -38,7 +38,7 @@ def rows_of(confidence, right, predicted=None):
 
 
 def draw(generator, rows):
-    """A model whose confidence is the chance that it is right: uniform between 0.7 and 1."""
+    """A model whose confidence, uniform between 0.7 and 1, is its chance of being right."""
     confidence = generator.uniform(0.7, 1, rows)
     return confidence, generator.random(rows) < confidence
 
@@ -83,11 +83,11 @@ def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
     assert decisions.own_rows == ()
 
 
-def test_a_target_out_of_reach_sends_everything_to_review_and_tells_the_best():
+def test_an_unreachable_target_sends_everything_to_review_and_reports_the_best():
     confidence, right = (
         np.linspace(1, 0.5, 100),
         np.arange(100) % 10 != 9,
-    )  # nine of ten, however confident
+    )  # nine of ten are right, whatever the confidence
     decisions = decide(rows_of(confidence, right), LABELS, PrecisionTargets.of(0.95))
     assert decisions.thresholds == (None, None)
     reachable = decisions.reachable
@@ -106,7 +106,7 @@ def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one()
     predicted, right = (
         np.arange(400) % 2,
         np.arange(400) % 20 != 9,
-    )  # hardware is called right 9 times in 10, billing always
+    )  # hardware answers are right 9 times in 10, billing always
     reached = in_words(
         decide(
             rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")
@@ -166,7 +166,7 @@ def test_held_out_answers_are_kept_without_their_order():
 
 
 def held_back(outside, doubtful=None, strange=None):
-    """Of which the others are all False."""
+    """`HeldBack` with these flags; missing ones are False."""
     nothing = np.zeros(len(outside), bool)
     return HeldBack(
         outside,
@@ -318,7 +318,7 @@ def test_no_rows_decide_nothing():
         True,
     ],
 )
-def test_a_precision_that_is_none_is_told(given_as):
+def test_an_invalid_precision_is_an_error(given_as):
     with pytest.raises(
         SettingsError,
         match=r"^automatic precision .*expected a share between 0 and 1.*'0\.95,billing=0\.99'",
@@ -341,7 +341,7 @@ def test_targets_are_read_as_they_are_written():
     assert PrecisionTargets.of(targets) is targets
 
 
-def test_a_target_for_a_label_that_is_not_there_is_told():
+def test_a_target_for_an_unknown_label_is_an_error():
     with pytest.raises(
         SettingsError,
         match=(

@@ -1,4 +1,4 @@
-"""Label shift: the shares of labels in new texts, beside QuaPy's and abstention's."""
+"""Label shift: label shares in new texts, compared with QuaPy's and abstention's."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_the_calibration_is_that_of_its_authors(golden):
         golden["valid_probabilities"], abs=2e-4
     )
     assert found.probabilities(golden["logits"]) == pytest.approx(golden["probabilities"], abs=2e-4)
-    assert found.temperature == pytest.approx(1.25, rel=0.1)  # as the logits were drawn
+    assert found.temperature == pytest.approx(1.25, rel=0.1)  # the logits were drawn this way
 
 
 def test_the_shares_are_those_of_quapy(golden):
@@ -85,7 +85,7 @@ def test_the_intervals_hold_the_true_shares(calibration):
             one.interval[0] <= share <= one.interval[1]
             for one, share in zip(found.labels, shares, strict=True)
         ]
-    assert np.mean(held) > 0.85  # of 48 with 95 % each: 41 or more in all but 1 case in 100
+    assert np.mean(held) > 0.85  # 48 intervals at 95 %: 41 or more hold in all but 1 case in 100
 
 
 def test_a_label_that_nobody_finds_may_still_be_there(calibration):
@@ -134,7 +134,7 @@ def test_audits_that_disagree_are_to_be_trusted(calibration):
     logits, _ = texts(3000, [0.4, 0.3, 0.2, 0.1], seed=7)
     audited = {"billing": 10, "network": 60, "hardware": 20, "fraud": 5}
     found = label_shift(logits, calibration, LABELS, audited=audited)
-    assert found.audits == 90  # fraud is no label of the model
+    assert found.audits == 90  # the model has no label fraud
     assert found.contradicted
     assert found.in_words() == (
         "The estimated shares of the labels contradict 90 audits: trust the audits."

@@ -1,4 +1,4 @@
-"""The figures, beside scikit-learn's."""
+"""Metrics, compared with scikit-learn's."""
 
 import json
 
@@ -158,7 +158,7 @@ def test_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first
     )
     with pytest.raises(LabelError, match=message):
         evaluate(NAMES, ["HR", "Sales", "Sales"], ["billing"] * 3)
-    # another column than that of the labels
+    # the column of the labels may be the wrong one
     with pytest.raises(LabelError, match="1001 of 1002 rows"):
         evaluate(NAMES, ["billing", *map(str, range(1001))], ["billing"] * 1002)
 

@@ -1,4 +1,4 @@
-"""Calibration, thresholds and decisions where a row may have several labels."""
+"""Calibration, thresholds and decisions for rows with several labels."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from bertcnn.settings import PrecisionTargets
 
 
 def rows(count=600, labels=4, sharpness=2.5, seed=0):
-    """Logits that are `sharpness` times too large, and which labels are true."""
+    """Logits that are too large by the factor `sharpness`, and the true labels."""
     chance = np.random.default_rng(seed)
     logits = chance.normal(-0.5, 2.0, (count, labels))
     multi_hot = chance.random((count, labels)) < 1 / (1 + np.exp(-logits))
@@ -28,7 +28,7 @@ def test_the_temperature_is_the_one_of_a_logistic_regression_on_the_logit_alone(
         .fit(logits.reshape(-1, 1), multi_hot.ravel())
         .coef_[0, 0]
     )
-    # which has no doubt
+    # the reference has no doubt term
     assert fit_temperature(logits, multi_hot) == pytest.approx(1 / slope, rel=5e-3)
     assert fit_temperature(logits, multi_hot) == pytest.approx(2.5, rel=0.1)
     assert fit_temperature(np.empty((0, 3)), np.empty((0, 3), bool)) == 1.0

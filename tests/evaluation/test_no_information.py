@@ -1,4 +1,4 @@
-"""A model that knows nothing is told from one that knows something, and from too few rows."""
+"""Models that learned nothing are distinguished from informative ones and from too few rows."""
 
 import json
 
@@ -21,7 +21,7 @@ def drawn(rows, seed, shares=None):
     return np.random.default_rng(seed).choice(len(NAMES), rows, p=shares)
 
 
-def test_answers_by_chance_are_said_to_know_nothing_and_the_sentence_has_both_figures():
+def test_random_answers_are_reported_as_uninformative_with_both_figures():
     actual = drawn(8000, 0)
     found = against_constant(NAMES, actual, drawn(8000, 1))
     assert found.verdict == "uninformative"
@@ -32,7 +32,7 @@ def test_answers_by_chance_are_said_to_know_nothing_and_the_sentence_has_both_fi
     )
 
 
-@pytest.mark.parametrize("labels", [2, 20])  # of 20, many have no right answer
+@pytest.mark.parametrize("labels", [2, 20])  # of 20 runs, many have no right answer
 def test_answers_by_chance_seldom_pass_for_knowledge(labels):
     passed = []
     for seed in range(150):

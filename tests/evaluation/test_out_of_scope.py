@@ -1,4 +1,4 @@
-"""Which texts are out of scope."""
+"""The detector for out-of-scope texts."""
 
 import tracemalloc
 from dataclasses import replace
@@ -17,11 +17,11 @@ from bertcnn.evaluation.out_of_scope import (
 )
 
 LABELS, WIDTH = 4, 12
-COMMON, FIRST = 7, 20  # the word of all texts, and the first of the others
+COMMON, FIRST = 7, 20  # the word in all texts, and the first of the others
 
 
 def texts(generator, labels, noise=0.3):
-    """Texts about their labels: each label has its own direction and two words of its own."""
+    """Detector inputs for these labels; each label has its own direction and two words."""
     logits = 5 * np.eye(LABELS)[labels] + generator.normal(0, noise, (len(labels), LABELS))
     means = np.eye(WIDTH)[labels] + generator.normal(0, noise / 4, (len(labels), WIDTH))
     own = 2 * labels + generator.integers(0, 2, len(labels))
@@ -29,7 +29,7 @@ def texts(generator, labels, noise=0.3):
 
 
 def foreign(generator, rows):
-    """Texts about something else, in unknown words."""
+    """Detector inputs for texts about something else, in unknown words."""
     words = np.stack([np.full(rows, COMMON), generator.integers(100, 200, rows)], axis=1)
     return readings(
         generator.normal(0, 1, (rows, LABELS)), generator.normal(0, 1, (rows, WIDTH)), words
@@ -37,14 +37,14 @@ def foreign(generator, rows):
 
 
 def readings(logits, means, words):
-    """Of words int [rows, words of a text]."""
+    """Detector inputs; `words` is int [rows, words of a text]."""
     pairs = np.stack([np.repeat(np.arange(len(words)), words.shape[1]), words.ravel()], axis=1)
     lengths = np.full(len(words), words.shape[1] + 2)
     return DetectorInputs(logits.astype(np.float32), means.astype(np.float32), pairs, lengths)
 
 
 def turned(text, axes):
-    """The same texts, read by an encoder with other axes."""
+    """The same inputs in rotated embedding axes."""
     return replace(text, means=text.means @ axes)
 
 
@@ -56,7 +56,7 @@ def learned(rows=400, valid=300, seed=0):
     ).detector
 
 
-def test_texts_about_something_else_are_found_and_of_the_others_one_in_fifty():
+def test_out_of_scope_texts_are_found_with_one_in_fifty_false_positives():
     scope, generator = learned(), np.random.default_rng(9)
     assert scope
     assert scope.outside(foreign(generator, 500)).mean() > 0.95
@@ -97,7 +97,7 @@ def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own()
     generator = np.random.default_rng(6)
     labels = generator.integers(0, LABELS, 400)
     whole = texts(generator, labels)
-    axes = np.roll(np.eye(WIDTH, dtype=np.float32), 4, axis=0)  # a fold's model reads differently
+    axes = np.roll(np.eye(WIDTH, dtype=np.float32), 4, axis=0)  # each fold's model has its own axes
     parts = [np.arange(fold, 400, 4) for fold in range(4)]
     folds = [
         FoldInputs(
@@ -107,7 +107,7 @@ def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own()
         )
         for part in parts
     ]
-    few = texts(generator, generator.integers(0, LABELS, 10))  # of themselves too few for limits
+    few = texts(generator, generator.integers(0, LABELS, 10))  # too few on their own for limits
     fit = fit_detector(whole, labels, few, folds=folds)
     held_back = [
         one.outside(fold.held_out).sum() for one, fold in zip(fit.folds, folds, strict=True)
@@ -139,13 +139,13 @@ def test_a_model_that_is_less_certain_than_those_of_the_folds_holds_no_more_back
 
 def test_no_centre_is_a_training_row():
     generator = np.random.default_rng(2)
-    # a label with two rows gets none
+    # a label with two rows gets no centre
     labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])
     known = texts(generator, labels)
     known.logits[0], known.means[0] = (
         -known.logits[0] * 9,
         -known.means[0] * 9,
-    )  # k-means would give this row a centre of its own
+    )  # k-means would put a centre on this row
     scope = fit_detector(known, labels, texts(generator, labels)).detector
     for centres, vectors in (
         (scope.logit_centroids, known.logits),
@@ -166,11 +166,11 @@ def test_a_text_in_other_words_than_its_labels_is_stranger():
     np.testing.assert_array_equal(scope.features(own)[:, :3], scope.features(others)[:, :3])
 
 
-def test_what_words_speak_for_is_naive_bayes_with_some_texts_like_all():
+def test_word_evidence_is_naive_bayes_with_smoothing():
     labels = np.array([0, 0, 0, 1, 1, 1, 1, 1] * 10)
     words = np.where(np.arange(80) % 8 < 4, 30, 31)[
         :, None
-    ]  # 30 in all rows of label 0 and in one of five of label 1
+    ]  # word 30 is in all rows of label 0 and in one of five of label 1
     text = readings(np.eye(2)[labels] * 5, np.ones((80, 3)), words)
     scope = fit_detector(text, labels, text).detector
     share = 40.5 / 81
@@ -221,7 +221,7 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
     rare, common = (
         np.arange(10 * len(rows)),
         10 * len(rows) + rows % 100,
-    )  # ten words that no other row has, and one of forty rows
+    )  # ten words that only this row has, and one of forty rows
     pairs = np.stack(
         [np.concatenate([rows.repeat(10), rows]), np.concatenate([rare, common])], axis=1
     )
@@ -230,7 +230,7 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert kept.tolist() == sorted(set(common.tolist()))
-    assert most < 20e6  # bytes; a count for each word and label was 128 MB
+    assert most < 20e6  # bytes; a count for each word and label took 128 MB
 
 
 def test_too_many_labels_for_the_memory_are_left_out():

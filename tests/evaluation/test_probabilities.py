@@ -1,4 +1,4 @@
-"""From logits to labels, beside SciPy."""
+"""From logits to labels, compared with SciPy."""
 
 import itertools
 

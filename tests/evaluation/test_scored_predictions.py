@@ -1,4 +1,4 @@
-"""Predictions beside the true labels, one label a row or several."""
+"""Predictions compared with the true labels, for one label a row or several."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def scored(truth, temperature=2.0):
     return ScoredPredictions(truth, LOGITS, calibration)
 
 
-def test_of_single_labels_the_most_probable_is_right_or_wrong():
+def test_with_single_labels_the_most_probable_is_right_or_wrong():
     found = scored(SINGLE)
     assert found.first.tolist() == [0, 1, 0, 2]
     assert found.right.tolist() == [True, True, False, False]
@@ -40,10 +40,10 @@ def test_of_single_labels_the_most_probable_is_right_or_wrong():
     assert (found.without_temperature() > found.confidence).all()
 
 
-def test_of_several_labels_an_answer_is_right_if_all_are():
+def test_with_several_labels_an_answer_is_right_if_all_are():
     found = scored(SEVERAL)
     assert found.given.tolist() == (LOGITS >= 0).tolist()
-    assert found.right.tolist() == [True, True, False, False]  # the last one lacks the unknown one
+    assert found.right.tolist() == [True, True, False, False]  # the last one lacks an unknown label
     shares = 1 / (1 + np.exp(-LOGITS / 2))
     each = np.where(LOGITS >= 0, shares, 1 - shares)
     np.testing.assert_allclose(found.confidence, each.prod(axis=1), rtol=1e-5)

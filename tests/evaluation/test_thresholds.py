@@ -1,4 +1,4 @@
-"""The lowest confidence at which a precision holds."""
+"""The lowest confidence threshold that guarantees a precision."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from bertcnn.evaluation.thresholds import ERROR_PROBABILITY, fewest_rows, find_t
 
 
 def draw(generator, rows):
-    """A model whose confidence is the chance that it is right: uniform between 0.7 and 1."""
+    """A model whose confidence, uniform between 0.7 and 1, is its chance of being right."""
     confidence = generator.uniform(0.7, 1, rows)
     return confidence, generator.random(rows) < confidence
 
@@ -39,7 +39,7 @@ def test_all_sets_together_share_one_error_probability(rows, target):
 
 def test_bad_luck_among_the_most_confident_rows_does_not_end_the_search():
     right = np.ones(1000, bool)
-    right[:60:10] = False  # 6 of the first 60, then none: 99.4 % in all
+    right[:60:10] = False  # 6 wrong among the first 60, then none: 99.4 % in all
     assert find_threshold(np.linspace(1, 0, 1000), right, 0.95) == 0
 
 

@@ -1,4 +1,4 @@
-"""A saved model in other formats: each answers as the model does, or is not let out."""
+"""A saved model in other formats: each export gives the model's answers, or is refused."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ SENTENCE = "My router's led is not working"
 
 @pytest.fixture(scope="module")
 def exported(encoder_folder, tmp_path_factory):
-    """The tiny model in a format, exported once; do not write in it."""
+    """The tiny model in a format, exported once; do not write to it."""
     made = {}
 
     def folder(form):
@@ -128,7 +128,7 @@ def test_the_example_in_its_readme_runs_and_gives_the_models_label(
     folder = exported(form)
     code = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.S)[1]
     assert len(code.strip().splitlines()) <= 22
-    # as it was compared; some CPUs take bfloat16 else
+    # compared in float32; otherwise some CPUs use bfloat16
     assert form != "openvino" or '{"INFERENCE_PRECISION_HINT": "f32"}' in code
     monkeypatch.chdir(folder)
     exec(code, {})
@@ -158,7 +158,7 @@ def test_the_savedmodel_takes_raw_strings_of_any_kind(exported, reference):
 
 
 def rolled(bundle, precision="int8"):
-    """An engine that gives every label's logit to its neighbour."""
+    """An engine that shifts each label's logit to the next label."""
     tensors = {
         name: np.roll(tensor, 1, axis=-1) if name.startswith("logits/") else tensor
         for name, tensor in bundle.tensors.items()
@@ -310,9 +310,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_there_gives_way_only_if_it_is_an_export_and_only_with_force(
-    encoder_folder, exported, tmp_path
-):
+def test_only_an_export_is_overwritten_and_only_with_force(encoder_folder, exported, tmp_path):
     model, out = saved(encoder_folder), tmp_path / "out"
     shutil.copytree(exported("keras"), out)
     with pytest.raises(OutputError, match=r"holds an export already.*--force"):
@@ -345,7 +343,7 @@ def test_a_saved_model_is_never_replaced_by_an_export(encoder_folder, tmp_path):
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "a\0b"])
-def test_a_place_that_cannot_hold_it_is_told(out, encoder_folder, tmp_path):
+def test_an_unwritable_path_is_an_error(out, encoder_folder, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError):
         check_export(saved(encoder_folder), "onnx", f"{tmp_path}/{out}", overwrite=True)
@@ -368,7 +366,9 @@ def run(monkeypatch, capsys):
     return call
 
 
-def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder_folder, tmp_path):
+def test_the_command_prints_the_path_the_comparison_and_the_next_step(
+    run, encoder_folder, tmp_path
+):
     out = tmp_path / "deep" / "out"
     code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
     assert code == 0, err
@@ -458,7 +458,7 @@ def test_mlflow_loads_it_and_gives_the_models_answers(exported, encoder_folder):
         python = peers_python("mlflow")
     except CompetitorError as error:
         pytest.skip(f"no MLflow: {error}")
-    # bertcnn and what it needs from here, MLflow from its own environment
+    # bertcnn and its dependencies from here, MLflow from its own environment
     path = os.pathsep.join([str(ROOT), str(Path(np.__file__).parents[1])])
     done = subprocess.run(
         [python, "-c", _ASK_MLFLOW],
@@ -471,7 +471,7 @@ def test_mlflow_loads_it_and_gives_the_models_answers(exported, encoder_folder):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert "predicted_label" in done.stdout.splitlines()[0]  # what the README's example prints
+    assert "predicted_label" in done.stdout.splitlines()[0]  # the output of the README's example
     assert not found["keras"]
     expected = bertcnn.load(saved(encoder_folder)).classify([SENTENCE, "", "I was charged twice"])
     for row, answer in zip(found["rows"], expected, strict=True):
@@ -532,7 +532,7 @@ def test_a_version_for_triton_stands_beside_the_configuration(form, encoder_fold
     backend, name = {"openvino": ("openvino", "model.xml"), "onnx": ("onnxruntime", "model.onnx")}[
         form
     ]
-    assert (out / "3" / name).is_file()  # the names that these backends look for
+    assert (out / "3" / name).is_file()  # the names that these backends expect
     assert config.startswith(f'name: "triage"\nbackend: "{backend}"\nmax_batch_size: 0\n')
     kind = "TYPE_INT64" if form == "onnx" else "TYPE_INT32"
     assert f'{{ name: "token_ids" data_type: {kind} dims: [ -1, -1 ] }}' in config

@@ -1,4 +1,4 @@
-"""The tokenizer inside an exported SavedModel gives the ids of the one we train with."""
+"""The tokenizer in an exported SavedModel gives the same ids as the training tokenizer."""
 
 import sys
 import unicodedata
@@ -13,7 +13,7 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from tests.inference.test_predictor import NAUGHTY
 
-# private and unassigned characters are alike; some of each are enough
+# private and unassigned characters are alike; a sample of each is enough
 CHARACTERS = [
     chr(point)
     for point in range(sys.maxunicode + 1)

@@ -1,7 +1,7 @@
-"""The network is written four times: in Keras, and for OpenVINO, ONNX and TensorFlow.
+"""The network has four implementations: in Keras, and for OpenVINO, ONNX and TensorFlow.
 
-All four, with one text in a row and with several, answer as the Keras model does on a batch
-without any padding.
+All four, with one text in a row and with several, give the outputs of the Keras model on a batch
+without padding.
 """
 
 import json
@@ -29,10 +29,10 @@ from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 PAD_ID, LONGEST, LABELS = 0, 40, ("billing", "hardware", "software")
-LENGTHS = (2, 3, 5, 8, 13, 21, LONGEST)  # tokens of a row; the last one is truncated
+LENGTHS = (2, 3, 5, 8, 13, 21, LONGEST)  # tokens of a row; the last row is truncated
 ROWS = 84
 SHAPES = [
-    ("gelu", (5, 1)),  # a window wider than the shortest rows
+    ("gelu", (5, 1)),  # wider than the shortest rows
     ("gelu_tanh", (2, 3, 4)),
     ("relu", (1,)),
 ]
@@ -40,7 +40,7 @@ SHAPES = [
 
 @pytest.fixture(params=SHAPES, ids=lambda shape: f"{shape[0]}, windows {shape[1]}", scope="module")
 def bundle(request, tiny_vocabulary):
-    """A model in which no weight is 0 or 1, so that none can be left out unnoticed."""
+    """A model in which no weight is 0 or 1, so that a missing weight is noticed."""
     activation, windows = request.param
     encoder = EncoderSettings(
         vocabulary_size=len(tiny_vocabulary),
@@ -80,7 +80,7 @@ def bundle(request, tiny_vocabulary):
 
 @pytest.fixture(scope="module")
 def texts(tiny_vocabulary):
-    """Rows of each length, in no order."""
+    """Rows of each length, unordered."""
     words = [piece for piece in tiny_vocabulary if piece.isalpha()]
     generator = np.random.default_rng(2)
     lengths = generator.permutation(np.resize(LENGTHS, ROWS))
@@ -100,7 +100,7 @@ def token_ids(bundle, texts):
 
 @pytest.fixture(scope="module")
 def expected(bundle, token_ids):
-    """What the Keras model says of rows of the same length, which need no padding."""
+    """The Keras model's outputs, batched by row length, so that there is no padding."""
     model = classifier_of(bundle)
     branches = [f"convolution_{window}" for window in bundle.config.head.window_sizes]
     outputs = {name: model.head.get_layer(name).output for name in (*branches, "mean", "logits")}
@@ -135,7 +135,7 @@ def expected(bundle, token_ids):
     return found
 
 
-# === The copies: each gives for every row what it can tell ===
+# === The implementations: each returns its outputs for every row ===
 
 
 def by_row(outputs):
@@ -159,7 +159,7 @@ def of_engine(engine, token_ids):
 
 
 def in_one_batch(token_ids):
-    """All rows, padded to the longest."""
+    """All rows in one batch, padded to the longest."""
     count = len(token_ids)
     return pad(token_ids, BatchPlan(np.arange(count), LONGEST, count), PAD_ID)
 
@@ -169,7 +169,7 @@ def keras_padded(bundle, token_ids, *_):
 
 
 def keras_packed(bundle, token_ids, *_):
-    """The model as it is trained, on rows that hold several texts, and on one that holds none."""
+    """The model as trained, on rows that hold several texts, and on an empty one."""
     single = classifier_of(bundle)
     plans = plan_packed(np.array([len(ids) for ids in token_ids]))
     most = max(plan.slots.shape[1] for plan in plans)
@@ -234,7 +234,7 @@ def onnx_padded(bundle, token_ids, *_):
 
 
 def savedmodel(bundle, _, texts, folder):
-    """Takes the texts themselves, in batches of 32, and gives probabilities."""
+    """Takes texts in batches of 32 and returns probabilities."""
     (folder / "labels.json").write_text(json.dumps(bundle.labels))
     savedmodel_format.write(bundle, folder)
     return by_row({"probabilities": savedmodel_format.probabilities(folder, bundle, texts)})
@@ -266,5 +266,5 @@ def test_every_copy_of_the_network_answers_as_the_keras_model_does(
             fired = wanted["activations"] > 1e-3
             active += fired.sum()
             same_windows += (answer["windows"][fired] == wanted["windows"][fired]).sum()
-    assert same_windows >= 0.99 * active  # but for ties
+    assert same_windows >= 0.99 * active  # except for ties
     assert active or "windows" not in answers[0]
