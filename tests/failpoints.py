@@ -1,12 +1,12 @@
-"""Ends a process at its n-th step of input and output, as kill -9 or a power button would.
+"""Ends a process at its n-th I/O step, like kill -9 or a power failure.
 
 Run by the crash tests.
 
     python failpoints.py SCENARIO FOLDER
 
-Each scenario does its work again and again in forked processes, dying one step later each time,
-until it gets through. What was found at the place afterwards is printed as one JSON list, an entry
-per death."""
+Each scenario repeats its work in forked processes that die one step later each time, until one
+finishes. Prints one JSON list with the state found after each death.
+"""
 
 import functools
 import json
@@ -33,7 +33,7 @@ AUDITED = (
     "shutil.",
     "fcntl.",
     "bertcnn.",
-)  # events whose name starts so touch the disk
+)  # audit events with these prefixes access the disk
 NOT_AUDITED = ("write", "fsync", "close")
 DIED = 77  # exit status
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s")
@@ -95,10 +95,10 @@ def tiny_bundle(fill: float = 0.5, size: int = 3) -> Bundle:
 
 
 def die_at(step: int) -> None:
-    """From here on count the calls that touch the disk.
+    """Count the calls that access the disk from here on, and die at the `step`-th.
 
-    The `step`-th does not happen, or only half if it is a write. Python tells an audit hook of
-    every call that opens, names, moves or removes something, whichever way the library comes to it.
+    That call does not happen, or is half done if it is a write. Python reports every call that
+    opens, renames, moves or removes a file to an audit hook.
     """
     left = step
 
@@ -143,7 +143,7 @@ def deaths(work: Callable[[], object], prepare: Callable[[], None]) -> Iterator[
 
 
 def found(target: Path) -> str:
-    """What a reader gets at `target`: "old", "new", or the beginning of an error."""
+    """The model a reader gets from `target`: "old", "new", or the start of the error message."""
     try:
         return {0.25: "old", 0.75: "new"}[float(read_bundle(target).tensors["logits/bias"][0])]
     except BertCNNError as error:
@@ -151,12 +151,12 @@ def found(target: Path) -> str:
 
 
 def names(place: Path) -> list[str]:
-    """What is in a folder."""
+    """The names in a folder."""
     return sorted(path.name for path in place.iterdir())
 
 
 def save(place: Path, over: bool) -> list[dict[str, object]]:
-    """Deaths of a first save, or of one over an old model."""
+    """Deaths during a first save, or during one that overwrites an old model."""
     target, outcomes = place / "model", []
 
     def prepare() -> None:
@@ -175,12 +175,12 @@ def save(place: Path, over: bool) -> list[dict[str, object]]:
 
 
 def small_disk(place: Path) -> list[dict[str, object]]:
-    """Saves that no longer fit: no file can grow past 64 KiB."""
+    """Saves that do not fit: no file can grow past 64 KiB."""
     import resource
 
     target = place / "model"
     write_bundle(tiny_bundle(0.25), target)
-    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
+    sys.dont_write_bytecode = True  # Python would keep truncated bytecode for ever
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     outcomes = []
     for name in ("model", "other"):
@@ -198,7 +198,7 @@ def small_disk(place: Path) -> list[dict[str, object]]:
 
 
 def no_rights(place: Path) -> list[dict[str, object]]:
-    """A folder that may be entered but not written, and one that may not be entered."""
+    """A folder that can be entered but not written, and one that cannot be entered."""
     place.mkdir()
     write_bundle(tiny_bundle(0.25), place / "closed" / "model")
     (place / "closed").chmod(0o000)
@@ -219,7 +219,7 @@ def no_rights(place: Path) -> list[dict[str, object]]:
 
 
 def corpus_of(place: Path, sentences: int = 40) -> list[int]:
-    """The tokens of a corpus that is built in `place` if it is not there."""
+    """The tokens of the corpus in `place`, which is built if it is missing."""
     texts = place / "texts.txt"
     if not texts.exists():
         place.mkdir(exist_ok=True)
@@ -231,7 +231,7 @@ def corpus_of(place: Path, sentences: int = 40) -> list[int]:
 
 
 def corpus(place: Path) -> list[dict[str, object]]:
-    """Deaths while a corpus is tokenised."""
+    """Deaths during the tokenisation of a corpus."""
     whole, outcomes = corpus_of(place), []
     for step in deaths(
         lambda: corpus_of(place), lambda: shutil.rmtree(place / "cache", ignore_errors=True)
@@ -258,7 +258,7 @@ def full_corpus(place: Path) -> list[dict[str, object]]:
 
     place.mkdir()
     (place / "texts.txt").write_text("router routers. router\n\n" * 40_000)
-    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module's code for ever
+    sys.dont_write_bytecode = True  # Python would keep truncated bytecode for ever
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     try:
         corpus_of(place)
@@ -284,6 +284,6 @@ SCENARIOS = {
 if __name__ == "__main__":
     scenario, folder = sys.argv[1:3]
     if scenario.endswith("-two-renames"):
-        sys.platform = "darwin"  # the library exchanges two folders in one step on Linux only
+        sys.platform = "darwin"  # only on Linux are two folders exchanged in one step
         scenario = scenario.removesuffix("-two-renames")
     sys.stdout.write(json.dumps(SCENARIOS[scenario](Path(folder))))

@@ -1,4 +1,4 @@
-"""Saved models changed by somebody who makes all hashes fit, and what comes of asking them."""
+"""Forged models with consistent hashes, and the outcomes of loading and running them."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from bertcnn.bundle.bundle import FORMAT
 from bertcnn.bundle.engine import ENGINE, ENGINE_SCHEMA_VERSION
 from bertcnn.storage.manifest import MANIFEST, FolderFormat, canonical_json, write_manifest
 
-_ADDRESS_SPACE = 6 << 30  # so that a test that goes wrong does not take the machine along
+_ADDRESS_SPACE = 6 << 30  # so that a failing test does not exhaust the machine's memory
 _SECONDS = 120
 _ASK = """
 import json, pathlib, re, resource, sys, warnings
@@ -39,9 +39,9 @@ print(json.dumps({{**told, "mb": int(peak) // 1024}}))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of loading a model and asking it: an error in one line, or numbers.
+    """The outcome of loading and running a model: a one-line error, or the outputs.
 
-    And the memory it took at most.
+    Also its peak memory.
     """
 
     error: str
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def reseal(folder: Path) -> None:
-    """Make the manifests fit what lies in a model's folder."""
+    """Update the manifests to match the files in a model's folder."""
     members = {
         name: (folder / name).read_bytes() for name in FORMAT.largest if (folder / name).exists()
     }
@@ -70,7 +70,7 @@ def reseal(folder: Path) -> None:
 
 
 def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
-    """Put what `change` makes of a JSON member in its place, and make the hashes fit."""
+    """Replace a JSON member by `change(member)` and update the hashes."""
     value = json.loads((folder / name).read_bytes())
     changed = change(value)
     (folder / name).write_bytes(canonical_json(value if changed is None else changed))
@@ -78,7 +78,7 @@ def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
 
 
 def ask(folder: Path, engine: str = "auto") -> Outcome:
-    """Load a model in a process of its own, and ask it."""
+    """Load a model and run inference, in a process of its own."""
     script = _ASK.format(address_space=_ADDRESS_SPACE)
     finished = subprocess.run(
         [sys.executable, "-c", script, folder, engine],

@@ -1,4 +1,4 @@
-"""A task that a tiny network learns: which of three tokens is the commonest; its fixtures."""
+"""Fixtures for a task that a tiny network can learn: find the most frequent of three tokens."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ CLASSES = 3
 
 
 def rows_of(count, seed, *, longest=24, noise=False):
-    """Rows whose commonest token tells the label."""
+    """Rows whose most frequent token determines the label."""
     generator = np.random.default_rng(seed)
     token_ids, labels = [], generator.integers(0, CLASSES, count)
     labels[:CLASSES] = range(CLASSES)
@@ -30,7 +30,7 @@ def make_rows():
 
 
 def new_encoder(*, packed=False, layers=1):
-    """The same small encoder each time."""
+    """A small encoder, the same at each call."""
     shape = EncoderSettings(
         vocabulary_size=150,
         width=16,
@@ -45,7 +45,7 @@ def new_encoder(*, packed=False, layers=1):
 
 @pytest.fixture(scope="session")
 def tiny_encoder():
-    """Makes the same small encoder each time."""
+    """Makes a small encoder, the same at each call."""
     return new_encoder
 
 
@@ -59,7 +59,7 @@ def token_examples():
 
 @pytest.fixture(scope="session")
 def vector_examples():
-    """What a head is trained on: each token as a fixed random vector of width 8."""
+    """Examples for training a head: each token is a fixed random vector of width 8."""
     table = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
 
     def make(rows):

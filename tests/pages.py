@@ -1,4 +1,4 @@
-"""HTML as tests look at it: elements with their attributes and texts."""
+"""A small HTML parser for tests: elements with attributes and texts."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ VOID = {"meta", "link", "br", "wbr", "img", "input", "hr", "base"}
 
 @dataclass
 class Element:
-    """One element; `text` is all text in it, as a reader gets it."""
+    """One element; `text` is all text in it, as a reader sees it."""
 
     tag: str
     attributes: dict
@@ -23,7 +23,7 @@ class Element:
         return float(self.attributes["data-value"])
 
     def all(self, tag=None, **attributes):
-        """Elements below this one, in the page's order."""
+        """All elements below this one, in document order."""
         for child in self.children:
             if not isinstance(child, str):
                 if (tag in (None, child.tag)) and all(
@@ -65,7 +65,7 @@ class _Reader(HTMLParser):
 
 
 def read_page(html):
-    """The page; an element that is not closed in its place is an error."""
+    """Parse a page; an element that is not closed properly is an error."""
     reader = _Reader()
     reader.feed(html)
     reader.close()

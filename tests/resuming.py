@@ -1,13 +1,14 @@
-"""Kills a scoring run at each of its steps of input and output in turn.
+"""Kills a scoring run at each of its I/O steps in turn.
 
 Run by the tests of resuming.
 
     python -m tests.resuming FOLDER NAME
 
-scores FOLDER/in.csv to FOLDER/NAME again and again in forked processes, dying one step later each
-time. After each death one more run goes on to the end. Prints a JSON list of what it found: what
-the death left, how many rows were taken from the journal, and whether the files are those of an
-unbroken run."""
+repeatedly scores FOLDER/in.csv to FOLDER/NAME in forked processes that die one step later each
+time. After each death, one more run continues to the end. Prints a JSON list with an entry per
+death: the files left by it, the number of rows taken from the journal, and whether the final files
+equal an uninterrupted run's.
+"""
 
 import json
 import re
@@ -23,7 +24,7 @@ CHUNK_ROWS = 8
 
 
 class Notes:
-    """Keeps what is told."""
+    """Keeps the notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -40,14 +41,14 @@ class Notes:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder."""
+    """Name and content of every file in a folder."""
     return {
         path.name: path.read_bytes() if path.is_file() else b"a folder" for path in folder.iterdir()
     }
 
 
 def main() -> None:
-    """Die everywhere."""
+    """Kill a run at every step and print the results."""
     home, name = Path(sys.argv[1]), sys.argv[2]
     score._CHUNK_ROWS = CHUNK_ROWS
     place = home / "place"

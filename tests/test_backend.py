@@ -1,4 +1,4 @@
-"""Which backend is chosen for Keras, in processes that have not imported it."""
+"""The choice of the Keras backend, in processes that have not imported Keras."""
 
 import os
 import subprocess

@@ -33,7 +33,7 @@ QUICK = {
 
 
 class Notes:
-    """Remembers what it is told."""
+    """Keeps the notes."""
 
     def __init__(self):
         self.notes, self.stages = [], []
@@ -63,7 +63,7 @@ def fitted(encoder_folder):
 
 @pytest.fixture(scope="module")
 def saved(fitted, tmp_path_factory):
-    """Its folder; do not write in it."""
+    """The saved folder; do not write to it."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     copy.copy(fitted).save(folder)  # the first save decides for those that follow
     return folder
@@ -127,7 +127,7 @@ def test_the_saved_decisions_rest_on_what_the_saved_engine_answers(fitted, tmp_p
         answers = predictor.answer(texts)
         held_out = bundle.decisions.held_out
         assert bundle.scope
-        assert held_out.out_of_scope == 1  # of 54 rows the limit is just below the strangest
+        assert held_out.out_of_scope == 1  # with 54 rows, the limit is just below the highest score
         assert held_out.doubtful == 1
         assert (answers.decisions == DECISIONS.index("review:out_of_scope")).sum() == 1
         near = np.abs(answers.confidence[:, None] - held_out.confidence)
@@ -297,7 +297,7 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
         " more than 10,000"
     )
     assert cut in notes.notes
-    # blank, known and repeated ones do not count
+    # blank, known and repeated texts do not count
     assert any(note.startswith("4 rows without a label: of ") for note in notes.notes)
     assert classifier.classes_.tolist() == sorted(set(labels))
     classifier.save(tmp_path / "model", engine="keras")
@@ -377,7 +377,7 @@ def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lack
     assert "rows left out" not in (tmp_path / "whole" / "MODEL_CARD.md").read_text()
 
 
-def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measured_on(
+def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
     shallow_encoder_folder, tmp_path
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
@@ -399,18 +399,18 @@ def test_with_few_rows_those_held_out_are_learned_from_once_they_have_been_measu
     np.testing.assert_allclose(
         loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5
     )
-    # rows of the user's own stay apart
+    # the user's own validation rows stay apart
     again = quick(shallow_encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))
     again.save(tmp_path / "given")
     assert told not in (tmp_path / "given" / "MODEL_CARD.md").read_text()
     assert len(again.history_) == len(classifier.history_) == 2
 
 
-def test_decisions_are_from_before_the_held_out_rows_were_learned_from(encoder_folder, tmp_path):
+def test_decisions_predate_training_on_the_held_out_rows(encoder_folder, tmp_path):
     texts = tickets(30)[0]
     labels = [
         f"team {place}" for place in np.random.default_rng(0).integers(0, 3, len(texts))
-    ]  # which nothing can tell
+    ]  # random labels
     few = {
         "recipe": "few-shot",
         "training": {**QUICK, "epochs": 60, "contrast_steps": 0},
@@ -418,7 +418,7 @@ def test_decisions_are_from_before_the_held_out_rows_were_learned_from(encoder_f
     }
     classifier = quick(encoder_folder, **few).fit(texts, labels)
     classifier.save(tmp_path / "model", engine="keras")
-    assert classifier.score(texts, labels) > 0.8  # learned by heart, those held out too
+    assert classifier.score(texts, labels) > 0.8  # memorised, including the held-out rows
     assert classifier.metrics_["accuracy"] < 0.6
     assert classifier.metrics_["decisions"]["automatic"] == 0
 
@@ -558,7 +558,7 @@ def test_what_follows_the_training_has_stages_of_its_own(encoder_folder, tmp_pat
 
 
 class Epochs(keras.callbacks.Callback):
-    """Remembers what a training tells of its epochs; stops it after some."""
+    """Keeps a training's epoch reports; stops it after some."""
 
     def __init__(self, most=99):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What tests remember for each other is what they would have found themselves."""
+"""The cache shared between tests returns what a fresh search would."""
 
 import nncf.common.graph.graph
 import nncf.common.insertion_point_graph
@@ -18,7 +18,7 @@ NETWORKS = [{"layers": 1}, {"layers": 2}, {"layers": 1, "activation": "relu"}]
 
 
 def quantize_one(form, seed):
-    """A network of this form, whose weights are of no meaning."""
+    """Quantise a network of this form with random weights."""
     random = np.random.default_rng(seed)
     encoder, head = EncoderSettings(**NARROW, **form), HeadSettings(filters=4)
     tensors = {
@@ -31,7 +31,7 @@ def quantize_one(form, seed):
 
 
 @pytest.mark.parametrize("searcher", SEARCHERS, ids=lambda module: module.__name__)
-def test_graphs_of_one_form_are_searched_once_and_others_again(searcher, monkeypatch):
+def test_isomorphic_graphs_are_searched_once(searcher, monkeypatch):
     search = searcher.find_subgraphs_matching_pattern
     search = getattr(search, "__wrapped__", search)
     searched, found = [], []
@@ -52,6 +52,6 @@ def test_graphs_of_one_form_are_searched_once_and_others_again(searcher, monkeyp
     for seed in (0, 1):
         for form in NETWORKS:
             quantize_one(form, seed)
-    # each form, and some again: the order of a graph's nodes is not always the same
+    # each form, and some again: the order of a graph's nodes may vary
     assert len(NETWORKS) <= len(searched) < len(found)
     assert any(found)

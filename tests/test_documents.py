@@ -1,4 +1,4 @@
-"""What people read: code runs or parses, references are current, lines are short, links lead."""
+"""Documentation: code runs or parses, references are current, lines are short, links resolve."""
 
 import json
 import re
@@ -29,7 +29,7 @@ PAGES = sorted(
 )
 ARCHITECTURE = ROOT / "docs" / "how" / "architecture.md"
 LONGEST_LINE, LONGEST_README = 100, 200
-QUICK = {"epochs": 2, "fewest_steps": 0}  # of a training
+QUICK = {"epochs": 2, "fewest_steps": 0}  # training settings
 FENCE = re.compile(
     r"(?P<not_run><!-- not run: [^>]+ -->\n)?^(?P<mark>"
     r" *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^ *```$",
@@ -39,9 +39,9 @@ FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of a page.
+    """A block of code on a page.
 
-    One that takes too long for a test is only parsed, and says so in a comment before it.
+    A block that is too slow for a test is only parsed; a comment before it marks it.
     """
 
     language: str
@@ -77,7 +77,7 @@ def with_blocks(language: str) -> list[Path]:
 
 @pytest.fixture
 def workplace(tmp_path, encoder_folder, monkeypatch):
-    """A folder with the files and the model that the pages speak of."""
+    """A folder with the files and the model that the pages mention."""
     texts, labels = tickets(12)
     as_rows = [
         f'{row},ticket {row},"{text}",{label}'
@@ -156,11 +156,11 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
             exec(code, names)
 
 
-SHORT = {"max_tokens": 64, "question_tokens": 16, "stride": 16}  # what the tiny encoder reads
+SHORT = {"max_tokens": 64, "question_tokens": 16, "stride": 16}  # the tiny encoder's limits
 
 
 def with_the_tiny_encoder(code: str) -> str:
-    """`code`, in which nothing asks for the published encoder or trains for long."""
+    """`code` changed to use the tiny encoder and to train briefly."""
     code = re.sub(r'encoder="minilm-l6"', "encoder=TINY", code)
     code = re.sub(r"BertCNNClassifier\((\s*recipe)", r"BertCNNClassifier(TINY, \1", code)
     code = code.replace(
@@ -189,9 +189,9 @@ def test_the_commands_of_a_page_run(
 
 @pytest.fixture(scope="module")
 def trained_on() -> set[str]:
-    """What trainings have been given so far.
+    """The kinds of input that trainings have covered so far.
 
-    Each takes five seconds, so those that read nothing new are only parsed.
+    Each training takes five seconds; those that cover nothing new are only parsed.
     """
     return set()
 
@@ -206,7 +206,7 @@ def is_news(words: list[str], trained_on: set[str]) -> bool:
 
 
 def ended(command) -> int:
-    """Its exit code."""
+    """The command's exit code."""
     try:
         command()
     except SystemExit as stop:
@@ -215,7 +215,7 @@ def ended(command) -> int:
 
 
 def quickly(words: list[str], encoder: str) -> list[str]:
-    """The command on a tiny encoder, a few steps long, over what earlier commands left."""
+    """The command changed to be quick: a tiny encoder, few steps, overwriting earlier output."""
     words = [{"minilm-l6": encoder, "full": "frozen"}.get(word, word) for word in words]
     if words[1] == "distill":
         words[words.index("--layers") + 1] = "1"  # of two
@@ -249,7 +249,7 @@ def parses(words: list[str]) -> None:
 
 
 def names_a_benchmark(words: list[str]) -> None:
-    """Options of a benchmark stand in its source, or in the module whose options it takes."""
+    """Check that a benchmark's options are in its source or in the module it shares them with."""
     assert words[1] == "-m"
     source = ROOT / f"{words[2].replace('.', '/')}.py"
     said = source.read_text(encoding="utf-8") + (ROOT / "benchmarks" / "inputs.py").read_text(
@@ -288,8 +288,8 @@ CHECKS = {
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-# what the notebook before has left: its names, and where modules are looked for; what modules keep
-# is not searched for garbage again and again
+# forgets the names and import paths of the previous notebook; freezes loaded modules, so that the
+# garbage collector skips them
 FORGET = f"""%reset -f
 import gc, sys
 sys.path[:] = [path for path in sys.path if path != {str(ROOT)!r}]
@@ -300,10 +300,10 @@ gc.freeze()
 
 @pytest.fixture(scope="module")
 def kernel():
-    """One for all notebooks, since importing TensorFlow takes longer than most of their cells."""
+    """One kernel for all notebooks, since importing TensorFlow takes longer than most cells."""
     manager = AsyncKernelManager(kernel_name="python3")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("EPOCHS", "1"), ("STEPS", "20")):  # what is stored ran for longer
+        for name, value in (("EPOCHS", "1"), ("STEPS", "20")):  # stored output ran for longer
             patch.setenv(name, value)
         yield manager
     if manager.has_kernel:
@@ -375,7 +375,7 @@ def test_prose_has_short_lines(page):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "docs" not in page.parts], ids=named)
-def test_links_lead_to_files(page):  # those of docs/ are checked when they are built
+def test_links_lead_to_files(page):  # links in docs/ are checked by its build
     targets = re.findall(r"\]\(([^)#\s]+)", FENCE.sub("", page.read_text(encoding="utf-8")))
     assert not [
         target for target in targets if "://" not in target and not (page.parent / target).exists()

@@ -1,4 +1,4 @@
-"""Doors: a package's public names, by which other packages import it."""
+"""Package interfaces: other packages import only a package's public names."""
 
 import ast
 import inspect
@@ -25,19 +25,19 @@ MOST = 15  # names
 
 
 def place(path):
-    """The name of a module."""
+    """A module's dotted name."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports(path):
-    """The modules that a file imports from, and its lines."""
+    """The modules that a file imports from, with line numbers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module, node.lineno
 
 
 @pytest.mark.parametrize("package", DOORS)
-def test_a_door_has_few_names_each_with_a_line_of_what_it_is(package):
+def test_a_package_interface_has_few_documented_names(package):
     door = import_module(package)
     assert 1 <= len(door.__all__) <= MOST
     named = [name for name in door.__all__ if not name.isupper()]
@@ -51,10 +51,10 @@ def test_a_door_has_few_names_each_with_a_line_of_what_it_is(package):
 def test_no_name_is_that_of_a_module_of_the_package(package):
     folder = ROOT.joinpath(*package.split("."))
     modules = {path.stem for path in folder.iterdir()}
-    assert modules.isdisjoint(import_module(package).__all__)  # it would be either, by chance
+    assert modules.isdisjoint(import_module(package).__all__)  # otherwise ambiguous
 
 
-def test_other_packages_come_by_the_door():
+def test_other_packages_import_public_names_only():
     found = [
         f"{path.relative_to(ROOT)}:{line} imports {module}"
         for folder in ("bertcnn", "apps")

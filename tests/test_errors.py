@@ -1,4 +1,4 @@
-"""The error family, as it comes out of other processes."""
+"""The error classes, when they cross process boundaries."""
 
 import pickle
 
@@ -15,7 +15,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_error_survives_pickle_by_which_it_leaves_a_process(kind):
+def test_an_error_can_be_pickled(kind):
     error = kind("0 rows in a.csv", expected="at least 1 row", fix="check the file")
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert type(again) is kind
@@ -27,5 +27,5 @@ def test_an_error_survives_pickle_by_which_it_leaves_a_process(kind):
     )
 
 
-def test_an_interruption_does_too():
+def test_an_interruption_can_be_pickled():
     assert pickle.loads(pickle.dumps(ScoringInterrupted(1234))).rows == 1234  # noqa: S301 - our own

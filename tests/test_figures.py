@@ -1,4 +1,4 @@
-"""Figures in README and docs: each is the one of figures.toml, or a constant of the code."""
+"""Every figure in README and docs comes from figures.toml or from a constant in the code."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "docs" / "benchmarks"
 FIGURES = tomllib.loads((BENCHMARKS / "figures.toml").read_text(encoding="utf-8"))
-PAGES = sorted(  # benchmarks have tables of their own runs, the reference is generated
+PAGES = sorted(  # benchmark pages have tables of their own runs, the reference is generated
     path
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     if path.name != "CHANGELOG.md" and not {"benchmarks", "reference"} & set(path.parts)
@@ -42,7 +42,7 @@ def named(page):
 
 
 def blocks(page):
-    """Paragraphs, lists and tables, each with the names of figures in the comment before it."""
+    """Paragraphs, lists and tables, each with the figure names in the comment before it."""
     names = []
     for block in re.split(r"\n\s*\n", CODE.sub("``", page.read_text(encoding="utf-8"))):
         comment = NAMES.search(block)
@@ -55,20 +55,20 @@ def blocks(page):
 
 
 def numbers(text):
-    """(number as it is written, its unit or None); "2 min 29 s" is in seconds."""
+    """Pairs of a number as written and its unit or None; "2 min 29 s" becomes seconds."""
     text = re.sub(r"(\d+) min (\d+) s\b", lambda m: f"{60 * int(m[1]) + int(m[2])} s", text)
     return [(one[1].rstrip(","), one[2] or one[3]) for one in NUMBER.finditer(text)]
 
 
 def is_written(value, number, unit):
-    """Whether the number is the value, rounded to as many places as it is written with."""
+    """Whether the number is the value, rounded to the written number of decimals."""
     written = Decimal(number.replace(",", ""))
     exact = Decimal(str(value)) / Decimal(UNITS[unit or "s"])
     return exact.quantize(written, ROUND_HALF_UP) == written
 
 
 def constant(path, name):
-    """What a module sets a name to, or the default of an option; or a call of its function."""
+    """The value of a module's constant, an option's default, or a call of a module's function."""
     if "(" in name or "." in name:
         return eval(name, vars(import_module(path.removesuffix(".py").replace("/", "."))))
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
@@ -92,7 +92,7 @@ def constant(path, name):
 
 
 def values(name):
-    """(the values that must be written, those that may be, peers by name), in base units."""
+    """The required values, the permitted values, and the competitors' by name, in base units."""
     if ":" in name:
         value = constant(*name.split(":"))
         return [value * 60 if name.endswith("_MINUTES") else value], [], {}

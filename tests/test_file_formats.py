@@ -1,8 +1,8 @@
-"""Files that an earlier version wrote.
+"""Files written by earlier versions.
 
-From version 1 of each format on, they stay readable: saved models, their compiled engines, and the
-journals of interrupted scorings. tests/golden/saved holds one of each; a format with a new number
-gets a folder of its own beside it, and these tests go over all of them.
+From version 1 of each format on, these stay readable: saved models, their compiled engines, and the
+journals of interrupted scoring runs. tests/golden/saved holds one of each. A format with a new
+number gets another folder next to it, and these tests cover all of them.
 """
 
 import json
@@ -27,19 +27,19 @@ from tests.test_classifier import Notes
 GOLDEN = Path(__file__).parent / "golden" / "saved"
 MODEL = GOLDEN / "model"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
-INT8 = 0.02  # by which processors differ in int8, or one without fast int8 takes float32
+INT8 = 0.02  # tolerance between processors in int8, and between int8 and float32
 
 
 @pytest.fixture
 def rebuilt(tmp_path):
-    """The golden model without its engine, which is made again from the weights."""
+    """The golden model without its engine, which is rebuilt from the weights."""
     shutil.copytree(MODEL, tmp_path / "model")
     shutil.rmtree(tmp_path / "model" / "engine")
     return load(tmp_path / "model")
 
 
 def with_this_version(journal):
-    """A journal of this version of bertcnn; those of another version are dropped."""
+    """The journal marked with this version of bertcnn; another version's would be dropped."""
     (length,) = struct.unpack_from("<I", journal, 16)
     header = json.loads(journal[24 : 24 + length]) | {"software": version("bertcnn")}
     payload = json.dumps(header).encode()
@@ -63,7 +63,7 @@ def test_a_model_of_version_1_answers_with_its_stored_engine(caplog):
     predictor = load(MODEL)
     np.testing.assert_allclose(predictor.predict_proba(TEXTS), EXPECTED["stored"], atol=INT8)
     ours = [r for r in caplog.records if r.name.startswith("bertcnn")]
-    assert not ours  # no word of an engine that cannot be used
+    assert not ours  # no warning about an unusable engine
     assert predictor.hierarchy.parents == ("net",)
     assert predictor.bundle.decisions.thresholds
     assert predictor.bundle.scope

@@ -1,4 +1,4 @@
-"""The tests marked `on_jax` once more, all in one process with JAX as Keras' backend."""
+"""Runs the tests marked `on_jax` again in one process, with JAX as Keras' backend."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_what_is_marked_on_jax_passes_there_too():
+def test_tests_marked_on_jax_pass_on_jax():
     root = Path(__file__).parent.parent
     places = (
         "encoders/test_convert.py",

@@ -1,4 +1,4 @@
-"""The package as a whole: importing it costs nothing and changes nothing."""
+"""The package as a whole: importing it is cheap and has no side effects."""
 
 import json
 import subprocess

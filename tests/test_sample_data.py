@@ -1,4 +1,4 @@
-"""The sample tickets in data/: complete, tidy, varied, and without a side door to the labels."""
+"""The sample tickets in data/: complete, tidy, varied, and without leaks of the labels."""
 
 import csv
 import re
@@ -38,13 +38,13 @@ def truth() -> list[Row]:
 
 
 def character_4_grams(text: str) -> frozenset[str]:
-    """Return the 4-grams in lower case, white space folded."""
+    """The 4-grams of the text in lower case with collapsed white space."""
     folded = " ".join(text.lower().split())
     return frozenset(folded[start : start + 4] for start in range(max(1, len(folded) - 3)))
 
 
 def near_duplicate_pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """Return every pair of texts whose sets of 4-grams have a Jaccard similarity over 0.5."""
+    """Every pair of texts whose sets of 4-grams have a Jaccard similarity over 0.5."""
     gram_sets = [character_4_grams(text) for text in texts]
     column = {gram: place for place, gram in enumerate(frozenset().union(*gram_sets))}
     presence = np.zeros((len(texts), len(column)), dtype=np.float32)  # [texts, grams]
@@ -64,9 +64,10 @@ def word_counts(rows: list[Row]) -> list[int]:
 
 
 def accuracy_of_guess_by(clue: Callable[[Row], str], rows: list[Row]) -> float:
-    """Learn the commonest label for each value of the clue on every other row.
+    """The accuracy of guessing labels from a clue.
 
-    Return the accuracy on the remaining rows.
+    Learns the most frequent label for each value of the clue on every other row, and predicts the
+    rest.
     """
     seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows[::2]:

@@ -26,7 +26,7 @@ LABELS = ("billing", "hardware", "software")
 
 
 def pairs(each=18):
-    """`tickets`, of which every third is two in one."""
+    """`tickets`, with every third text joined from two."""
     texts, labels = tickets(each)
     rows = [(text, (label,)) for text, label in zip(texts, labels, strict=True)]
     rows += [
@@ -55,13 +55,13 @@ def write(path, texts, labels, separator=";"):
 
 @pytest.fixture(scope="module")
 def trained(encoder_folder, tmp_path_factory):
-    """A folder with a model of rows with several labels, its rows, notes, and the classifier."""
+    """A folder with a model for several labels, its rows, notes, and the classifier."""
     folder, notes = tmp_path_factory.mktemp("several"), Notes()
     data = write(folder / "data.csv", *pairs())
     classifier = quick(encoder_folder, progress=notes, training={**QUICK, "epochs": 40})
     train_csv(data, folder / "model", classifier, valid=data)
     bundle = read_bundle(folder / "model")
-    # far from 0 and 1, where much would look alike
+    # far from 0 and 1, where most probabilities would look alike
     calibration = bundle.calibration.model_copy(update={"temperature": 3.0})
     engine = engine_in_memory(folder / "model", bundle.bundle_id)
     write_bundle(
@@ -128,7 +128,7 @@ def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
 def test_a_text_without_a_label_goes_to_review(trained):
     predictor = load(trained[0] / "model", engine="keras")
     predictor._label_thresholds = np.full(3, 1.01, np.float32)
-    for answer in predictor.classify(pairs()[0]):  # texts that it knows well
+    for answer in predictor.classify(pairs()[0]):  # texts that it was trained on
         assert (answer.label, answer.labels, answer.decision) == ("", (), "review:out_of_scope")
 
 
@@ -276,7 +276,7 @@ def test_an_export_gives_the_same_labels(trained, tmp_path, form):
     assert ("thresholds" in script) == (form == "onnx")
 
 
-def test_the_door_for_one_label_a_row_says_that_these_are_several(trained, capsys):
+def test_the_single_label_function_refuses_several_labels(trained, capsys):
     with pytest.raises(SystemExit):
         main_with(
             "encoder", "compare", str(trained[0]), str(trained[0]), str(trained[0] / "data.csv")

@@ -1,4 +1,4 @@
-"""Numbers in words: the edges where words change."""
+"""Numbers as words: the edges where words change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_duration_has_two_units_at_most(seconds, words):
     assert duration(seconds) == words
 
 
-# habits of translated English, and private words for standard ideas
+# translated-sounding English, and private words for standard ideas
 _AVOIDED = re.compile(
     r"\b(anew|told|tells|asked about|ha(?:s|ve) learned from|how-manieth|used up"
     r"|if need be|over and over|nobody is|is no (?:name|number|file|folder) of"

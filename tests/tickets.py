@@ -1,4 +1,4 @@
-"""A small labelled set that a tiny model can learn, for the tests of everything behind training."""
+"""A small labelled set that a tiny model can learn, for tests of everything after training."""
 
 WORDS = {
     "billing": ("invoice", "refund", "charged twice", "price", "bill", "money"),
@@ -8,7 +8,7 @@ WORDS = {
 
 
 def tickets(each: int = 20) -> tuple[list[str], list[str]]:
-    """`each` short texts of every label."""
+    """`each` short texts per label."""
     texts, labels = [], []
     for label, words in WORDS.items():
         for index in range(each):
@@ -20,7 +20,7 @@ def tickets(each: int = 20) -> tuple[list[str], list[str]]:
 
 
 def as_csv(texts: list[str], labels: list[str]) -> str:
-    """The set as a CSV file's content."""
+    """The set as the content of a CSV file."""
     return "id,text,label\n" + "".join(
         f'{row},"{text}",{label}\n'
         for row, (text, label) in enumerate(zip(texts, labels, strict=True))

@@ -1,4 +1,4 @@
-"""A tiny trained model, made once for all tests that only use one."""
+"""A tiny trained model, made once for all tests that only read it."""
 
 from functools import cache
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.tickets import tickets
 
 @cache
 def trained(encoder_folder: Path) -> BertCNNClassifier:
-    """A classifier that knows `tickets()`; do not change it."""
+    """A classifier trained on `tickets()`; do not change it."""
     return quick(encoder_folder).fit(*tickets())
 
 
 @cache
 def saved_with_scope(encoder_folder: Path) -> Path:
-    """A model that had validation rows enough to know what is out of scope; leave it alone."""
+    """A model with enough validation rows for out-of-scope detection; do not change it."""
     folder = encoder_folder.with_name("with-scope")
     quick(encoder_folder).fit(*tickets(), valid=tickets(18)).save(folder)
     return folder
@@ -24,7 +24,7 @@ def saved_with_scope(encoder_folder: Path) -> Path:
 
 @cache
 def saved(encoder_folder: Path) -> Path:
-    """The folder of that classifier, saved; do not write in it."""
+    """The saved folder of that classifier; do not write to it."""
     folder = encoder_folder.with_name("trained")
     trained(encoder_folder).save(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Access to the dashboard: who may use it, by which route, and which server files they may read."""
+"""Access to the dashboard: its users, their routes, and the server files they may read."""
 
 import os
 import socket
@@ -88,7 +88,7 @@ def test_a_list_gives_each_person_a_role_in_any_spelling(tmp_path):
         ("person,role\nann,admin,x,y\nbob,viewer\n", "1 line of .* cannot be read"),
     ],
 )
-def test_a_malformed_list_lets_nobody_in(tmp_path, content, expected):
+def test_a_list_that_says_anything_else_lets_nobody_in(tmp_path, content, expected):
     (tmp_path / "people.csv").write_text(content)
     with pytest.raises((SettingsError, TableError), match=expected):
         read_people(tmp_path / "people.csv")

@@ -490,7 +490,7 @@ def test_rows_are_filtered_by_what_was_decided_in_words_for_people(inbox):
     assert list(inbox.dataframe[-1].value["decision"]) == ["review: no text"] * 2
 
 
-def test_unread_sheets_are_reported_at_once(inbox, tmp_path):
+def test_sheets_that_are_not_read_are_told_of_at_once(inbox, tmp_path):
     book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
     for name in ("2025", "2024"):
         book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])

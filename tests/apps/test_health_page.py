@@ -138,7 +138,7 @@ def test_a_store_without_tickets_says_what_to_do(store, models, health):
     assert "No tickets yet. Add some: bertcnn review add" in said(app.info)
 
 
-def test_changes_are_described_and_drawn(store, models, health):
+def test_what_has_changed_is_said_and_drawn(store, models, health):
     filled(store, models, outside=0.7, words="fritzbox")
     app = health()
     assert not app.exception

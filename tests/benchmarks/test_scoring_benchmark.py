@@ -40,7 +40,7 @@ def cells(output, title):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_our_engines_take_turns_and_the_table_has_speed_memory_and_accuracy(
+def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
     encoder_folder, labelled, capsys
 ):
     scoring.main(
@@ -74,7 +74,7 @@ def test_our_engines_take_turns_and_the_table_has_speed_memory_and_accuracy(
         )  # int8 is excluded where it loses accuracy
 
 
-def test_a_competitor_that_cannot_run_is_reported_and_the_others_continue(
+def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(
     encoder_folder, labelled, capsys, monkeypatch
 ):
     def run(models, files, limit):

@@ -764,7 +764,7 @@ def test_a_damaged_model_can_be_overwritten(bundle, folder):
     assert read_bundle(folder).labels == bundle.labels
 
 
-def test_a_folder_without_a_model_is_never_overwritten(bundle, folder, tmp_path):
+def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").touch()
     (tmp_path / "file").touch()
@@ -900,7 +900,7 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
         assert outcome["left"] == ["model"]
 
 
-def test_missing_permissions_are_a_one_line_error():
+def test_places_without_rights_are_told_in_one_line():
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         write, enter, read = (

@@ -306,7 +306,7 @@ def test_another_precision_can_be_asked_for_without_training_again(run, model, t
     )
 
 
-def test_the_version_is_printed(run):
+def test_the_version_is_told(run):
     assert run("--version")[:2] == (0, f"bertcnn {version('bertcnn')}\n")
 
 
@@ -400,7 +400,7 @@ def test_a_disk_that_fills_up_is_reported_and_leaves_only_the_answers(run, model
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "out.csv"]
 
 
-def test_a_full_disk_inside_a_library_is_reported_too(tmp_path, encoder_folder):
+def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
     # py3langid unpacks its model
     told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)
     refused(told, "no space left on a disk", "TMPDIR", code=75)
@@ -502,7 +502,7 @@ def test_classify_and_score_import_no_heavy_library(model, tmp_path):
         assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_an_unknown_engine_is_a_one_line_error(run, model, tmp_path):
+def test_an_unknown_engine_is_told_in_one_line(run, model, tmp_path):
     code, _, err = run("classify", model, "--engine", "gpu", "the router")
     assert code == 2
     assert (
@@ -528,7 +528,7 @@ def test_on_a_terminal_a_text_cannot_move_the_cursor(run, model, monkeypatch):
     assert "router \N{REPLACEMENT CHARACTER}[2Jcable" in out
 
 
-def test_a_tilde_means_the_home_folder(run, model, monkeypatch, tmp_path):
+def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "in.csv").write_text(
         "text,label\nthe router cable,hardware\nrefund money,billing\n"

@@ -81,7 +81,7 @@ def test_answers_are_those_of_the_command_without_it(run, model):
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
-def test_a_mistake_is_still_a_one_line_error(model):
+def test_a_mistake_is_still_told_in_one_line(model):
     done = command("classify", model, "--engine", "gpu", "a text")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bertcnn: engine 'gpu'; expected one of")

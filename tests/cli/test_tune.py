@@ -77,7 +77,7 @@ def test_tuning_prints_its_result_and_the_next_step(run, folder, encoder_folder)
     assert "exists; expected" in told
 
 
-def test_training_uses_the_tuned_settings_and_options_override_them(run, folder, encoder_folder):
+def test_training_takes_what_was_found_and_options_win(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
     code, _, told = run(
         "train",

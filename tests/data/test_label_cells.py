@@ -11,7 +11,7 @@ TEAMS = ["billing", "network", "sales"] * 4
 @pytest.mark.parametrize(
     "form", ['["{}"]', "['{}']", "('{}',)", '{{"choices": ["{}"]}}', "{{{}}}", "[{}]"]
 )
-def test_lists_of_one_are_single_labels_with_a_note(form):
+def test_lists_of_one_are_single_labels_and_it_is_told(form):
     column = read_label_column([form.format(name) for name in TEAMS] + [""])
     assert column.separator is None
     assert column.single == [*TEAMS, ""]

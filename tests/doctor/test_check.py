@@ -279,7 +279,7 @@ def test_of_nearly_the_same_texts_the_earlier_and_a_later_one_are_shown(look):
 @pytest.mark.parametrize(
     ("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")]
 )
-def test_a_token_that_reveals_the_label_is_found(make_sick, mark, look):
+def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
     rows = healthy()
     make_sick(rows)
     finding = look(rows).finding("leaks_in_text")
@@ -313,7 +313,7 @@ def test_a_row_without_a_label_gets_the_label_of_the_same_text_suggested(look):
     assert [told[first + place] for place in range(4)] == [billing, hardware, billing, billing]
 
 
-def test_a_token_of_all_labels_is_no_leak(look):
+def test_a_mark_of_all_labels_is_no_leak(look):
     rows = healthy()
     for row in rows:
         row[1] += "\nKind regards [queue-all]"
@@ -592,7 +592,7 @@ def test_rows_that_cannot_be_read_are_a_finding_and_kept(tmp_path, encoder_folde
     assert not report.rejects.exists()
 
 
-def test_files_that_cannot_be_checked_are_refused_with_a_message(look, tmp_path):
+def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         check_csv(tmp_path / "none.csv")
     with pytest.raises(LabelError, match="1 label"):
@@ -619,9 +619,7 @@ def test_files_that_cannot_be_checked_are_refused_with_a_message(look, tmp_path)
         max_size=25,
     )
 )
-def test_any_texts_and_labels_are_checked_or_refused_with_a_message(
-    encoder_folder, tmp_path, cells
-):
+def test_any_texts_and_labels_are_checked_or_refused_in_words(encoder_folder, tmp_path, cells):
     path = tmp_path / "any.jsonl"
     path.write_text(
         "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in cells)

@@ -26,7 +26,7 @@ class Hub:
         drops: for the next answers with a large file, after how many bytes each breaks off.
         hangs: never answers.
         ignores_ranges: always sends the whole file.
-        stops_at: number of bytes of a large file after which nothing more is sent.
+        stops_at: how many bytes of a large file are sent before the connection stalls.
         drips: the file sent byte by byte, or with the suffix "'s headers", whose headers are.
         endless: the file that never ends.
         redirects: redirects each download to itself.

@@ -242,7 +242,7 @@ def test_a_repository_with_pickled_weights_only_is_refused(hub, entry, cache):
     assert hub.ranges() == []
 
 
-def test_a_missing_repository_is_an_error(hub, entry, cache):
+def test_a_repository_that_is_gone_is_told(hub, entry, cache):
     hub.missing_repository = True
     with pytest.raises(EncoderError, match="Hugging Face hub: it does not have the repository"):
         fetch_encoder(NAME, cache=cache)
@@ -660,7 +660,7 @@ def test_a_folder_in_the_users_home_is_found(folder, tmp_path, monkeypatch):
     assert fetch_encoder("~/my-encoder").folder == folder.resolve()
 
 
-def test_a_missing_folder_is_an_error(tmp_path):
+def test_a_folder_that_is_missing_is_told(tmp_path):
     with pytest.raises(
         EncoderError,
         match=(
@@ -676,7 +676,7 @@ def test_a_file_in_place_of_a_folder_is_an_error(folder):
         fetch_encoder(folder / WEIGHTS)
 
 
-def test_an_incomplete_folder_is_an_error_with_the_missing_files(folder):
+def test_a_folder_that_lacks_files_is_told_which(folder):
     (folder / "vocab.txt").unlink()
     (folder / "config.json").unlink()
     with pytest.raises(

@@ -28,7 +28,7 @@ def test_what_fails_is_told_by_its_own_words_or_by_the_full_disk(tmp_path, total
         )
 
 
-def test_a_stalled_download_is_ended(tmp_path):
+def test_what_stalls_is_ended(tmp_path):
     with pytest.raises(SourceError, match=r"^the download stalled for 0 s$"):
         run_watched(
             [sys.executable, "-c", "import time; time.sleep(60)"],
@@ -38,7 +38,7 @@ def test_a_stalled_download_is_ended(tmp_path):
         )
 
 
-def test_a_dripping_download_is_ended(tmp_path):
+def test_what_drips_is_ended(tmp_path):
     """A byte every 10 ms counts as growth; the download would take three days."""
     script = (
         f"import time\nwith open({str(tmp_path / 'file')!r}, 'wb', 0) as file:\n while"
@@ -53,7 +53,7 @@ def test_a_dripping_download_is_ended(tmp_path):
         )
 
 
-def test_an_endless_download_is_ended(tmp_path):
+def test_what_never_stops_sending_is_ended(tmp_path):
     script = (
         f"with open({str(tmp_path / 'file')!r}, 'wb', 0) as file:\n while file.write(bytes(1000)):"
         " pass"

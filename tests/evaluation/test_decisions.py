@@ -87,7 +87,7 @@ def test_an_unreachable_target_sends_everything_to_review_and_reports_the_best()
     confidence, right = (
         np.linspace(1, 0.5, 100),
         np.arange(100) % 10 != 9,
-    )  # nine of ten are right, whatever the confidence
+    )  # nine of ten are right at any confidence
     decisions = decide(rows_of(confidence, right), LABELS, PrecisionTargets.of(0.95))
     assert decisions.thresholds == (None, None)
     reachable = decisions.reachable

@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 
 
-def test_with_one_label_a_row_it_equals_scikit_learns():
+def test_of_rows_with_one_label_it_is_scikit_learns():
     generator = np.random.default_rng(0)
     actual, predicted = generator.integers(0, 7, (2, 200))
     assert macro_f1_score(actual, predicted) == f1_score(actual, predicted, average="macro")
@@ -17,7 +17,7 @@ def test_with_one_label_a_row_it_equals_scikit_learns():
     )
 
 
-def test_with_several_labels_it_equals_scikit_learns_over_the_labels_that_occur():
+def test_of_rows_with_several_it_is_scikit_learns_over_the_labels_that_occur():
     actual, predicted = np.random.default_rng(0).random((2, 200, 7)) < 0.3
     assert macro_f1_score(actual, predicted) == pytest.approx(
         f1_score(actual, predicted, average="macro")

@@ -343,7 +343,7 @@ def test_a_saved_model_is_never_replaced_by_an_export(encoder_folder, tmp_path):
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "a\0b"])
-def test_an_unwritable_path_is_an_error(out, encoder_folder, tmp_path):
+def test_a_place_that_cannot_hold_it_is_told(out, encoder_folder, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError):
         check_export(saved(encoder_folder), "onnx", f"{tmp_path}/{out}", overwrite=True)
@@ -366,9 +366,7 @@ def run(monkeypatch, capsys):
     return call
 
 
-def test_the_command_prints_the_path_the_comparison_and_the_next_step(
-    run, encoder_folder, tmp_path
-):
+def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder_folder, tmp_path):
     out = tmp_path / "deep" / "out"
     code, err = run(saved(encoder_folder), "--format", "onnx", "--out", out)
     assert code == 0, err

@@ -1,18 +1,18 @@
-"""Makes bert_golden.npz and bert_texts.json.
+"""Makes bert_golden.npz and bert_texts.json: outputs of Hugging Face's BertModel for minilm-l6.
 
-What Hugging Face's BertModel answers for the encoder minilm-l6.
 Run where torch and transformers are installed (they are no dependencies of bertcnn):
 
     python make_bert_golden.py FOLDER_OF_MINILM_L6
 
 The checkpoint's pooler is replaced by random weights (POOLER_SEED, drawn with NumPy), because the
-published one was never trained; `random_pooler` is repeated by the test. Every text is run in a
-padded batch of 8 and alone; both must agree.
+published one was never trained; the test repeats `random_pooler`. Every text is run in a padded
+batch of 8 and alone; both must agree.
 
-bert_texts.json: "batches", lists of 8 texts each, and "tokenizer_only", texts of which only the ids
-are kept. bert_golden.npz: `ids` and `id_counts` (all texts, one after another), and for the texts
-in batches `positions` int [rows, 4], `sequence` float32 [rows, 4, D] (sequence_output there),
-`mean` float32 [rows, D] (over a text's tokens), `pooled` float32 [rows, D]."""
+bert_texts.json: "batches", lists of 8 texts each, and "tokenizer_only", texts with ids only.
+bert_golden.npz: `ids` and `id_counts` (all texts, one after another), and for the texts in batches
+`positions` int [rows, 4], `sequence` float32 [rows, 4, D] (sequence_output there), `mean` float32
+[rows, D] (over a text's tokens), `pooled` float32 [rows, D].
+"""
 
 import json
 import sys

@@ -1,13 +1,13 @@
-"""Makes decoder_golden.npz.
+"""Makes decoder_golden.npz: outputs of PyTorch's nn.TransformerDecoderLayer with random weights.
 
-What PyTorch's nn.TransformerDecoderLayer gives with random weights. Run where torch is installed
-(it is no dependency of bertcnn):
+Run where torch is installed (it is no dependency of bertcnn):
 
     python make_decoder_golden.py
 
-decoder_golden.npz, all float32 but the mask: `weights/NAME` by PyTorch's names, whose matrices are
+decoder_golden.npz, all float32 except the mask: `weights/NAME` by PyTorch's names, with matrices
 [out, in]; the inputs `hidden` [B, T, D], `memory` [B, S, D] and `memory_mask` int32 [B, S], 1 at
-tokens and 0 at padding; and the output, `output` [B, T, D], under a causal mask."""
+tokens and 0 at padding; and the output, `output` [B, T, D], under a causal mask.
+"""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ import torch
 HERE = Path(__file__).parent
 SEED = 20170612
 ROWS, TOKENS, SOURCE_TOKENS, WIDTH, HEADS, INNER = 2, 5, 7, 16, 4, 32
-LENGTHS = [7, 4]  # of the sources
+LENGTHS = [7, 4]  # source tokens
 EPSILON = 1e-6
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         norm_first=False,
     ).eval()
     for name, weight in layer.named_parameters():
-        # larger than a fresh layer's, and no bias at 0, so that every term counts
+        # larger than a fresh layer's, and no bias at 0, so that every term matters
         normalisation = name.startswith("norm") and name.endswith("weight")
         weight.copy_(torch.randn_like(weight) * 0.3 + float(normalisation))
     hidden = torch.randn(ROWS, TOKENS, WIDTH)

@@ -1,14 +1,15 @@
-"""Makes label_shift_golden.npz.
+"""Makes label_shift_golden.npz: results of abstention 0.1.3.1 and QuaPy 0.2.3.
 
-What abstention 0.1.3.1 (the package of Alexandari, Kundaje and Shrikumar) and QuaPy 0.2.3 give. Run
-where both are installed (they are no dependencies of bertcnn):
+abstention is the package of Alexandari, Kundaje and Shrikumar. Run where both are installed (they
+are no dependencies of bertcnn):
 
     python make_label_shift_golden.py
 
-`valid_logits` float32 [V, C], `valid_labels` int32 [V] and `logits` float32 [N, C] are drawn at
-random, with other shares of the labels in the latter; `valid_probabilities` float64 [V, C] and
-`probabilities` float64 [N, C] are calibrated by abstention's TempScaling with all biases; `shares`
-float64 [C] is what QuaPy's EMQ.EM makes of them."""
+`valid_logits` float32 [V, C], `valid_labels` int32 [V] and `logits` float32 [N, C] are random, with
+other label shares in the latter. `valid_probabilities` float64 [V, C] and `probabilities` float64
+[N, C] are calibrated by abstention's TempScaling with all biases. `shares` float64 [C] is the
+result of QuaPy's EMQ.EM on them.
+"""
 
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ HERE = Path(__file__).parent
 SEED = 2002
 VALID, NEW = 600, 400
 SHARES, NEW_SHARES = [0.4, 0.3, 0.2, 0.1], [0.1, 0.15, 0.7, 0.05]
-CONFIDENCE, BIAS = 2.5, [0.8, -0.5, 0.0, 0.3]  # what the calibration has to find
+CONFIDENCE, BIAS = 2.5, [0.8, -0.5, 0.0, 0.3]  # the true calibration
 
 
 def draw(rows: int, shares: list[float], generator: np.random.Generator) -> tuple[np.ndarray, ...]:

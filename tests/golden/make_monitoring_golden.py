@@ -1,19 +1,19 @@
-"""Makes monitoring_golden.json.
+"""Makes monitoring_golden.json: statsmodels and methodeutics on small tables, audits and streams.
 
-What statsmodels and methodeutics give for small tables, audits and streams. Run where both are
-installed (they are no dependencies of bertcnn; statsmodels 0.15.0, methodeutics 0.1.0):
+Run where both are installed (they are no dependencies of bertcnn; statsmodels 0.15.0, methodeutics
+0.1.0):
 
     python make_monitoring_golden.py
 
 - `mid_p`: [won, lost, p]. McNemar's test is one of two Poisson counts with equal exposure, given
   their sum. Two-sided, Fagerland et al. double the one-sided p-value; statsmodels does not.
-- `difference`: [won, lost, rows, low, high] of Bonett and Price, which is Wald's interval of the
-  rows with a pair more of either kind, without a correction for degrees of freedom.
+- `difference`: [won, lost, rows, low, high] of Bonett and Price: Wald's interval for the rows plus
+  one more pair of either kind, without a correction for degrees of freedom.
 - `effective`: answers of both models, groups and weights, and the variance of the weighted mean
   difference with a cluster-robust sandwich.
 - `wilson`: [right, audits, low, high].
 - `hajek`: audits with small probabilities, their weighted mean and its robust variance.
-- `holm`: p-values, and which are rejected at 5 % altogether.
+- `holm`: p-values, and which are rejected at a family-wise level of 5 %.
 - `needed`: [share of rows that differ, distance, level, rows] with a power of 80 %.
 - `wealth`: a stream of audits with their probabilities, and the wealth of bettors with these
   stakes, weights and first audits.

@@ -1,15 +1,16 @@
-"""Makes pretraining_golden.npz.
+"""Makes pretraining_golden.npz: outputs and gradients of Hugging Face's BertForPreTraining.
 
-What Hugging Face's BertForPreTraining answers with small random weights, and every gradient of its
-loss. Run where torch and transformers are installed (they are no dependencies of bertcnn):
+Its weights are small and random. Run where torch and transformers are installed (they are no
+dependencies of bertcnn):
 
     python make_pretraining_golden.py
 
 pretraining_golden.npz: `weights/NAME` and `gradients/NAME` by Hugging Face's names; the inputs
 `token_ids`, `segment_ids`, `padding_mask`, int32 [B, T]; `masked_positions`, `masked_labels` int32
 [B, P] and `masked_weights` float32 [B, P] (0 where a row has fewer than P); `next_labels` int32
-[B]; and the answers `mlm_logits` float32 [B, P, V], `nsp_logits` float32 [B, 2], `mlm_loss`,
-`nsp_loss` float32 []."""
+[B]; and the outputs `mlm_logits` float32 [B, P, V], `nsp_logits` float32 [B, 2], `mlm_loss`,
+`nsp_loss` float32 [].
+"""
 
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def main() -> None:
         for (
             name,
             weight,
-            # larger than a fresh model's, and no bias at 0, so that every term counts
+            # larger than a fresh model's, and no bias at 0, so that every term matters
         ) in model.named_parameters():
             weight.copy_(
                 torch.randn_like(weight) * 0.2 + (1.0 if "LayerNorm.weight" in name else 0.0)

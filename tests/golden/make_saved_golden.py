@@ -1,14 +1,15 @@
-"""Makes saved/: files of each format that later versions of bertcnn have to read.
+"""Makes saved/: files in each format that later versions of bertcnn must read.
 
-Run it from the repository's root, and only when a format gets a new number; then keep what the old
-number's files need as well, in a folder of its own:
+Run it from the repository's root, and only when a format gets a new number. Keep the files that the
+old number needs in a folder of their own:
 
     python -m tests.golden.make_saved_golden
 
-saved/model: a model with two levels of labels, one layer of width 16, and its engine in int8.
-saved/expected.json: the probabilities that the stored engine and one rebuilt from the weights give
-to TEXTS. saved/scored.csv.journal: the journal of the scoring of `write_rows` by the model,
-interrupted after the first chunk; saved/scored.csv: the rows of that chunk, once for each text."""
+saved/model: a model with two levels of labels, one layer of width 16, and its int8 engine.
+saved/expected.json: the probabilities of TEXTS from the stored engine and from one rebuilt from the
+weights. saved/scored.csv.journal: the journal of scoring `write_rows` with the model, interrupted
+after the first chunk; saved/scored.csv: the rows of that chunk, one for each distinct text.
+"""
 
 import json
 import os
@@ -32,7 +33,7 @@ MODIFIED_NS = 1_700_000_000_000_000_000
 
 
 def write_rows(path: Path) -> None:
-    """The file that is scored: TEXTS again and again, always with the same time of change."""
+    """Write the input file: TEXTS repeated, with a fixed modification time."""
     lines = [f'{row},"{TEXTS[row % len(TEXTS)]}"' for row in range(ROWS)]
     path.write_bytes(("\n".join(["id,text", *lines]) + "\n").encode())
     os.utime(path, ns=(MODIFIED_NS, MODIFIED_NS))
@@ -45,7 +46,7 @@ class Interrupting:
         """Ignore it."""
 
     def advance(self, done: int, **figures: float) -> None:  # noqa: ARG002
-        """Press Ctrl-C."""
+        """Raise KeyboardInterrupt."""
         raise KeyboardInterrupt
 
     def note(self, message: str) -> None:
@@ -82,7 +83,7 @@ def main() -> None:
         classifier.save(place / "whole")
         bundle = read_bundle(place / "whole")
         engine = engine_in_memory(place / "whole", bundle.bundle_id)
-        # without its report, which is the largest part and which nothing reads
+        # without its report, which is the largest file and is never read
         write_bundle(replace(bundle, report="", engine=engine), HERE / "model")
         stored = load(HERE / "model")
         shutil.copytree(HERE / "model", place / "model")

@@ -1,14 +1,14 @@
-"""Makes spans_golden.npz.
+"""Makes spans_golden.npz: start and end scores of BERT with one linear layer, in PyTorch.
 
-What BERT with one linear layer, as start and end scores, gives in PyTorch with random weights. The
-blocks are PyTorch's own nn.TransformerEncoderLayer. Run where torch is installed (it is no
-dependency of bertcnn):
+The weights are random; the blocks are PyTorch's own nn.TransformerEncoderLayer. Run where torch is
+installed (it is no dependency of bertcnn):
 
     python make_spans_golden.py
 
-spans_golden.npz: `weights/NAME`, float32, by the names of `Spans`, whose matrices are [out, in];
-the inputs `token_ids`, `segment_ids` and `padding_mask`, int32 [B, T], the latter 1 at tokens and 0
-at padding; and the output, `scores`, float32 [B, T, 2]."""
+spans_golden.npz: `weights/NAME`, float32, by the names of `Spans`, with matrices [out, in]; the
+inputs `token_ids`, `segment_ids` and `padding_mask`, int32 [B, T], the latter 1 at tokens and 0 at
+padding; and the output, `scores`, float32 [B, T, 2].
+"""
 
 import sys
 from pathlib import Path
@@ -60,10 +60,10 @@ class Spans(nn.Module):
 
 def main() -> None:
     torch.manual_seed(SEED)
-    model = Spans()  # in training mode, whose code has no shortcuts; there is no dropout
+    model = Spans()  # training mode has no fused fast path; there is no dropout
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            # larger than fresh weights, and no bias at 0, so that every term counts
+            # larger than fresh weights, and no bias at 0, so that every term matters
             normalisation = "norm" in name and name.endswith("weight")
             weight.copy_(torch.randn_like(weight) * 0.3 + float(normalisation))
     places = torch.arange(TOKENS)[None]

@@ -1,13 +1,14 @@
-"""Makes topics_golden.json.
+"""Makes topics_golden.json: results of apricot-select 0.6.1 and BERTopic 0.17.4.
 
-What apricot-select 0.6.1 and BERTopic 0.17.4 give. Run where both are installed, BERTopic without
-what it depends on but scikit-learn (they are no dependencies of bertcnn):
+Run where both are installed (they are no dependencies of bertcnn). Of BERTopic's dependencies, only
+scikit-learn is needed:
 
     python make_topics_golden.py
 
 `counts` [classes, words] and `class_tf_idf` of the same shape, by BERTopic's ClassTfidfTransformer;
-`embeddings` [M, D] and `order` [M], by apricot's FacilityLocationSelection on their cosines, where
-these are above 0."""
+`embeddings` [M, D] and `order` [M], by apricot's FacilityLocationSelection on their cosines above
+0.
+"""
 
 import importlib.util
 import json
@@ -25,7 +26,7 @@ TEXTS, WIDTH = 40, 5
 
 
 def class_tf_idf(counts: np.ndarray) -> np.ndarray:
-    """By the one module of BERTopic's that needs scikit-learn only."""
+    """The class TF-IDF from BERTopic's module that needs scikit-learn only."""
     package = importlib.util.find_spec("bertopic").submodule_search_locations[0]
     path = Path(package) / "vectorizers" / "_ctfidf.py"
     spec = importlib.util.spec_from_file_location("ctfidf", path)
@@ -37,7 +38,7 @@ def class_tf_idf(counts: np.ndarray) -> np.ndarray:
 def main() -> None:
     generator = np.random.default_rng(SEED)
     counts = generator.integers(0, 9, (CLASSES, WORDS))
-    # BERTopic cuts the mean number of words of a class to a whole number
+    # BERTopic truncates the mean number of words of a class to an integer
     counts[0, 0] += -counts.sum() % CLASSES
     embeddings = generator.normal(size=(TEXTS, WIDTH)).round(3)
     directions = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)

@@ -55,7 +55,7 @@ def legacy(vocabulary: list[str], lowercase: bool):
             "".join(piece + "\n" for piece in vocabulary), encoding="utf-8", newline="\n"
         )
         tokenizer = BertTokenizerLegacy(str(path), do_lower_case=lowercase)
-    # typed special tokens are ordinary characters, as they are in bertcnn
+    # special tokens in a text are ordinary characters, as in bertcnn
     return lambda texts: [
         tokenizer.convert_tokens_to_ids(tokenizer._tokenize(text, split_special_tokens=True))
         for text in texts
@@ -147,7 +147,7 @@ def reason(point: int, lowercase: bool) -> str:
 
 
 def ranges(points: list[int]) -> list[list[int]]:
-    """First and last of each run."""
+    """The first and last number of each run."""
     found: list[list[int]] = []
     for point in points:
         if found and found[-1][1] == point - 1:

@@ -1,4 +1,4 @@
-"""What both the script that made the golden ids and the test that checks them read.
+"""Shared by the script that makes the golden ids and the test that checks them.
 
 Texts, a vocabulary, digests. Standard library only.
 """
@@ -11,13 +11,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SURROGATES = range(0xD800, 0xE000)  # no Unicode scalar values
+SURROGATES = range(0xD800, 0xE000)  # surrogates are no Unicode scalar values
 CODE_POINTS = [point for point in range(0x110000) if point not in SURROGATES]
-BLOCK = 512  # code points with one digest
+BLOCK = 512  # code points per digest
 FORMS = ("{}", "ab{}c")  # alone, and inside a word
 RANDOM_STRINGS, SEED = 100_000, 20_181_011
-GROUP = 100  # random strings with one digest
-SAMPLE = 200  # random strings whose ids are kept in full
+GROUP = 100  # random strings per digest
+SAMPLE = 200  # random strings whose ids are stored in full
 UNASSIGNED, NEWER, IDEOGRAPHS, COMPOSED = REASONS = (
     "assigned by no Unicode version that the older tokenizer's Python knows",
     "assigned or classified anew after the tables of the tokenizers library were made",
@@ -27,7 +27,7 @@ UNASSIGNED, NEWER, IDEOGRAPHS, COMPOSED = REASONS = (
         " with casing kept"
     ),
 )
-# first and last characters of a range; the same number of characters comes from each line
+# first and last characters of a range; each line contributes the same number of characters
 _POOLS = (
     ((" ", " "), ("a", "z")),
     (("A", "Z"), ("0", "9")),
@@ -54,7 +54,7 @@ _POOLS = (
 
 
 def character_vocabulary() -> list[str]:
-    """Special tokens and nearly every assigned character; no difference hides behind [UNK]."""
+    """Special tokens and nearly every assigned character, so that [UNK] hides no difference."""
     points = [
         point
         for point in (*range(0x21, 0x30000), *range(0xE0000, 0xE0200))
@@ -72,7 +72,7 @@ def character_vocabulary() -> list[str]:
 
 
 def blocks() -> Iterator[list[int]]:
-    """All code points, so many at a time as have one digest."""
+    """All code points, in blocks with one digest each."""
     for start in range(0, len(CODE_POINTS), BLOCK):
         yield CODE_POINTS[start : start + BLOCK]
 
@@ -85,11 +85,11 @@ def naughty_strings() -> list[str]:
 def random_strings() -> list[str]:
     """Strings of 0 to 39 characters.
 
-    Most keep to one or two scripts, so that words of several pieces come about.
+    Most use one or two scripts, so that words of several pieces occur.
     """
     draw = random.Random(
         SEED
-    ).random  # the one method whose numbers never change between versions of Python
+    ).random  # the only method with the same numbers in every version of Python
     strings = []
     for _ in range(RANDOM_STRINGS):
         pools = [_POOLS[int(draw() ** 2 * len(_POOLS))] for _ in range(1 + int(draw() * 3))]
@@ -103,14 +103,14 @@ def random_strings() -> list[str]:
 
 
 def digest(rows: Iterable[list[int]]) -> int:
-    """8 bytes that stand for rows of token ids."""
+    """An 8-byte digest of rows of token ids."""
     return int.from_bytes(blake2b(json.dumps(list(rows)).encode(), digest_size=8).digest(), "big")
 
 
 def differs_by_design(text: str, listed: set[int], lowercase: bool) -> bool:
     """Whether the older tokenizer may give other ids.
 
-    A listed character, a capital sigma, or, with casing kept, composition.
+    True with a listed character, a capital sigma, or, if casing is kept, composition.
     """
     if any(ord(char) in listed for char in text):
         return True
@@ -118,5 +118,5 @@ def differs_by_design(text: str, listed: set[int], lowercase: bool) -> bool:
         return "Σ" in text
     text = "".join(
         char for char in text if char != "\ufffd" and unicodedata.category(char)[0] != "C"
-    )  # composed across what is dropped
+    )  # composed across dropped characters
     return unicodedata.normalize("NFC", text) != text

@@ -1,4 +1,4 @@
-"""A look inside the encoder: attention maps and integrated gradients."""
+"""Attribution: attention maps and integrated gradients."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A compiled engine that is read ahead: used when it is the one asked for, and never needed."""
+"""A compiled engine loaded ahead: used if it is the requested one, and never required."""
 
 import os
 import shutil
@@ -28,14 +28,14 @@ from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
 
-OLDER = (  # AMD's until Zen 3, Intel's until Broadwell
+OLDER = (  # AMD before Zen 4, Intel up to Broadwell
     "flags\t\t: fpu sse sse2 sse4_1 avx f16c avx2 fma vaes\n"
 )
 
 
 @pytest.fixture
 def engine(encoder_folder, tmp_path, monkeypatch):
-    """A saved engine's folder and itself, with an empty cache, on a CPU that is fast at int8."""
+    """A saved engine's folder and the engine, with an empty cache and a CPU with fast int8."""
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: True)
     folder = saved(encoder_folder)
@@ -47,7 +47,7 @@ def refuse():
 
 
 def loads_of_the_cache(monkeypatch):
-    """The threads on which engines are read from the cache."""
+    """The names of the threads that read engines from the cache."""
     import bertcnn.inference.compiled as module
 
     found, read = [], module.read_kept
@@ -67,7 +67,7 @@ def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
     ahead = OpenVINOEngine(lambda: compiled_model(refuse, stored.engine_id, 1), 0, "openvino-int8")
     assert found == ["bertcnn-read-ahead"]
     np.testing.assert_array_equal(ahead.run(rows()).logits, expected)
-    compiled_model(refuse, stored.engine_id, 1)  # it is taken once; the next one is read anew
+    compiled_model(refuse, stored.engine_id, 1)  # it is used once; the next engine is read again
     assert found == ["bertcnn-read-ahead", "MainThread"]
 
 
@@ -86,7 +86,7 @@ def test_another_engine_or_number_of_streams_is_not_taken_for_it(engine, monkeyp
 
 def test_where_nothing_can_be_read_ahead_it_is_compiled_as_usual(engine, tmp_path):
     folder, stored = engine
-    read_ahead(folder, streams=1)  # nothing is kept yet
+    read_ahead(folder, streams=1)  # nothing is cached yet
     assert OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits.shape == (60, 3)
     (blob,) = (tmp_path / "engines").iterdir()
     blob.write_bytes(blob.read_bytes()[:-1])
@@ -125,7 +125,7 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
         ("", True),
     ],
 )
-def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_them(
+def test_a_cpu_is_fast_at_int8_if_its_flags_say_so_or_are_unknown(
     flags, is_fast, tmp_path, monkeypatch
 ):
     assert is_fast_at_int8(flags) is is_fast
@@ -143,7 +143,7 @@ def test_a_cpu_is_fast_at_int8_if_it_has_instructions_for_it_or_says_nothing_of_
         (
             OLDER.replace("vaes", "avx512f avx512bw"),
             ("int8", "float32"),
-        ),  # as fast, but two products of 8 bits may pass 16
+        ),  # as fast, but two 8-bit products may overflow 16 bits
         (OLDER.replace("vaes", "avx512f avx512bw avx512_vnni"), ("int8", "int8")),
         (OLDER.replace("vaes", "avx_vnni"), ("int8", "int8")),
         ("", ("int8", "float32")),
@@ -172,7 +172,7 @@ def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_th
     expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
     np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
     found = loads_of_the_cache(monkeypatch)
-    # what is kept needs no weights
+    # the cached engine needs no weights
     monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)
     read_ahead(folder / "engine", streams=1)
     again = bertcnn.load(folder, engine="openvino", streams=1)

@@ -1,4 +1,4 @@
-"""How many cores are used: quotas of containers, in both versions of control groups."""
+"""The number of cores used: container quotas, in both versions of control groups."""
 
 import pytest
 

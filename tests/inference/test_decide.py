@@ -1,4 +1,4 @@
-"""What is answered and who may act on it, in a table of small cases."""
+"""Answers and decisions, in a table of small cases."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from bertcnn.inference.decide import decide, most_probable
 from bertcnn.settings import DECISIONS
 
 FLAT = Hierarchy(("a", "b"), ())
-LEVELS = Hierarchy.of(("x > a", "x > b", "y"))  # place 3 is "x", the parent
+LEVELS = Hierarchy.of(("x > a", "x > b", "y"))  # index 3 is "x", the parent
 NEVER = np.inf
 
 
 def strangeness(*, outside=False, doubtful=False, parts=(0, 0, 0, 0, 0), nearest=-1):
-    """Of one text."""
+    """The outlier scores of one text."""
     return Strangeness(
         np.array([parts], np.float32),
         np.array([outside]),
@@ -57,7 +57,7 @@ def decided(
     ("limits", "probabilities", "flags", "expected"),
     [
         ((0.8, 0.8), (0.9, 0.1), {}, (0, 0.9, "auto")),
-        ((0.9, 0.8), (0.9, 0.1), {}, (0, 0.9, "auto")),  # the limit itself is enough
+        ((0.9, 0.8), (0.9, 0.1), {}, (0, 0.9, "auto")),  # exactly at the limit is enough
         ((0.8, 0.8), (0.3, 0.7), {}, (1, 0.7, "review:ambiguous")),
         ((0.2, 0.8), (0.3, 0.7), {}, (1, 0.7, "review:ambiguous")),  # each label has its own limit
         ((NEVER, NEVER), (1.0, 0.0), {}, (0, 1.0, "review:ambiguous")),
@@ -86,7 +86,7 @@ def test_a_label_is_automatic_from_its_limit_on(limits, probabilities, flags, ex
         ((0.5, 0.45, 0.05), False, (None,), (0, 0.5, "review:ambiguous")),
         ((0.5, 0.45, 0.05), False, (), (0, 0.5, "review:ambiguous")),
         ((0.5, 0.45, 0.05), True, (0.9,), (0, 0.5, "review:out_of_scope")),
-        ((0.9, 0.05, 0.05), False, (0.1,), (0, 0.9, "auto")),  # the label itself is certain enough
+        ((0.9, 0.05, 0.05), False, (0.1,), (0, 0.9, "auto")),  # the label alone is confident enough
     ],
 )
 def test_a_parent_is_answered_where_no_label_is_certain_enough(
@@ -105,12 +105,12 @@ def test_a_parent_is_answered_where_no_label_is_certain_enough(
             (False, False),
             {},
             (0, 0.02, "review:out_of_scope"),
-        ),  # however certain that there is none
+        ),  # however certain the absence of labels is
         ((True, True), {"outside": True}, (0, 0.72, "review:out_of_scope")),
         ((False, False), {"blank": True}, (-1, 0.0, "review:empty")),
     ],
 )
-def test_of_several_labels_all_have_to_be_right(given, flags, expected):
+def test_all_of_several_labels_must_be_certain(given, flags, expected):
     assert decided(FLAT, (0.5, 0.5), (0.9, 0.8), given=given, **flags) == expected
 
 

@@ -1,4 +1,4 @@
-"""Because: everything adds up to the logit, and every place is the right one."""
+"""Evidence: all terms add up to the logit, and every offset is right."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
 
 
 def test_both_engines_name_nearly_the_same_windows(encoder_folder, tmp_path):
-    # compiled in float32, without int8's rounding
+    # compiled in float32, to avoid int8's rounding
     trained(encoder_folder).save(tmp_path / "model", engine="keras")
     texts = tickets()[0]
     ours = bertcnn.load(tmp_path / "model").explain(texts, label="hardware")
@@ -104,7 +104,7 @@ def test_an_unknown_label_is_told(predictor):
         predictor.explain(["refund"], label="spam")
 
 
-def test_places_are_those_of_the_text_as_it_was_given(either):
+def test_offsets_refer_to_the_original_text(either):
     for text, explanation in zip(TEXTS, either.explain(TEXTS, label="software"), strict=True):
         for part in explanation.windows:
             assert 0 <= part.start <= part.end <= len(text)
@@ -175,7 +175,7 @@ def _loaded(folder):
 
 
 def phrases_for(predictor, text, words):
-    """The phrases when only windows that begin at one of the `words` (by token) count."""
+    """The phrases if only windows that begin at one of the `words` (by token) count."""
     tokenizer, head = predictor._tokenizer, predictor.bundle.config.head
     encoded = tokenizer.encode([text], spans=True)
     filters = len(head.window_sizes) * head.filters
@@ -208,12 +208,12 @@ def phrases_for(predictor, text, words):
             "the router. the bill",
             [(2, 2.0), (3, 2.0), (4, 2.0)],
             "the | router",
-        ),  # and none goes past it
+        ),  # and no phrase crosses it
         ("my router's led", [(3, 1.0)], "router's"),
         ("pay 12.50 a month", [(2, 1.0)], "12.50"),
-        ("crashes", [(2, 1.0)], "crashes"),  # pieces make a whole word
+        ("crashes", [(2, 1.0)], "crashes"),  # word pieces are joined to a word
         ("ROUTER  led", [(1, 1.0)], "ROUTER led"),
-        ("refunde\u0301 ok", [(1, 1.0)], "refunde\u0301"),  # "é" in two characters
+        ("refunde\u0301 ok", [(1, 1.0)], "refunde\u0301"),  # "é" as two characters
         ("router | led", [(1, 2.0), (3, 1.0)], "router | led"),
         ("led bill led", [(1, 1.0), (3, 1.0)], "led bill led"),
         ("a router \U0001f600 b", [(3, 1.0)], "\U0001f600 b"),
@@ -221,7 +221,7 @@ def phrases_for(predictor, text, words):
             "a router \ud83d\ude00 led",
             [(4, 1.0)],
             "led",
-        ),  # two halves that count as one character once cleaned
+        ),  # two surrogates that cleaning joins to one character
         ("no \ud83d router led", [(2, 1.0)], "router led"),
         ("的 router 路由", [(3, 1.0)], "路由"),
         ("router", [], ""),
@@ -231,7 +231,7 @@ def test_phrases_are_whole_words_of_the_text(predictor, text, words, expected):
     assert phrases_for(predictor, text, words) == expected
 
 
-def test_of_a_text_over_the_limit_the_places_are_right_on_both_sides_of_the_cut(predictor):
+def test_offsets_are_right_on_both_sides_of_a_truncation(predictor):
     settings_ = predictor.bundle.config.tokenizer
     text = (
         "app " * settings_.head_tokens
@@ -279,9 +279,7 @@ def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(
         copy.write_bytes(data)
 
 
-def test_a_model_saved_over_the_one_that_was_loaded_is_not_mixed_with_it(
-    encoder_folder, tmp_path, monkeypatch
-):
+def test_overwriting_a_loaded_model_does_not_mix_the_two(encoder_folder, tmp_path, monkeypatch):
     import dataclasses
 
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))

@@ -38,7 +38,7 @@ def test_a_text_in_another_language_than_the_training_rows_goes_to_review(model)
     assert found[0].reason == "in another language than the training texts"
 
 
-def test_only_texts_of_whose_words_hardly_any_is_known_are_asked_about():
+def test_only_texts_with_hardly_any_known_words_are_language_checked():
     texts = [FRENCH, FRENCH, ENGLISH, "ça va"]
     known = np.array([0.0, 0.5, 0.0, 0.0], np.float32)
     nothing = np.zeros(4, bool)

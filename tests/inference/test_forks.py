@@ -1,6 +1,6 @@
-"""A forked child answers as its parent does, and ends.
+"""A forked child gives its parent's answers and exits.
 
-What cannot be done there is refused at once.
+Operations that do not work in a child are refused at once.
 """
 
 import multiprocessing
@@ -24,15 +24,15 @@ from tests.tiny import saved, trained
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 TEXTS = [*tickets()[0][:90], "", "word " * 90]
-HANGS = 120  # seconds, after which a child is taken to wait for ever
+HANGS = 120  # seconds; a child that takes longer counts as hanging
 CLOSE = 1e-4
 
 
 def forked(work):
-    """Fork this process, do the work in the child, and see that it ends well."""
+    """Fork this process, do the work in the child, and assert that it exits normally."""
     child = os.fork()
     if not child:
-        signal.alarm(HANGS)  # ends the child also where no Python runs
+        signal.alarm(HANGS)  # ends the child even if no Python code runs
         try:
             work()
         except BaseException:  # noqa: BLE001 - a child of the tests must not go on with them
@@ -82,7 +82,7 @@ def test_one_text_and_many_are_answered(model, used, encoder_folder):
 
 @pytest.mark.parametrize("engine", ["auto", "keras"])
 def test_a_file_is_scored_by_a_loaded_model(engine, encoder_folder, tmp_path):
-    """By the same numbers, to the last digit: a forked Keras model has its answers by OpenVINO."""
+    """The outputs are equal to the last digit: a forked Keras model runs on OpenVINO."""
     model = load(saved(encoder_folder), engine=engine)
     (tmp_path / "in.csv").write_text("text\n" + "".join(f"{text}\n" for text in tickets()[0]))
     score_csv(model, tmp_path / "in.csv", tmp_path / "parent.csv")
@@ -188,7 +188,7 @@ def test_a_child_ends_as_it_means_to(how, encoder_folder):
 
 
 @pytest.mark.parametrize("what", ["fit", "attention", "integrated gradients", "load"])
-def test_what_only_keras_can_do_is_refused_at_once(what, encoder_folder):
+def test_operations_that_need_keras_are_refused_at_once(what, encoder_folder):
     classifier = trained(encoder_folder)
     work = {
         "fit": lambda: BertCNNClassifier(encoder_folder).fit(*tickets()),

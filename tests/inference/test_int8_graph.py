@@ -1,4 +1,4 @@
-"""What is changed in an int8 graph changes no answer."""
+"""Changes to an int8 graph do not change its answers."""
 
 import numpy as np
 import openvino as ov
@@ -44,17 +44,17 @@ def test_a_range_is_shared_where_that_moves_no_number_by_more_than_a_step(others
     for own, common, (low, high) in zip(
         computed(graph()), computed(shared), [(-0.1, 1.2), others], strict=True
     ):
-        inside = (own > low) & (own < high)  # beyond its own range the shared one may reach further
+        inside = (own > low) & (own < high)  # the shared range may extend beyond its own
         np.testing.assert_allclose(common[inside], own[inside], atol=2 * max(high, -low) / 100)
 
 
-# === From zero ===
+# === Shift to zero ===
 
 LOW, HIGH, WIDTHS = -0.7, 2.3, (24, 16)
 
 
 def product(chance, hidden, width, *, bias=True):
-    """Weights in int8 with a scale for each output, as NNCF writes them."""
+    """Int8 weights with a scale for each output, as NNCF writes them."""
     weights = ops.convert(
         ops.constant(chance.integers(-63, 64, (width, WIDTHS[0])).astype(np.int8)), "f32"
     )
@@ -68,7 +68,7 @@ def product(chance, hidden, width, *, bias=True):
 
 
 def quantised(outputs):
-    """A graph whose `outputs` are made of one rounded input, [2, 5, 24]."""
+    """A graph with `outputs` of one quantised input, [2, 5, 24]."""
     given = ops.parameter([2, 5, WIDTHS[0]], np.float32)
     bounds = [ops.constant(np.float32(bound)) for bound in (LOW, HIGH, LOW, HIGH)]
     return ov.Model(
@@ -82,7 +82,7 @@ def answers(graph):
     return [found[place] for place in range(len(graph.outputs))]
 
 
-def test_what_goes_into_products_begins_at_zero_and_the_answers_stay():
+def test_product_inputs_are_shifted_to_zero_without_changing_answers():
     def outputs(chance, rounded):
         return [product(chance, rounded, width) for width in WIDTHS]
 
@@ -108,10 +108,10 @@ def test_what_goes_into_products_begins_at_zero_and_the_answers_stay():
         lambda chance, rounded: [
             product(chance, rounded, 16),
             ops.relu(rounded),
-        ],  # read by more than products
+        ],  # read by other operations too
         lambda chance, rounded: [
             product(chance, rounded, 16, bias=False)
-        ],  # nothing to take up the difference
+        ],  # no bias to absorb the difference
         lambda chance, rounded: [
             ops.matmul(
                 rounded, ops.constant(chance.normal(0, 1, (16, 24)).astype(np.float32)), False, True

@@ -1,4 +1,4 @@
-"""Token embeddings, as a CPU and a GPU compute them."""
+"""Token embeddings, as computed on a CPU and on a GPU."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ from tests.tickets import tickets
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Makes Keras say that it computes on one; the CPU does the work."""
+    """Make Keras report a GPU; the CPU does the work."""
     return lambda: monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cuda:0"])
 
 
@@ -27,7 +27,7 @@ def token_ids():
 
 
 @pytest.mark.on_jax
-def test_a_gpu_gives_nearly_the_same_in_float32_numbers_and_from_the_weights_of_then(
+def test_a_gpu_gives_nearly_equal_float32_embeddings_of_the_current_weights(
     encoder_folder, token_ids, gpu
 ):
     encoder, found = load_encoder(encoder_folder), {}

@@ -1,4 +1,4 @@
-"""The Keras model as an engine, on a CPU and as it is on a GPU."""
+"""The Keras model as an engine, on a CPU and on a simulated GPU."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ ENCODER = EncoderSettings(
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    """Keras says that it computes on one; the CPU does the work."""
+    """Make Keras report a GPU; the CPU does the work."""
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cuda:0"])
 
 
@@ -77,7 +77,7 @@ def test_its_logits_are_exact_sums_of_its_evidence_in_either_precision(model, to
 
 @pytest.fixture
 def device(monkeypatch):
-    """Pretends that the machine has an NVIDIA GPU, with the devices that Keras sees."""
+    """Simulate an NVIDIA GPU and the devices that Keras sees."""
 
     def pretend(*seen):
         monkeypatch.setattr(backend, "has_nvidia_gpu", lambda: True)
@@ -125,4 +125,4 @@ def test_keras_is_imported_only_where_jax_should_see_a_gpu(
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["openvino", imported]  # JAX finds no GPU here after all
+    assert done.stdout.split() == ["openvino", imported]  # JAX finds no GPU here

@@ -1,4 +1,4 @@
-"""ONNX Runtime's engine: answers of int8, a copy in the cache, chosen where it is faster."""
+"""The ONNX Runtime engine: int8 answers, a cached copy, and its choice where it is faster."""
 
 import dataclasses
 import os
@@ -32,7 +32,7 @@ from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved, trained
 
 WITHOUT_INT8 = "flags : sse2 avx2 fma"
-HANGS = 60  # seconds, after which a forked child is taken to wait for ever
+HANGS = 60  # seconds; a forked child that takes longer counts as hanging
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def slow_at_int8(cache, monkeypatch):
-    """A CPU with neither VNNI nor AVX-512, and an empty cache; no model is too small."""
+    """A CPU with neither VNNI nor AVX-512, an empty cache, and no minimum model size."""
     monkeypatch.setattr(compiled, "cpu_flags", lambda: WITHOUT_INT8)
     monkeypatch.setattr(engine_choice, "_LEAST_MULTIPLICATIONS", 0)
     return cache
@@ -134,7 +134,7 @@ def test_an_answer_depends_neither_on_its_neighbours_nor_on_its_place_in_a_row(e
 
 
 def sums_of_weights(scores):
-    """Attention weights of scores [1, 1, n, T], and their sums as products of ones see them."""
+    """Attention weights for scores [1, 1, n, T], and their sums, computed as products with ones."""
     nodes = OnnxNodes()
     weights = attention_weights(nodes, "scores")
     total = nodes.add("ReduceSum", weights, nodes.integers(-1), keepdims=1)
@@ -204,7 +204,7 @@ def test_every_activation_of_the_encoder_is_known(quantized, bundle, activation)
     token_ids = rows(count=30)
     found, reference = OnnxEngine(model, 0, 64), OpenVINOEngine.of_graph(graph, 0)
     logits = reference.run(token_ids).logits
-    # the ranges are those of another activation
+    # the ranges fit another activation
     np.testing.assert_allclose(found.run(token_ids).logits, logits, atol=3 * INT8_ROUNDING)
 
 
@@ -215,7 +215,7 @@ def test_a_token_that_the_model_does_not_know_is_an_error_that_says_so(engine, t
 
 
 def test_a_service_computes_on_its_streams(engine):
-    assert isinstance(engine, StreamingEngine)  # what the service asks of an engine
+    assert isinstance(engine, StreamingEngine)  # as the service creates an engine
     served, token_ids = ServedEngine(engine, 0, 64), rows(count=34)
     served.warm()
     np.testing.assert_allclose(

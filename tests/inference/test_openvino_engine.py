@@ -1,4 +1,4 @@
-"""The compiled engine: any rows in any order, and what it keeps in the cache."""
+"""The compiled engine: any rows in any order, and its cache."""
 
 import shutil
 import threading
@@ -122,7 +122,7 @@ def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(
     folder.chmod(0o755)
 
 
-def test_a_link_of_the_engine_that_leads_nowhere_is_told(encoder_folder, tmp_path, caplog):
+def test_a_dangling_link_of_the_engine_is_an_error(encoder_folder, tmp_path, caplog):
     folder = Path(shutil.copytree(saved(encoder_folder), tmp_path / "model"))
     shutil.rmtree(folder / "engine")
     (folder / "engine").symlink_to(tmp_path / "nowhere")
@@ -130,7 +130,7 @@ def test_a_link_of_the_engine_that_leads_nowhere_is_told(encoder_folder, tmp_pat
     assert "engine does not exist" in caplog.text
 
 
-def test_what_openvino_cannot_read_is_told_in_one_line(stored, cache):
+def test_an_engine_that_openvino_cannot_read_is_a_one_line_error(stored, cache):
     with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
         OpenVINOEngine.from_saved(
             SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0

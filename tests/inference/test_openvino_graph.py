@@ -1,4 +1,4 @@
-"""The compiled graph: what `tests/export/test_network_parity.py` does not compare."""
+"""The compiled graph: tests beyond `tests/export/test_network_parity.py`."""
 
 import numpy as np
 import openvino as ov
@@ -25,7 +25,7 @@ SHAPE = {
 
 
 def noisy(encoder, head, classes=3):
-    """A classifier in which no weight is 0 or 1, so that none can be forgotten unnoticed."""
+    """A classifier in which no weight is 0 or 1, so that a missing weight is noticed."""
     model = build_classifier(encoder, head, classes, seed=1)
     generator = np.random.default_rng(0)
     for weight in model.weights:

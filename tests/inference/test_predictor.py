@@ -98,7 +98,7 @@ def test_it_answers_bit_for_bit_as_the_classifier_that_was_saved(encoder_folder)
     )
 
 
-def test_the_compiled_engine_answers_nearly_so(predictor, encoder_folder):
+def test_the_compiled_engine_answers_nearly_the_same(predictor, encoder_folder):
     texts = [*tickets()[0], *NAUGHTY[:40]]
     reference = trained(encoder_folder).predict_proba(texts)
     answers = predictor.predict_proba(texts)
@@ -116,7 +116,7 @@ def test_an_unknown_engine_is_told(encoder_folder):
 def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(
     encoder_folder, tmp_path, caplog, monkeypatch
 ):
-    # where no compiled copy of the right one is
+    # no compiled copy of the right engine is cached
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("bertcnn.inference.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
@@ -209,7 +209,7 @@ def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(
     predictor, encoder_folder
 ):
     texts = ["refund money", "", "router cable"]
-    assert predictor.decisions.thresholds == (None,) * 3  # 6 rows show nothing at 95%
+    assert predictor.decisions.thresholds == (None,) * 3  # 6 rows are too few for 95%
     assert [answer.decision for answer in predictor.classify(texts)] == [
         "review:ambiguous",
         "review:empty",
@@ -243,7 +243,7 @@ def test_a_text_out_of_scope_is_not_answered_however_sure_the_model_is(encoder_f
         (-99, lenient.decisions),
         (99, lenient.decisions),
         (99, Decisions()),
-    ):  # every text is stranger than -99
+    ):  # every text scores above -99
         judged = Predictor(
             dataclasses.replace(
                 bundle,

@@ -1,4 +1,4 @@
-"""Which engine a model is saved with."""
+"""The precision of the engine that a model is saved with."""
 
 import os
 import subprocess
@@ -34,9 +34,9 @@ def model():
 
 
 def quantization_data(model):
-    """Rows on which the answer is clear, as a trained model's are.
+    """Rows with clear answers, as from a trained model.
 
-    A row between two labels says nothing about an engine.
+    A row between two labels shows nothing about an engine.
     """
     valid = rows(seed=2, count=400)
     logits = KerasEngine(model, 0).run(valid).logits
@@ -62,7 +62,7 @@ def build(model, asked):
 
 
 def batches(token_ids):
-    """As `build_engine` makes them."""
+    """Batches as `build_engine` makes them."""
     lengths = np.array([len(row) for row in token_ids])
     return list(packed_batches(token_ids, plan_packed(lengths), 0))
 
@@ -135,14 +135,14 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
     ]
     assert len(ranges) == 6
     assert len({(low, high) for low, high, *_ in ranges}) == 1  # so that one kernel computes them
-    assert len({tuple(bounds[2:]) for bounds in ranges}) == 6  # each goes on with its own
+    assert len({tuple(bounds[2:]) for bounds in ranges}) == 6  # each continues on its own
     into_products = [rounding for rounding in roundings(ours) if products_with_weights(rounding)]
     from_zero = [rounding.input_value(3).get_node().data.item() == 0 for rounding in into_products]
     assert (len(into_products), sum(from_zero)) == (
         25,
         24,
-    )  # four a layer, and the filters', behind which there is no bias
-    monkeypatch.setattr("bertcnn.inference.quantize._SMOOTHING", 0.95)  # NNCF's own
+    )  # four a layer, and the filters', which have no bias
+    monkeypatch.setattr("bertcnn.inference.quantize._SMOOTHING", 0.95)  # NNCF's default
     assert error(ours) < 0.9 * error(quantized())
 
 
@@ -156,7 +156,7 @@ def products_with_weights(rounding):
 
 
 def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
-    other = np.roll(asked.valid_logits, 1, axis=1)  # a model that answers otherwise on every row
+    other = np.roll(asked.valid_logits, 1, axis=1)  # a reference that differs on every row
     engine = build(
         model, QuantizationData(asked.calibration, asked.valid, asked.valid_labels, other, 0)
     )
@@ -254,7 +254,7 @@ def test_no_weight_uses_the_eighth_bit(int8):
 
 
 def largest_weight(engine):
-    """Of those in int8, without the token embeddings, which are looked up."""
+    """The largest int8 weight, except in the token embeddings, which are looked up."""
     import openvino as ov
 
     constants = [
@@ -275,7 +275,7 @@ def test_rows_are_spread_evenly():
     assert spread([1, 2], 4) == [1, 2]
 
 
-def test_nothing_is_reported_to_anybody_and_nothing_printed(tmp_path):
+def test_no_telemetry_is_sent_and_nothing_is_printed(tmp_path):
     code = (
         "import numpy as np\nfrom tests.inference.test_quantize import *\nmodel = noisy(ENCODER,"
         " HEAD)\nbuild(model, quantization_data(model))\n"
@@ -306,7 +306,7 @@ def test_a_precision_that_was_decided_before_is_taken_with_its_figures(model, as
     assert b"FakeQuantize" not in built.saved.read()[0]
 
 
-def test_an_engine_that_there_is_no_room_for_is_told_in_one_line(model, largest_file):
+def test_a_full_disk_for_an_engine_is_a_one_line_error(model, largest_file):
     graph = classifier_graph(extract(model.weights), ENCODER, HEAD)
     with (
         largest_file(1000),

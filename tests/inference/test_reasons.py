@@ -1,4 +1,4 @@
-"""Why a decision is what it is."""
+"""The reasons for decisions."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ LABELS = ("billing", "wifi")
         ("review:ambiguous", "uncertain", 0, "not certain enough; nearest: 'billing'"),
         ("review:language", "language", 0, "in another language than the training texts"),
         ("review:empty", "empty", -1, "there is no text"),
-        ("auto", "", 0, ""),  # of a journal that knew of no reasons
+        ("auto", "", 0, ""),  # from a journal without reasons
         (
             "review:ambiguous",
             "words",

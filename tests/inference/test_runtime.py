@@ -1,4 +1,4 @@
-"""OpenVINO and NNCF report nothing to their makers, and other imports are left alone."""
+"""OpenVINO and NNCF send no telemetry, and other imports are left alone."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# with telemetry switched off by nothing else: NNCF looks for pytest, its telemetry for CI
+# nothing else switches telemetry off: NNCF looks for pytest, its telemetry for CI
 _SETTINGS = {
     name: value
     for name, value in os.environ.items()
@@ -47,7 +47,7 @@ assert openvino_telemetry.Telemetry and openvino.convert_model
 
 
 def run(code, home):
-    """What a program prints whose user has this home folder."""
+    """The output of a program whose user has this home folder."""
     return subprocess.run(
         [sys.executable, "-c", _WATCH + code],
         capture_output=True,
@@ -57,14 +57,14 @@ def run(code, home):
     ).stdout
 
 
-def test_an_engine_is_built_without_a_word_to_anybody_and_other_imports_are_left_alone(tmp_path):
+def test_an_engine_is_built_without_telemetry_and_other_imports_are_left_alone(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     assert run(_QUANTIZE + _OTHER_IMPORTS, home) == ""
     assert list(home.rglob("*")) == []
 
 
-def test_the_watch_of_these_tests_sees_the_telemetry_of_openvino_itself(tmp_path):
+def test_the_telemetry_check_detects_openvinos_own_telemetry(tmp_path):
     pytest.importorskip("openvino_telemetry")
     home = tmp_path / "home"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""The engine of a service: a stream for each call, fixed shapes, and the same answers."""
+"""The engine of a service: one stream per call, fixed shapes, and unchanged answers."""
 
 import threading
 
@@ -30,7 +30,7 @@ def served(engine):
 
 
 def at_once(work, threads=4):
-    """Results of `work(number)` on as many threads."""
+    """The results of `work(number)` from concurrent threads."""
     found = {}
     running = [
         threading.Thread(target=lambda number=number: found.update({number: work(number)}))

@@ -1,4 +1,4 @@
-"""The compiled engine of question answering, beside the Keras model."""
+"""The compiled question-answering engine, compared with the Keras model."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ PAD = 0
 
 @pytest.fixture(scope="module")
 def model():
-    """One in which no weight is 0 or 1, so that none can be forgotten unnoticed."""
+    """A model in which no weight is 0 or 1, so that a missing weight is noticed."""
     made = BertQuestionAnswering(Bert(SETTINGS, seed=1))
     generator = np.random.default_rng(0)
     for weight in made.weights:

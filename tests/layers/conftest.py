@@ -6,14 +6,14 @@ import pytest
 
 
 def _check_layer(layer, inputs, output_shape, *, trainable_weights, untouched=()):
-    """Config round trip, shapes, mixed precision, and a step that changes every weight.
+    """Check config round trip, shapes, mixed precision, and a step that changes every weight.
 
     Args:
         layer: not built yet.
         inputs: NumPy arrays, the call's positional arguments.
-        output_shape: what comes out.
-        trainable_weights: how many there are.
-        untouched: last parts of the names of weights whose gradient is zero by nature.
+        output_shape: the expected shape.
+        trainable_weights: their number.
+        untouched: name endings of weights whose gradient is always zero.
     """
     output = layer(*inputs)
     assert tuple(output.shape) == output_shape

@@ -1,4 +1,4 @@
-"""Additive attention, beside Keras' own."""
+"""Additive attention, compared with Keras' own."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Self-attention, beside Keras' own."""
+"""Self-attention, compared with Keras' own."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Filters over windows of tokens, and pooling over real tokens."""
+"""Convolution over token windows, and pooling over real tokens."""
 
 import keras
 import numpy as np
@@ -44,7 +44,7 @@ def test_pooling_layers_are_sound(check_layer):
 def test_a_convolution_equals_keras_on_texts_without_padding(window):
     ours = convolution(window)
     theirs = keras.layers.Conv1D(FILTERS, window, activation="relu")
-    padded = np.pad(HIDDEN, ((0, 0), (0, window - 1), (0, 0)))  # past its end a text is zeros
+    padded = np.pad(HIDDEN, ((0, 0), (0, window - 1), (0, 0)))  # a text is zero-padded at its end
     theirs.build(padded.shape)
     theirs.set_weights(ours.get_weights())
     np.testing.assert_allclose(ours(HIDDEN, np.ones_like(MASK)), theirs(padded), rtol=0, atol=1e-5)
@@ -75,7 +75,7 @@ def test_a_row_without_tokens_has_the_mean_zero():
 
 
 def test_the_mean_of_a_long_text_in_half_precision_is_right():
-    tokens = 257  # in bfloat16 that is 256
+    tokens = 257  # in bfloat16 that would be 256
     hidden = GENERATOR.normal(5, 1, (1, tokens, WIDTH)).astype(np.float32)
     found = MaskedMean(dtype="mixed_bfloat16")(hidden, np.ones((1, tokens), np.int32))
     np.testing.assert_allclose(keras.ops.cast(found, "float32"), hidden.mean(axis=1), rtol=0.003)

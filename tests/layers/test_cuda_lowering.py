@@ -1,4 +1,4 @@
-"""What a GPU would be given, without one: programs lowered for CUDA on a CPU, and their values."""
+"""GPU programs without a GPU: lowered for CUDA on a CPU, and their values."""
 
 from collections import Counter, namedtuple
 
@@ -55,9 +55,9 @@ def classifier(*, packed=False, **shape):
 
 @pytest.fixture
 def lowered(monkeypatch):
-    """A function of a model, inputs and whether it trains to its program's operations on CUDA.
+    """Lower a model's function for CUDA; returns the operations of its program.
 
-    Keras and JAX look for a GPU and its cuDNN while they lower, so they are told of one.
+    Keras and JAX look for a GPU and its cuDNN during lowering, so both are simulated.
     """
     import jax
     import jax._src.cudnn.fused_attention_stablehlo as cudnn
@@ -98,7 +98,7 @@ def lowered(monkeypatch):
 
 
 def products(operations):
-    """Which types of numbers are multiplied by how many matrix products."""
+    """The operand types of matrix products, with counts."""
     return Counter(
         tuple(kind[:-1].rsplit("x", 1)[1] for kind in one.operands)
         for one in operations
@@ -127,7 +127,7 @@ def test_what_cudnn_refuses_it_is_not_asked_for(lowered, heads, tokens, caplog):
 
 def test_scoring_multiplies_in_bfloat16_but_for_the_logits_and_normalises_in_float32(lowered):
     scoring = with_evidence(classifier())
-    assert all(len(output.shape) == 2 for output in scoring.outputs)  # no token's activations
+    assert all(len(output.shape) == 2 for output in scoring.outputs)  # no token activations
     operations = lowered(scoring, PADDED, training=False)
     assert cudnn_calls(operations) == {FORWARD: LAYERS}
     counts = products(operations)

@@ -1,4 +1,4 @@
-"""The decoder's block, beside PyTorch's."""
+"""The decoder block, compared with PyTorch's."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ THEIR_PARTS = {"kernel": "weight", "gamma": "weight", "bias": "bias", "beta": "b
 
 
 def golden_value(path):
-    """PyTorch's value of one of our weights: its matrices are transposed, its projections one."""
+    """PyTorch's value of one of our weights; its matrices are transposed, its projections fused."""
     layer, *projection, part = path.split("/")[-3 if "attention" in path else -2 :]
     name = f"weights/{THEIR_NAMES[layer]}"
     if projection == ["output"]:

@@ -1,4 +1,4 @@
-"""Dropout from a hash: as random as it has to be."""
+"""Dropout from a hash is sufficiently random."""
 
 import numpy as np
 import pytest

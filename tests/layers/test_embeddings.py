@@ -74,6 +74,6 @@ def test_gradients_of_many_tokens_of_one_row_are_not_lost_in_bfloat16(packed):
                 "loss": keras.ops.sum(keras.ops.cast(output, "float32") * given["towards"])
             },
         )(dict.fromkeys(names, ids), {"towards": towards})[1]
-        found[dtype] = [np.asarray(gradient) for gradient in gradients[:3]]  # of the tables
+        found[dtype] = [np.asarray(gradient) for gradient in gradients[:3]]  # sizes of the tables
     for exact, mixed in zip(found["float32"], found["mixed_bfloat16"], strict=True):
         np.testing.assert_allclose(mixed, exact, rtol=0, atol=0.03 * np.abs(exact).max())

@@ -1,4 +1,4 @@
-"""The affine map at every token."""
+"""The linear layer, applied at every token."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sinusoidal positions, beside their formulas, a number at a time."""
+"""Sinusoidal positions, compared number by number with their formulas."""
 
 import math
 
@@ -9,7 +9,7 @@ from bertcnn.layers.positions import concatenated_sinusoids, interleaved_sinusoi
 POSITIONS, WIDTH = 50, 12
 
 
-def test_interleaved_ones_are_those_of_the_paper():
+def test_interleaved_positions_follow_the_paper():
     found = interleaved_sinusoids(POSITIONS, WIDTH)
     assert found.dtype == np.float32
     for position in range(POSITIONS):
@@ -19,7 +19,7 @@ def test_interleaved_ones_are_those_of_the_paper():
             assert abs(found[position, 2 * i + 1] - math.cos(angle)) < 1e-6
 
 
-def test_concatenated_ones_are_those_of_tensor2tensor():
+def test_concatenated_positions_follow_tensor2tensor():
     found = concatenated_sinusoids(POSITIONS, WIDTH)
     timescales = WIDTH // 2
     # get_timing_signal_1d with its default timescales of 1 and 10,000

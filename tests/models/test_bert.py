@@ -28,7 +28,7 @@ INPUTS = {
 
 
 def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
-    """From the paper's description.
+    """The number of parameters according to the paper.
 
     Tables, four attention projections, two feed-forward ones, normalisations, the pooler.
     """
@@ -58,10 +58,10 @@ def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
         == weights
     )
     try:
-        with keras.StatelessScope(initialize_variables=False):  # the weights get no values
+        with keras.StatelessScope(initialize_variables=False):  # the weights are not initialised
             assert Bert(shape).count_params() == weights
     finally:
-        # nor later: Keras has a list of those that wait for theirs
+        # nor later: Keras keeps a list of uninitialised variables
         keras.utils.clear_session(free_memory=False)
 
 
@@ -126,7 +126,7 @@ def test_it_runs_in_half_precision(policy):
 
 
 def packed_row(documents, length):
-    """Documents one behind the other, then padding: inputs of a packed encoder, one row."""
+    """Inputs of a packed encoder: one row of concatenated documents, then padding."""
     row = {
         name: np.zeros((1, length), np.int32)
         for name in ("token_ids", "segment_ids", "document_ids", "position_ids")
@@ -144,7 +144,7 @@ def packed_row(documents, length):
 
 
 def alone(tokens):
-    """The same for an encoder that is not packed, one document."""
+    """The same for an unpacked encoder and one document."""
     segments = (np.arange(len(tokens)) > len(tokens) // 2).astype(np.int32)
     return {
         "token_ids": tokens[None],
@@ -168,9 +168,7 @@ def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
         for row in lengths
     ]
     packed, unpacked = Bert(SETTINGS, packed=True, seed=2), Bert(SETTINGS, seed=2)
-    for (
-        weight
-    ) in unpacked.weights:  # as drawn at the start, hardly any attention is paid to anything
+    for weight in unpacked.weights:  # initial weights hardly attend to anything
         weight.assign(
             generator.normal(1 if weight.path.endswith("gamma") else 0, 0.3, weight.shape)
         )
@@ -238,7 +236,7 @@ def test_padding_and_neighbours_never_change_a_row(positions):
     lengths = (1, 4, 7, 12)
     rows = [generator.integers(1, VOCABULARY, length).astype(np.int32) for length in lengths]
     batch = {name: np.zeros((len(rows), 12), np.int32) for name in INPUTS}
-    # what padding holds must not matter either
+    # not even the content of padding may matter
     batch["token_ids"][:] = generator.integers(1, VOCABULARY, batch["token_ids"].shape)
     for row, tokens in enumerate(rows):
         for name, values in alone(tokens).items():

@@ -148,7 +148,7 @@ def test_gradients_equal_finite_differences(float64):
 
 
 def test_a_classifier_on_jax_waits_for_no_import_of_tensorflow():
-    """Which takes seconds, and which Keras imports to serialise a policy of dtypes."""
+    """TensorFlow takes seconds to import, and Keras imports it to serialise a dtype policy."""
     program = """
 import sys
 from bertcnn.models.classifier import build_classifier

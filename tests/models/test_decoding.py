@@ -1,4 +1,4 @@
-"""Greedy and beam search, beside a plain loop and exhaustive search."""
+"""Greedy and beam search, compared with a plain loop and exhaustive search."""
 
 import itertools
 
@@ -52,7 +52,7 @@ def architecture(request):
 
 @pytest.fixture(scope="module")
 def model(architecture):
-    """Half trained: it writes texts of many tokens, some of which end, and is sure of none."""
+    """Half trained: it generates texts of many tokens, some of them complete, all uncertain."""
     model = make_model(architecture, VOCABULARY, LENGTH)
     model.compile(
         keras.optimizers.Adam(0.02),
@@ -67,13 +67,13 @@ def model(architecture):
 
 @pytest.fixture(scope="module")
 def smallest_model(architecture):
-    """Its five tokens are padding, an unknown word, the start, the end and a word."""
+    """A vocabulary of five tokens: padding, unknown, start, end and one word."""
     return make_model(architecture, 5, 4)
 
 
 @pytest.fixture(scope="module")
 def written(model):
-    """What a beam of four finds."""
+    """The output of beam search with width four."""
     return Written(*found(model, settings_of()))
 
 
@@ -100,13 +100,13 @@ def found(model, settings, source_ids=SOURCE):
 
 
 def predicted(model, source_ids, texts):
-    """Logits float64 [N, L, V] of what follows texts [N, L] of one source, without a cache."""
+    """Next-token logits float64 [N, L, V] for texts [N, L] of one source, without a cache."""
     sources = np.repeat(source_ids[None], len(texts), axis=0)
     return np.asarray(model({"source_ids": sources, "target_ids": texts}), np.float64)
 
 
 def scores_of(model, source_ids, texts, settings):
-    """The sums of the log-probabilities over the length penalty (Wu et al. 2016, section 7)."""
+    """Sums of log-probabilities divided by the length penalty (Wu et al. 2016, section 7)."""
     padded = np.array([[*text, *[PAD] * (settings.length - len(text))] for text in texts], np.int32)
     behind = np.concatenate([np.full((len(texts), 1), START), padded[:, :-1]], axis=1)
     logits = predicted(model, source_ids, behind)
@@ -160,7 +160,7 @@ def test_a_beam_that_keeps_every_text_is_exhaustive_search(smallest_model, lengt
             texts[place] for place in order
         ]
         np.testing.assert_allclose(scores[row, : len(texts)], expected[order], rtol=0, atol=1e-5)
-        assert (scores[row, len(texts) :] <= -1e7).all()  # no text is left for these places
+        assert (scores[row, len(texts) :] <= -1e7).all()  # no text is left for these ranks
 
 
 @pytest.mark.on_jax

@@ -48,7 +48,7 @@ def test_on_a_gpu_batches_are_large_and_full(monkeypatch):
     tokens = [plan.size * plan.length for plan in plans]
     assert max(tokens) <= 2**15
     assert min(tokens[:-1]) > 2**14
-    if keras.backend.backend() == "jax":  # which compiles each shape
+    if keras.backend.backend() == "jax":  # a GPU compiles each shape
         assert {(plan.size, plan.length) for plan in plans} == {(2**15 // 20, 20), (2**12, 8)}
         assert all(len(plan.rows) == plan.size for plan in plans[:-1])
 

@@ -1,4 +1,4 @@
-"""The heads of pretraining and their losses."""
+"""The pretraining heads and their losses."""
 
 import math
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_logits_losses_and_every_gradient_equal_hugging_face(model, batch, golde
     for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
         wanted = theirs(golden, "gradients", weight.path)
         difference = np.linalg.norm(np.asarray(gradient) - wanted)
-        # a key's bias adds the same to all scores of a query, which softmax does not see: its
+        # a key's bias adds the same value to all scores of a query, which softmax ignores: its
         # gradient is rounding error
         assert difference <= 1e-4 * np.linalg.norm(wanted) or weight.path.endswith("key/bias"), (
             weight.path
@@ -153,11 +153,11 @@ def test_the_decoder_is_the_table_of_tokens_and_its_bias_alone_is_new(model):
 def test_packed_rows_give_the_logits_of_unpacked_ones():
     """Three documents of 5, 7 and 4 tokens.
 
-    A row each, and two rows of 12 places that hold two of them and one.
+    Each in a row of its own, and packed into two rows of 12 tokens.
     """
     settings, generator = SETTINGS, np.random.default_rng(2)
     alone = BertPretraining(Bert(settings, name="bert"))
-    # larger than fresh ones, so that a look at a neighbour would show
+    # larger than initial weights, so that attention to a neighbour would show
     for weight in alone.trainable_weights:
         weight.assign(weight + generator.normal(0, 0.2, weight.shape))
     packed = BertPretraining(Bert(settings, packed=True, name="bert"))

@@ -1,4 +1,4 @@
-"""The encoder with scores of starts and ends, beside PyTorch's."""
+"""The encoder with start and end scores, compared with PyTorch's."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ PROJECTIONS = ("query", "key", "value")
 
 
 def golden_value(path):
-    """PyTorch's value of one of our weights: its matrices are transposed, its projections one."""
+    """PyTorch's value of one of our weights; its matrices are transposed, its projections fused."""
     if path in THEIR_NAMES:
         return GOLDEN[f"weights/{THEIR_NAMES[path]}"]
     name, part = path.rsplit("/", 1)
@@ -62,7 +62,7 @@ def model():
 
 @pytest.mark.on_jax
 def test_it_gives_what_pytorch_gives_with_the_same_weights(model):
-    assert not REAL.all()  # a row is padded
+    assert not REAL.all()  # one row is padded
     assert all(set(row) == {0, 1} for row in INPUTS["segment_ids"])  # each has both segments
     scores = np.asarray(model(INPUTS))
     np.testing.assert_allclose(scores[REAL], GOLDEN["scores"][REAL], rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The recurrent translator as a whole, beside its equations in NumPy."""
+"""The recurrent translator as a whole, compared with its equations in NumPy."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ INPUTS = {"source_ids": SOURCE, "target_ids": TARGET}
 
 @pytest.fixture(scope="module")
 def model():
-    """With weights larger than a fresh model's, and no bias at 0, so that every term counts."""
+    """Weights larger than a fresh model's, and no bias at 0, so that every term matters."""
     made = RecurrentTranslator(SETTINGS, seed=1)
     generator = np.random.default_rng(0)
     for weight in made.weights:
@@ -66,7 +66,7 @@ class Plain:
         return found
 
     def read(self, source_ids):
-        """The states of the source [S, 2D] and the first state of the decoder [D]."""
+        """The source states [S, 2D] and the first decoder state [D]."""
         embedded = self.weights["tokens/embeddings"][source_ids]
         forward = self.states("forward/lstm_cell", embedded)
         backward = self.states("backward/lstm_cell", embedded[::-1])[::-1]
@@ -74,7 +74,7 @@ class Plain:
         return memory, np.tanh(self.affine("first_state", backward[0]))
 
     def step(self, token_id, memory, state, cell):
-        """Logits [V], the attention [S], and the next state and cell, [D] each."""
+        """Logits [V], attention [S], and the next state and cell, [D] each."""
         given = self.weights["tokens/embeddings"][token_id]
         query, key, bias, score = (
             self.weights[f"attention/{name}"] for name in ("query", "memory", "bias", "score")

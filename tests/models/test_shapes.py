@@ -1,4 +1,4 @@
-"""Shapes of weights against those of the networks."""
+"""Computed weight shapes, compared with those of real networks."""
 
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import build_classifier

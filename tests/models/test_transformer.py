@@ -27,7 +27,7 @@ INPUTS = {"source_ids": SOURCE, "target_ids": TARGET}
 
 @pytest.fixture(scope="module")
 def model():
-    """With weights larger than a fresh model's, and no bias at 0, so that every term counts."""
+    """Weights larger than a fresh model's, and no bias at 0, so that every term matters."""
     made = Transformer(SETTINGS, seed=1)
     generator = np.random.default_rng(0)
     for weight in made.weights:
@@ -128,6 +128,6 @@ def test_a_gradient_reaches_every_weight(model):
         for weight, gradient in zip(model.trainable_variables, gradients, strict=True)
     }
     assert largest.keys() == translator_shapes(SETTINGS).keys()
-    # a constant added to all scores of a softmax changes nothing: that bias has none by nature
+    # a constant added to all scores does not change a softmax: that bias never has a gradient
     without = {path for path, value in largest.items() if value < 1e-4}
     assert without == {path for path in largest if path.endswith("key/bias")}

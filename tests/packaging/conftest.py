@@ -1,4 +1,4 @@
-"""Shared by the tests of the package as it is installed."""
+"""Fixtures for the tests of the installed package."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ UV = (sys.executable, "-m", "uv")
 
 @pytest.fixture
 def run_without(tmp_path):
-    """Run Python in a child process that finds none of some packages; nor do its own children."""
+    """Run Python in a child process that cannot import some packages; nor can its children."""
 
     def run(packages, *arguments, **variables):
         hiding = tmp_path / "hiding"
@@ -36,7 +36,7 @@ def run_without(tmp_path):
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory):
-    """The sdist, and the wheel that is built from it; of a copy, since building leaves files."""
+    """The sdist and the wheel built from it; built in a copy, since building leaves files."""
     place = tmp_path_factory.mktemp("distributions")
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, place / name)
@@ -51,7 +51,7 @@ def distributions(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """Makes an environment in which some requirements are installed; gives its Python."""
+    """Makes an environment with some requirements; returns its Python."""
     made = []
 
     def make(*requirements):
@@ -73,14 +73,14 @@ def environment(tmp_path_factory):
 
 
 def run(command, **options):
-    """What a command away from the checkout prints; it must succeed."""
+    """The output of a command that runs outside the checkout; it must succeed."""
     done = attempt(command, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def attempt(command, **options):
-    """A command that ran away from the checkout."""
+    """The result of a command that runs outside the checkout."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         list(map(str, command)),

@@ -1,6 +1,6 @@
-"""The plain install trains, scores and checks away from the checkout.
+"""The plain install trains, scores and checks outside the checkout.
 
-It takes some minutes and 3 GB, so `make packaging` and the workflow run it, `make test` does not.
+It takes some minutes and 3 GB, so it runs in `make packaging` and the workflow, not in `make test`.
 """
 
 import csv
@@ -28,4 +28,4 @@ def test_the_plain_install_trains_scores_and_checks(
     run([command, "check", "isp_tickets.csv", "--encoder", encoder_folder], cwd=tmp_path)
     run([command, "evaluate", "model", "isp_tickets.csv", "--report", "report"], cwd=tmp_path)
     run([command, "export", "model", "--format", "savedmodel", "--out", "saved"], cwd=tmp_path)
-    run([python, "-c", "import altair, pandas, streamlit"], cwd=tmp_path)  # of the dashboard
+    run([python, "-c", "import altair, pandas, streamlit"], cwd=tmp_path)  # from the dashboard

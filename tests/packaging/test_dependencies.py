@@ -1,4 +1,4 @@
-"""What pyproject.toml declares is what the code imports, and each list of it says the same."""
+"""The code imports what pyproject.toml declares, and all lists of dependencies agree."""
 
 import ast
 import re
@@ -15,17 +15,17 @@ FEATURES = (
     *("jax", "tune", "export", "onnx", "sql", "databases", "login", "serve", "ray"),
     "tensorboard",
 )
-IMPORTED_AS = {"scikit_learn": "sklearn"}  # where the name that is imported is another one
+IMPORTED_AS = {"scikit_learn": "sklearn"}  # packages with another import name
 
 
 def requirements(text):
-    """The lines of a requirements file that ask for something, without their comments."""
+    """The lines of a requirements file, without comments and blank lines."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
 
 
 def names(lines):
-    """The packages of some requirements, as they are imported."""
+    """The import names of some requirements."""
     found = [re.split(r"[^\w-]", line, maxsplit=1)[0].lower().replace("-", "_") for line in lines]
     return {IMPORTED_AS.get(name, name) for name in found}
 
@@ -39,7 +39,7 @@ def imported_by(folder):
                 found |= {name.name.partition(".")[0] for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    beside = {path.stem for path in folder.glob("*.py")}  # of apps, which import each other
+    beside = {path.stem for path in folder.glob("*.py")}  # from apps, which import each other
     return found - sys.stdlib_module_names - beside - {"bertcnn"}
 
 
@@ -47,12 +47,12 @@ def test_what_is_declared_is_what_is_imported():
     declared = names(PROJECT["dependencies"]).union(*(names(EXTRAS[name]) for name in FEATURES))
     imported = imported_by(ROOT / "bertcnn") | imported_by(ROOT / "apps" / "dashboard")
     assert {"numpy", "scipy", "streamlit"} <= imported
-    # imported by the text of a program, which a child process runs
+    # imported in the source of a child process's program
     program = (ROOT / "bertcnn" / "encoders" / "keras_hub_source.py").read_text(encoding="utf-8")
     assert "\n    import kagglehub\n" in program
-    by_uvicorn = {"uvloop"}  # which imports it where it is
+    by_uvicorn = {"uvloop"}  # which imports it where it is installed
     assert declared - imported == {"kagglehub"} | by_uvicorn
-    part_of_pydantic = {"pydantic_core"}  # which requires one exact version of it
+    part_of_pydantic = {"pydantic_core"}  # which pins one exact version of it
     assert imported - declared == part_of_pydantic
 
 
@@ -64,13 +64,13 @@ def test_a_missing_package_of_an_extra_is_named_with_that_extra():
     for package, extra in first.items():
         error = missing_package(package)
         assert error.expected == f'bertcnn with its extra "{extra}"'
-        # works however bertcnn was installed: it is on no index
+        # works for every kind of install: bertcnn is on no package index
         name, fix = package.replace("_", "-"), error.fix
         assert re.fullmatch(rf"pip install '{name}(\[\w+\])?>=[\d.]+'", fix), fix
 
 
 def test_all_is_every_extra_that_a_user_may_want_and_development_has_it_too():
-    assert set(EXTRAS) == {*FEATURES, "gpu", "all", "dev"}  # CUDA is of no use without a GPU
+    assert set(EXTRAS) == {*FEATURES, "gpu", "all", "dev"}  # CUDA is useless without a GPU
     assert EXTRAS["all"] == [f"bertcnn[{','.join(FEATURES)}]"]
     assert "bertcnn[all]" in EXTRAS["dev"]
 

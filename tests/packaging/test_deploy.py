@@ -1,7 +1,7 @@
-"""The files of deploy/: tools read them, commands take what they say, and the service runs.
+"""The files of deploy/: tools accept them, commands accept their options, and the service runs.
 
-No image is built here, since that takes a Docker daemon: what the Dockerfile copies and installs is
-copied and installed into a folder and an environment, and its commands run there.
+Building an image takes a Docker daemon, so none is built here. The tests copy and install what the
+Dockerfile copies and installs into a folder and an environment, and run its commands there.
 """
 
 import base64
@@ -44,7 +44,7 @@ POD = OBJECTS["Deployment"]["spec"]["template"]["spec"]
 JOB = OBJECTS["CronJob"]["spec"]["jobTemplate"]["spec"]
 NIGHTLY = JOB["template"]["spec"]
 TOKEN = "0123456789abcdef0123456789abcdef"
-MOST_MEGABYTES = 700  # of the service's environment
+MOST_MEGABYTES = 700  # to create the service's environment
 PATIENCE = 60  # seconds
 
 
@@ -52,7 +52,7 @@ PATIENCE = 60  # seconds
 
 
 def stages():
-    """The instructions of each stage, as pairs of a word and the rest; in their order."""
+    """The instructions of each stage in order, as pairs of a keyword and its arguments."""
     lines = [
         line for line in DOCKERFILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#"
     ]
@@ -70,7 +70,7 @@ STAGES = stages()
 
 
 def only(stage, word):
-    """The rest of a stage's only instruction of this kind."""
+    """The arguments of a stage's only instruction of this kind."""
     (found,) = (rest for name, rest in STAGES[stage] if name == word)
     return found
 
@@ -97,7 +97,7 @@ def copied(stage):
 
 
 def health_check(stage, port):
-    """The command of a HEALTHCHECK, for a server at another port."""
+    """The command of a HEALTHCHECK, for a server on another port."""
     words = re.search(r"CMD (\[.*\])", only(stage, "HEALTHCHECK"))[1]
     _, option, code = yaml.safe_load(words)
     assert only(stage, "EXPOSE") in code
@@ -109,7 +109,7 @@ def health_check(stage, port):
 
 @pytest.fixture(scope="module")
 def tool():
-    """Runs a tool of an environment of its own; what it says."""
+    """Runs a tool from an environment of its own; returns its exit code and output."""
     try:
         folder = peers_python("deploy").parent
     except CompetitorError as error:
@@ -164,8 +164,8 @@ def test_an_image_runs_as_a_user_with_a_number_and_hears_sigterm():
         assert min(int(user), int(group)) > 10_000
         for word in ("CMD", "ENTRYPOINT"):
             forms = [rest for name, rest in STAGES[stage] if name == word]
-            assert [form for form in forms if not form.startswith("[")] == []  # else by a shell
-    assert [*STAGES][-1] == "service"  # what is built if no target is named
+            assert [form for form in forms if not form.startswith("[")] == []  # not via a shell
+    assert [*STAGES][-1] == "service"  # the default target
 
 
 def test_what_is_installed_has_the_versions_that_are_tested():
@@ -176,7 +176,7 @@ def test_what_is_installed_has_the_versions_that_are_tested():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built by the Dockerfile's line from what it copies."""
+    """The wheel, built by the Dockerfile's command from the files it copies."""
     folder = tmp_path_factory.mktemp("image")
     for path in copied("wheel"):
         if (ROOT / path).is_dir():
@@ -203,7 +203,7 @@ def test_the_wheel_of_the_image_is_whole(wheel):
 
 @pytest.fixture(scope="module")
 def service(environment, wheel):
-    """The Python of the image `service`."""
+    """The Python of the `service` image."""
     here = {"/wheels/*.whl": str(wheel), "--no-cache-dir": "--compile-bytecode"}
     requirements = []
     for install, *words in pip_lines("service"):
@@ -214,7 +214,7 @@ def service(environment, wheel):
 
 @contextmanager
 def started(command, **variables):
-    """The address and the process of a service; the process has ended afterwards."""
+    """The address and the process of a service, which is ended afterwards."""
     process = subprocess.Popen(
         [*map(str, command)],
         env={**os.environ, "PYTHONPATH": "", **variables},
@@ -231,7 +231,7 @@ def started(command, **variables):
 
 
 def answer(port, path, body=None, **headers):
-    """Status and body."""
+    """The response's status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE)
     connection.request("POST" if body else "GET", path, body, headers)
     response = connection.getresponse()
@@ -271,14 +271,14 @@ def test_the_service_is_small(service, capsys):
 
 
 def parsed(words):
-    """The options of a `bertcnn` command, by their names."""
+    """The parsed options of a `bertcnn` command."""
     command = typer.main.get_command(app)
     name, *rest = words
     return command.commands[name].make_context(name, list(rest)).params
 
 
 def mounts(service):
-    """What is mounted, by the place in the container."""
+    """What is mounted, by path in the container."""
     return dict(reversed(volume.split(":")[:2]) for volume in SERVICES[service].get("volumes", ()))
 
 
@@ -325,14 +325,14 @@ def test_nobody_but_the_proxy_reaches_the_dashboard_and_nobody_but_the_dashboard
 
 
 def free_port():
-    """One that nobody listens on."""
+    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return free.getsockname()[1]
 
 
 @contextmanager
 def running(command, is_ready, **options):
-    """A process that is ready; it has ended afterwards."""
+    """A process that is ready; it is ended afterwards."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, **silent, **options)
     try:
@@ -349,7 +349,7 @@ def running(command, is_ready, **options):
 
 @contextmanager
 def dashboard(variables):
-    """The port of the dashboard as its image starts it, with further variables."""
+    """The port of a dashboard started as in its image, with additional variables."""
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if "BERTCNN" not in name}
     image = dict(part.split("=") for part in only("dashboard", "ENV").split())
@@ -405,13 +405,13 @@ def proxy(folder, dashboard_port):
 
 
 def is_open(port):
-    """Whether somebody listens there."""
+    """Whether something listens on the port."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Named(http.server.BaseHTTPRequestHandler):
-    """Answers with the names that the dashboard's header has."""
+    """Responds with the values of the dashboard's visitor header."""
 
     def do_GET(self):
         names = self.headers.get_all(SERVICES["dashboard"]["environment"]["BERTCNN_BEHIND_PROXY"])
@@ -420,11 +420,11 @@ class Named(http.server.BaseHTTPRequestHandler):
         self.wfile.write(" ".join(names).encode())
 
     def log_message(self, *_):
-        """Nothing."""
+        """Log nothing."""
 
 
 def login(name, password="secret"):
-    """The header of who gives a name and a password."""
+    """The Authorization header for a name and a password."""
     return {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
@@ -436,7 +436,7 @@ def test_the_proxy_asks_for_a_password_and_believes_no_header(tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Named) as behind:
         Thread(target=behind.serve_forever, daemon=True).start()
         with proxy(tmp_path, behind.server_port) as port:
-            assert answer(port, "/")[0] == 401  # what the health check of compose.yaml looks for
+            assert answer(port, "/")[0] == 401  # the health check of compose.yaml expects it
             assert answer(port, "/", **{header: "ann"})[0] == 401
             assert answer(port, "/", **login("ann", "guess"))[0] == 401
             assert answer(port, "/", **login("ann")) == (200, "ann")
@@ -475,13 +475,13 @@ def test_the_dashboard_reads_the_password_from_its_file(tmp_path):
     (secret,) = SERVICES["dashboard"]["secrets"]
     (tmp_path / secret).write_text("p'a $word\n", encoding="utf-8")
     shell, option, code, name = SERVICES["dashboard"]["entrypoint"]
-    assert "$" not in code.replace("$$", "")  # Compose would put a variable of its own there
+    assert "$" not in code.replace("$$", "")  # Compose would insert a variable of its own
     code = code.replace("$$", "$").replace("/run/secrets", str(tmp_path))
     assert run([shell, option, code, name, "printenv", "PGPASSWORD"]) == "p'a $word\n"
     database = SERVICES["database"]["environment"]
     assert database["POSTGRES_PASSWORD_FILE"] == f"/run/secrets/{secret}"
     store = SERVICES["dashboard"]["environment"]["BERTCNN_STORE"]
-    user = database["POSTGRES_USER"]  # also the name of the database
+    user = database["POSTGRES_USER"]  # the name of the database too
     assert store == f"postgresql://{user}@database/{user}"
 
 
@@ -537,7 +537,7 @@ def test_the_objects_name_each_other():
 def test_the_guide_names_files_that_are_there():
     guide = (ROOT / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\bdeploy/[\w./-]*\w", guide))
-    made = {"deploy/secrets", "deploy/people"}  # by who follows the guide
+    made = {"deploy/secrets", "deploy/people"}  # created by the user as the guide says
     there = {name for name in named if not name.startswith(tuple(made))}
     assert there >= {"deploy/Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/service.yaml"}
     assert [name for name in there if not (ROOT / name).exists()] == []

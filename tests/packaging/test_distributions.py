@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and that the wheel scores on a server."""
+"""The wheel and the sdist: their contents, and scoring on a server with the wheel."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ RUNTIME = ("-r", ROOT / "deploy" / "requirements-runtime.txt")
 
 
 def sources():
-    """The package's files, as they stand in the checkout."""
+    """The package's source files in the checkout."""
     files = (path for path in (ROOT / "bertcnn").rglob("*") if path.is_file())
     return {
         path.relative_to(ROOT).as_posix() for path in files if path.parent.name != "__pycache__"
@@ -68,7 +68,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(distributions
 
 @pytest.fixture(scope="module")
 def server(environment, distributions):
-    """The Python of a server: the runtime's requirements and the wheel alone."""
+    """The Python of a server with only the runtime's requirements and the wheel."""
     return environment(RUNTIME, ("--no-deps", distributions[1]))
 
 
@@ -118,6 +118,6 @@ def test_a_server_that_is_to_train_says_which_install_it_needs(server, place):
     )
     command = shlex.split(fix.strip().removesuffix("."))
     assert command[:2] == ["pip", "install"]
-    # every package that the plain install has and the server has not: nothing else is missing then
+    # every package of the plain install that the server lacks: nothing else is missing then
     assert {"keras", "tensorflow", "pandas"} <= {re.split("[<>=]", one)[0] for one in command}
     run([*UV, "pip", "install", "--dry-run", "--python", server, *command[2:]])

@@ -1,4 +1,4 @@
-"""A package that is not installed: one line, with the command that installs it."""
+"""A missing package gives a one-line error with the command that installs it."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_a_command_without_its_package_ends_in_one_line(
         ),
     ],
 )
-def test_so_does_a_call_in_python(run_without, place, package, code):
+def test_a_python_call_without_its_package_raises_one_line(run_without, place, package, code):
     program = f"""
 import sys
 from bertcnn import BertCNNError

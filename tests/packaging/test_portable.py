@@ -1,4 +1,4 @@
-"""What only some systems have is imported where it is used, and not with the package."""
+"""Modules that only some systems have are imported on use, not with the package."""
 
 import ast
 
@@ -10,7 +10,7 @@ OF_ONE_SYSTEM = {"resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "ms
 
 
 def imported_at_once(path):
-    """The modules that a file imports when it is imported itself."""
+    """The modules that a file imports at import time."""
     inside = [ast.parse(path.read_text(encoding="utf-8"))]
     while inside:
         node = inside.pop()
@@ -38,6 +38,6 @@ for module in pkgutil.walk_packages(bertcnn.__path__, "bertcnn."):
         importlib.import_module(module.name)
 print("all of them")
 """
-    # Ray, whose wheel for Linux wants some of them, is imported for a cluster only
+    # Ray, whose wheel for Linux needs some of them, is imported for a cluster only
     done = run_without(["resource", "fcntl", "pwd", "grp"], "-c", program)
     assert done.stdout == "all of them\n", done.stderr[-2000:]

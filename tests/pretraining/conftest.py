@@ -1,4 +1,4 @@
-"""A small corpus of tickets of several sentences, and what is needed to tokenise it."""
+"""A small corpus of tickets with several sentences, and everything needed to tokenise it."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ WORDS = [
 
 
 def write_documents(path, documents, seed=0, fewest=2, most=6):
-    """Documents of `fewest` to `most` sentences of 3 to 11 words, no two alike."""
+    """Documents of `fewest` to `most` sentences with 3 to 11 words, no two alike."""
     generator = np.random.default_rng(seed)
     lines = []
     for _ in range(documents):
@@ -49,7 +49,7 @@ def tokenizer(tiny_vocabulary):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory, tokenizer):
-    """600 documents, 2,400 sentences; do not write in it."""
+    """600 documents, 2,400 sentences; do not write to it."""
     folder = tmp_path_factory.mktemp("corpus")
     return open_corpus(
         [write_documents(folder / "tickets.txt", 600)], tokenizer, cache=folder / "cache"

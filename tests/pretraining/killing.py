@@ -1,11 +1,12 @@
-"""A tiny run of pretraining that can be killed where one likes.
+"""A tiny pretraining run that can be killed at any moment.
 
-Run by the tests and as a process of its own.
+Used by the tests, and run as a process of its own:
 
     python -m tests.pretraining.killing TEXTS OUT CACHE MOMENT
 
-MOMENT is "step:N", to die as by kill -9 after step N of this process, or "write:N", in the middle
-of the N-th write to the disk."""
+MOMENT is "step:N", to die as by kill -9 after step N of this process, or "write:N", to die during
+the N-th write to the disk.
+"""
 
 import os
 import signal
@@ -25,7 +26,7 @@ STEPS = 9
 
 
 class Listener:
-    """Keeps notes; acts after each step.
+    """Keeps the notes; acts after each step.
 
     Args:
         after_step: called with the number of steps advanced in this process.
@@ -38,10 +39,10 @@ class Listener:
     def stage(self, name: str, *_: object) -> None:
         """Remember whether steps are being counted."""
         self._pretraining = name == "pretraining"
-        self._step = -1  # the first sign tells of the steps done before
+        self._step = -1  # the first report counts the steps done before
 
     def advance(self, *_: object, **__: float) -> None:
-        """One step, or a beginning."""
+        """Count one step, or the initial report."""
         self._step += 1
         if self._pretraining and self._step > 0:
             self._after_step(self._step)
@@ -80,7 +81,7 @@ def _die() -> None:
 
 
 def main() -> None:
-    """Run, and die at the moment."""
+    """Run, and die at the given moment."""
     texts, out, cache = map(Path, sys.argv[1:4])
     kind, number = sys.argv[4].split(":")
     left = int(number)

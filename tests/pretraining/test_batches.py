@@ -1,4 +1,4 @@
-"""Batches of pretraining: nothing is lost, each is a function of seed, epoch and step."""
+"""Pretraining batches: nothing is lost, and each depends on seed, epoch and step only."""
 
 from collections import Counter
 from copy import copy
@@ -109,7 +109,7 @@ def test_an_epoch_shows_every_token_of_the_training_documents_once(corpus, pack)
     )
     assert seen.pop(corpus.special.classify) == source.report().entries
     assert seen.pop(corpus.special.separate) == source.report().entries + source.report().pairs
-    missing = (wanted - seen).total()  # the ends of exchanged segments that did not fit
+    missing = (wanted - seen).total()  # the ends of swapped segments that did not fit
     assert (seen - wanted).total() == 0
     assert missing <= 0.01 * wanted.total()
 
@@ -184,7 +184,7 @@ def test_the_last_held_out_batch_is_filled_up_with_rows_that_do_not_count(corpus
 
 
 class Reads:
-    """Tokens that remember which of them were read."""
+    """Tokens that record which of them were read."""
 
     def __init__(self, tokens):
         self.tokens, self.read = tokens, set()

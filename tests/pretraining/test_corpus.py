@@ -1,6 +1,6 @@
 """The cache of tokenised documents.
 
-What is in it, when it is made anew, and that nothing breaks it.
+Its contents, when it is rebuilt, and its robustness.
 """
 
 import json
@@ -26,7 +26,7 @@ FAILPOINTS = Path(__file__).parent.parent / "failpoints.py"
 
 
 class Listening:
-    """Keeps what it is told."""
+    """Keeps all progress reports."""
 
     def __init__(self):
         self.stages, self.notes, self.totals = [], [], {}

@@ -1,4 +1,4 @@
-"""Documents from text files and tables, and the files that hold none."""
+"""Documents from text files and tables, and files without documents."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The best words for a gap."""
+"""The best words for a mask."""
 
 import numpy as np
 import pytest

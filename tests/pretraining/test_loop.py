@@ -1,4 +1,4 @@
-"""The optimizer of pretraining, and how many steps it has."""
+"""The pretraining optimizer and its number of steps."""
 
 import numpy as np
 import pytest

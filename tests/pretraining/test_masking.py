@@ -1,4 +1,4 @@
-"""Masking as published: which tokens, how many, what is shown instead."""
+"""Masking as published: which tokens, how many, and their replacements."""
 
 import math
 
@@ -9,7 +9,7 @@ from bertcnn.pretraining.masking import Vocabulary, mask_tokens
 from bertcnn.settings import PretrainingDataSettings
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK, V = 0, 1, 2, 3, 4, 1000
-FIRST_CONTINUING = 700  # pieces from here on go on with a word
+FIRST_CONTINUING = 700  # pieces from here on continue a word
 B, T = 400, 64
 
 
@@ -19,7 +19,7 @@ def vocabulary():
 
 
 def rows(seed=0):
-    """`[CLS] tokens [SEP] tokens [SEP] [PAD] ...`, a few of the tokens unknown."""
+    """`[CLS] tokens [SEP] tokens [SEP] [PAD] ...`, with some unknown tokens."""
     generator = np.random.default_rng(seed)
     tokens = generator.integers(MASK + 1, V, (B, T), dtype=np.int32)
     tokens[generator.random((B, T)) < 0.02] = UNKNOWN
@@ -40,7 +40,7 @@ def masked(tokens, seed=1, **changes):
 
 
 def within(share, expected, count):
-    """Whether a share of `count` draws is less than 4 standard errors from what is expected."""
+    """Whether a share of `count` draws is within 4 standard errors of the expected one."""
     return abs(share - expected) < 4 * math.sqrt(expected * (1 - expected) / count)
 
 

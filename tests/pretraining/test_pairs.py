@@ -1,4 +1,4 @@
-"""Pairs of segments: half true, half from another document, and what has no pair."""
+"""Segment pairs: half true, half from another document, and documents without a pair."""
 
 import math
 
@@ -9,11 +9,11 @@ from bertcnn.pretraining.pairs import Sentences, draw_pairs, pair_lengths
 from bertcnn.settings import PretrainingDataSettings
 
 T, V = 64, 50
-CONTINUES = np.arange(V) >= 40  # pieces that go on with a word
+CONTINUES = np.arange(V) >= 40  # pieces that continue a word
 
 
 def documents(counts, seed=0, fewest=3, most=12, keys=None):
-    """Documents of so many sentences of `fewest` to `most` tokens, and the tokens."""
+    """Documents with these sentence counts and `fewest` to `most` tokens a sentence; all tokens."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(fewest, most + 1, sum(counts))
     ends = np.cumsum(lengths)

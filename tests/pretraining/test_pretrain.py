@@ -1,4 +1,4 @@
-"""Pretraining as a whole: what it leaves, how it goes on after a kill, what it refuses."""
+"""Pretraining as a whole: its output, resuming after a kill, and refusals."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def run(place, name, listener=None, **changes):
 
 @pytest.fixture(scope="module")
 def unbroken(place):
-    """An encoder, the report of its run and what was told."""
+    """The report and the notes of an uninterrupted run."""
     listener = Listener()
     report = run(place, "unbroken", listener, seconds=1000.0, logs=place / "logs")
     return report, listener.notes
@@ -47,7 +47,7 @@ def weights_of(folder):
 
 
 @pytest.mark.on_jax
-def test_a_run_leaves_an_encoder_with_both_heads_and_its_story(unbroken, place):
+def test_a_run_leaves_an_encoder_with_both_heads_and_its_history(unbroken, place):
     report, notes = unbroken
     assert (report.folder, report.steps, report.resumed_at) == (place / "unbroken", STEPS, 0)
     assert sorted(path.name for path in report.folder.iterdir()) == [
@@ -120,7 +120,7 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
         "tests.pretraining.killing",
         *map(str, (place / "texts.txt", out, place / "cache")),
     ]
-    # 3 files a checkpoint: while the second of the second checkpoint is written
+    # 3 files a checkpoint: dies while writing the second file of the second checkpoint
     killed = subprocess.run(
         [*command, "write:5"], cwd=Path(__file__).parents[2], capture_output=True, check=False
     )

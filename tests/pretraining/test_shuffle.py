@@ -1,4 +1,4 @@
-"""The shuffle without memory: a permutation, of any size, different for each generator."""
+"""The memory-free shuffle: a permutation of any size, different for each generator."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ def card(
     encoder_name="tiny",
     about=ABOUT,
 ):
-    """Of a model with two labels that is right on the surer nine of ten rows."""
+    """The card of a model with two labels that is right on the nine most confident of ten rows."""
     actual = [names[row % 2] for row in range(ROWS)]
     predicted = [names[row % 2 if row < 90 else 1 - row % 2] for row in range(ROWS)]
     confidence, right = np.linspace(1, 0.5, ROWS), np.arange(ROWS) < 90
@@ -98,7 +98,7 @@ def test_a_model_that_knows_nothing_is_marked_and_pairs_are_named():
     assert "On these rows nothing separates 'a|b' from 'bills" in told
 
 
-def test_what_is_automatic_is_told_with_the_targets_of_labels():
+def test_automatic_answers_are_shown_with_the_labels_targets():
     assert "at 90% precision 91% of tickets are handled automatically, 9% go to review" in card()
     text = card(r"0.9,a|b=0.8")
     assert "at 90% precision ('a|b' 80%)" in text
@@ -167,9 +167,9 @@ HOSTILE = (
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_label_or_name_of_the_data_becomes_markup(name):
-    """As a renderer that takes HTML shows it.
+    """Check a card as rendered with HTML enabled.
 
-    The same tags as with harmless names, and every name as it is.
+    It has the same tags as with harmless names, and every name appears unchanged.
     """
     rendered = markdown(card(names=(name, f"x{name}"), encoder_name=name, about=(("data", name),)))
     assert re.findall(r"</?\w+", rendered) == re.findall(

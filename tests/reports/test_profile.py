@@ -1,4 +1,4 @@
-"""Rows at a glance."""
+"""The data profile of a report."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The page: its figures, its safety, its size."""
+"""The report page: figures, safety, size."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ NASTY = (
 
 
 def made(names, rows=300, seed=0, **changes):
-    """A report on random answers, and these."""
+    """A report on random answers and these rows."""
     generator = np.random.default_rng(seed)
     names = list(names)
     actual = generator.integers(0, len(names), rows)
@@ -123,7 +123,7 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     assert sorted(order) == names
     assert (labels > 20) == (
         order != names
-    )  # many labels are put beside those that they are mixed up with
+    )  # many labels are sorted next to those they are confused with
     assert [matrix[name] for name in order] == confusion_matrix(true, called, labels=order).tolist()
     pairs = [(row[0].text, row[1].text, int(row[2].text)) for row in page.table("pair-table")]
     assert pairs == [
@@ -180,7 +180,7 @@ def test_texts_of_the_user_are_text_wherever_they_stand():
     assert names[5] == "null\ufffd and \ufffd"
     assert all(
         row[0].children[0].tag == "bdi" for row in page.table("label-table")
-    )  # right to left stays in its cell
+    )  # right-to-left text stays in its cell
     assert NASTY[1] in page.one(id="about").text
 
 

@@ -1,4 +1,4 @@
-"""The report that is saved with a model, and the one made of the user's own rows."""
+"""The report saved with a model, and a report on the user's own rows."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_the_saved_report_has_the_figures_of_metrics_json(trained):
     assert len(list(page.one(id="chart-loss").all("circle"))) == len(metrics["epochs"]) == 3
 
 
-def test_it_tells_slices_suspicious_words_and_where_it_came_from(trained):
+def test_it_shows_slices_suspicious_words_and_provenance(trained):
     page = read_page((trained / "model" / "report.html").read_text())
     slices = {
         table.attributes["data-slice"]: table
@@ -114,7 +114,7 @@ def test_the_saved_report_quotes_no_text(trained):
     assert "quotes no text" in content
 
 
-def test_it_is_sealed_with_the_model_and_survives_loading_and_saving_again(trained, tmp_path):
+def test_it_is_in_the_manifest_and_survives_loading_and_saving(trained, tmp_path):
     again = BertCNNClassifier.load(trained / "model")
     again.save(tmp_path / "again", engine="keras")
     assert (tmp_path / "again" / "report.html").read_bytes() == (
@@ -144,7 +144,7 @@ def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(tr
     }
     assert any(list(example.all("mark")) for example in examples)
     confidence = [float(re.search(r"with ([\d.]+)%", example.text)[1]) for example in examples]
-    assert confidence  # the surest errors come first, the least sure rows after them
+    assert confidence  # the most confident errors first, then the least confident rows
     wrong = round(figures.rows * (1 - figures.accuracy))
     first = confidence[: min(8, wrong)]
     assert first == sorted(first, reverse=True)
@@ -166,7 +166,7 @@ def test_blank_texts_are_left_out_as_in_the_evaluation(trained, tmp_path):
 
 
 def automatic_by_length(model):
-    """Of each slice by length in a model's report, the rows and the share that is automatic."""
+    """For each length slice in a model's report, the rows and the share of automatic answers."""
     page = (model / "report.html").read_text()
     rows = re.findall(
         r'<td class="n">([\d,]+)</td><td class="n" data-value="[\d.]+">.*?</td><td class="n"'
@@ -179,7 +179,7 @@ def automatic_by_length(model):
 def test_parents_count_among_the_automatic_answers_of_slices(encoder_folder, tmp_path):
     chance = np.random.default_rng(0)
 
-    def halved(each):  # of each label, in two that nothing can tell apart
+    def halved(each):  # two random halves of each label
         texts, labels = tickets(each)
         return texts, [
             f"{label} > {'ab'[half]}"

@@ -1,4 +1,4 @@
-"""Figures of parts of the rows."""
+"""Metrics for slices of the rows."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def test_values_of_fewer_than_three_rows_are_not_named():
     ]
 
 
-def test_no_part_tells_of_one_or_two_rows():
+def test_no_slice_reveals_one_or_two_rows():
     assert [
         part.name
         for part in slice_by_value(["chat"] * 5 + ["Mrs Miller", ""], answered([True] * 7))
@@ -65,7 +65,7 @@ def test_parts_of_an_equally_good_model_are_hardly_ever_called_weak():
     assert weak <= 0.08 * 200
 
 
-def test_neither_are_those_of_many_columns():
+def test_slices_of_many_columns_are_hardly_ever_called_weak():
     generator, weak = np.random.default_rng(1), 0
     columns = [[f"v{value}" for value in generator.integers(0, 4, 400)] for _ in range(10)]
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Words of suspicious weight."""
+"""Spurious tokens."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def nothing(texts):
 
 
 def rows(each=30):
-    """Tickets of two labels; billing's carry a code, most of hardware's the name of an agent."""
+    """Tickets of two labels; billing tickets have a code, most hardware tickets an agent's name."""
     texts, labels = [], []
     for row in range(each):
         texts += [
@@ -49,7 +49,7 @@ def test_the_model_is_asked_whether_it_uses_them_and_those_it_uses_come_first():
     assert not any(mark.used for mark in others)
 
 
-def test_a_word_in_fewer_than_three_different_texts_is_never_told():
+def test_a_word_in_fewer_than_three_different_texts_is_never_reported():
     texts, labels = (
         [
             "dear Sandra, the bill",
@@ -63,7 +63,7 @@ def test_a_word_in_fewer_than_three_different_texts_is_never_told():
     assert find_spurious_tokens(texts, labels, nothing) == ()
 
 
-def test_words_that_go_with_no_label_and_ordinary_words_are_not_told():
+def test_ordinary_words_and_words_without_a_label_are_not_reported():
     texts = [
         f"my {'router' if row % 2 else 'invoice'}, says Sandra, order 4711" for row in range(60)
     ]
@@ -76,7 +76,7 @@ def test_words_that_go_with_no_label_and_ordinary_words_are_not_told():
     )
 
 
-def test_among_many_labels_codes_by_chance_are_hardly_ever_told():
+def test_among_many_labels_random_codes_are_hardly_ever_reported():
     generator, told = np.random.default_rng(0), 0
     for _ in range(40):
         codes, labels = generator.integers(0, 100, 600), generator.integers(0, 40, 600)

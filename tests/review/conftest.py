@@ -1,4 +1,4 @@
-"""Shared by the tests of reviews: a store in SQLite and in PostgreSQL, whose server is our own."""
+"""Fixtures for reviews: stores in SQLite and in PostgreSQL, with a server of our own."""
 
 import os
 import shutil
@@ -26,11 +26,11 @@ _INSTALLED = (  # newest last; not on PATH under Debian, Red Hat and Homebrew
 )
 _NONE = "no PostgreSQL: install its server (Debian: apt install postgresql)"
 _NO_POOLER = "no PgBouncer: install it (Debian: apt install pgbouncer)"
-# the server ends with its parent, which holds the other end of its input, and so do its files
+# the server and its files go when the parent dies and closes the server's standard input
 _WITH_PARENT = (
     'folder=$1; signal=$2; shift 2; "$@" & read -r _; kill "-$signal" $!; wait $!; rm -rf "$folder"'
 )
-_QUICK = {  # what a crash would lose, nobody misses
+_QUICK = {  # data lost in a crash does not matter here
     "fsync": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
@@ -39,7 +39,7 @@ _QUICK = {  # what a crash would lose, nobody misses
     "listen_addresses": "",
 }
 _STARTS_WITHIN = 60.0  # seconds
-POOL = 2  # connections to a database, so that clients share them
+POOL = 2  # connections per database, few enough that clients share them
 _POOLING = f"""
 [databases]
 * = host=%(server)s
@@ -56,7 +56,7 @@ default_pool_size = {POOL}
 
 
 class Server:
-    """A running PostgreSQL, or what stands before one, reached by a socket in its folder."""
+    """A running PostgreSQL, or a pooler in front of one, reached by a socket in its folder."""
 
     def __init__(self, folder: Path, port: int = 5432) -> None:
         self.folder, self.port = folder, port
@@ -69,7 +69,7 @@ class Server:
         return f"postgresql://{user}:{quote(password, safe='')}@/{place}"
 
     def same(self, url: str) -> str:
-        """The address of a database here, by its address elsewhere."""
+        """The address on this server of a database with this address elsewhere."""
         return self.url(url.partition("@/")[2].partition("?")[0])
 
     def execute(self, statement: str, database: str = "postgres") -> None:
@@ -86,14 +86,14 @@ class Server:
         return self.url(name)
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is connected to it."""
+        """Remove a database, even if clients are connected to it."""
         name = url.partition("@/")[2].partition("?")[0]
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    """A PostgreSQL server for these tests alone."""
+    """A PostgreSQL server for these tests."""
     psycopg = pytest.importorskip("psycopg", reason="no psycopg: it is in the extra sql")
     programs = _programs()
     if programs is None or os.name == "nt":
@@ -125,7 +125,7 @@ def postgres():
 
 @pytest.fixture(scope="session")
 def pooler(postgres):
-    """A PgBouncer before the server: each transaction may get another of a few connections."""
+    """A PgBouncer in front of the server: each transaction may get another connection."""
     import psycopg
 
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -148,7 +148,7 @@ def pooler(postgres):
 def _running(
     server: "Server", command: list, signal: str, refused: type[Exception]
 ) -> Iterator["Server"]:
-    """A block in which a server runs."""
+    """A context in which a server runs."""
     with (server.folder / "log").open("w") as log:
         process = subprocess.Popen(
             ["sh", "-c", _WITH_PARENT, "sh", server.folder, signal, *command],
@@ -181,7 +181,7 @@ def _digits(text: str) -> list[str]:
 
 
 def _owner() -> dict[str, str]:
-    """Whom the server runs as: it refuses root."""
+    """The user that the server runs as: it refuses root."""
     if os.geteuid() != 0:
         return {}
     import grp
@@ -207,7 +207,7 @@ def _await_answer(server: Server, process: subprocess.Popen, refused: type[Excep
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request, tmp_path):
-    """Where a new store may be: a file, or the address of an empty database or its pooler."""
+    """The place for a new store: a file, or the address of an empty database or its pooler."""
     if request.param == "sqlite":
         yield tmp_path / "review.db"
         return
@@ -219,7 +219,7 @@ def place(request, tmp_path):
 
 @pytest.fixture
 def open_again(place):
-    """Opens the store at `place`, each time as another process would."""
+    """Opens the store at `place`, as a new process would."""
     opened = []
 
     def open_one(**options):
@@ -247,7 +247,7 @@ def database(postgres):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Nobody waits longer than a moment."""
+    """Limit all waiting to a moment."""
     monkeypatch.setattr("bertcnn.review.databases.PATIENCE", 0.2)
 
 
@@ -264,7 +264,7 @@ def rows(store, table=test_row):
 
 
 def make_version(place, version):
-    """Have a store say that it is of another version."""
+    """Change the version number in a store."""
     execute(place, f"UPDATE setting SET value = '{version}' WHERE name = 'version'")
 
 
@@ -282,7 +282,7 @@ def execute(place, statement):
 
 @contextmanager
 def refused(kind, *words):
-    """A block that ends in an error of one line, which has these words."""
+    """A context that must raise a one-line error with these words."""
     with pytest.raises(kind) as caught:
         yield caught
     message = str(caught.value)

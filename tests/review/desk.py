@@ -1,4 +1,4 @@
-"""A store with a tiny model and tickets that wait, for the tests of what people do."""
+"""A store with a tiny model and waiting tickets, for the tests of decisions."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ HOUR = 3600.0
 
 
 def texts(count: int) -> list[str]:
-    """Texts that are all different, also without their numbers."""
+    """Texts that are all different, even without their numbers."""
     return [
         f"{WORDS[place % 8]} {WORDS[place // 8 % 8]} {'x' * (place % 7 + 1)} {'y' * (place // 56)}"
         for place in range(count)
@@ -35,7 +35,7 @@ def filled(store, encoder_folder, count: int = 40, *, audited: float = 0.5, hour
 
 
 def decide(store, person: Person, ticket: int, label: str | None, key: str = "", **more):
-    """One decision; None for none of the labels."""
+    """Record one decision; None means none of the labels."""
     one = NewDecision(
         key or f"{person.name}-{ticket}-{label}",
         ticket,
@@ -47,5 +47,5 @@ def decide(store, person: Person, ticket: int, label: str | None, key: str = "",
 
 
 def ids(leased: Sequence) -> list[int]:
-    """Of leased tickets."""
+    """The ids of leased tickets."""
     return [one.id for one in leased]

@@ -1,8 +1,8 @@
-"""Kills programs that make a store at their n-th step, and starts several at once.
+"""Kills programs that create a store at their n-th step, and starts several at once.
 
     python dying.py PLACE SCENARIO...
 
-A program of its own, since it forks. Writes one JSON object: of each scenario, what was wrong after
+A program of its own, since it forks. Prints one JSON object: for each scenario, the errors after
 each death.
 """
 
@@ -22,12 +22,12 @@ from bertcnn.review import databases
 from bertcnn.review.schema import VERSION, tables, ticket
 from bertcnn.review.store import open_review
 
-INSTRUCTIONS = 3000  # of SQLite, between two steps at which it may be killed
+INSTRUCTIONS = 3000  # SQLite instructions between two possible deaths
 TOGETHER = 4  # processes
 
 
 def ask(place: str, statement: str) -> tuple:
-    """A row, read without our library."""
+    """Read a row without our library."""
     if "://" in place:
         import psycopg
 
@@ -48,7 +48,7 @@ def version_of(place: str) -> int:
 
 
 def die_at(step: int) -> None:
-    """Count statements, commits, runs of instructions and changes of files; end at this one."""
+    """Count statements, commits, instruction batches and file changes; die at the `step`-th."""
     left = step
 
     def count(*_: object) -> int:
@@ -76,7 +76,7 @@ def die_at(step: int) -> None:
 
 
 def fork(work: Callable[[], object]) -> int:
-    """The number of a process that does this."""
+    """Fork a process that runs `work`; returns its number."""
     child = os.fork()
     if child == 0:
         try:
@@ -92,7 +92,7 @@ def status(child: int) -> int:
 
 
 def deaths(work: Callable[[], object], stride: int) -> Iterator[int]:
-    """Do it again and again, killed so many steps later each time, until it gets through."""
+    """Repeat the work, killed `stride` steps later each time, until it finishes."""
     for step in itertools.count(1, stride):
         ended = status(fork(lambda step=step: (die_at(step), work())))
         if ended == 0:
@@ -103,7 +103,7 @@ def deaths(work: Callable[[], object], stride: int) -> Iterator[int]:
 
 
 def together(work: Callable[[], object]) -> list[int]:
-    """How several processes ended that did this at the same moment."""
+    """The exit statuses of several processes that do the work at the same moment."""
     start, started = os.pipe()
 
     def wait_and_work() -> None:
@@ -120,7 +120,7 @@ def together(work: Callable[[], object]) -> list[int]:
 
 
 def clear(place: str) -> None:
-    """Nothing is at the place."""
+    """Empty the place."""
     if "://" in place:
         import psycopg
 
@@ -133,7 +133,7 @@ def clear(place: str) -> None:
 
 
 def make(place: str) -> list[str | None]:
-    """A store whose making is killed can be made."""
+    """A store can be created after a killed creation."""
     outcomes = []
     clear(place)
     for _ in deaths(lambda: open_review(place), 8 if "://" in place else 3):
@@ -146,7 +146,7 @@ def make(place: str) -> list[str | None]:
 
 
 def make_together(place: str) -> list[str | None]:
-    """Several processes that make a store at the same moment share one."""
+    """Processes that create a store at the same moment share one."""
     clear(place)
     ended = together(lambda: fill_one(place))
     rows = ask(place, "SELECT count(*) FROM ticket")[0]
@@ -154,14 +154,14 @@ def make_together(place: str) -> list[str | None]:
 
 
 def fill_one(place: str) -> None:
-    """A ticket of this process."""
+    """Add a ticket for this process."""
     others = {"source": "s", "columns": {}, "text_hash": "0", "received_at": 1.0, "text": ""}
     with open_review(place).writing() as connection:
         connection.execute(insert(ticket).values(external_id=str(os.getpid()), **others))
 
 
 def make_together_with_wal(place: str) -> list[str | None]:
-    """The same, with the journal that SQLite has from a later version on."""
+    """The same, with the journal mode of later SQLite versions."""
     databases._WAL_FROM = (3, 0, 0)
     return make_together(place)
 

@@ -1,4 +1,4 @@
-"""A store with weeks of tickets and a tiny model's made-up answers to them."""
+"""A store with weeks of tickets and made-up answers of a tiny model."""
 
 import hashlib
 from datetime import date, timedelta
@@ -19,13 +19,13 @@ WORDS = ("invoice", "router", "password", "cable", "refund", "login", "socket", 
 def with_history(
     store, encoder_folder, days=63, each=20, *, seed=0, last=LAST, folder=None, **recent
 ):
-    """A model, and tickets on each day up to the last one; the last seven with what is given.
+    """A model, and tickets on each day up to the last; `recent` changes the last seven days.
 
     Args:
         last: the last day.
-        folder: of the model; by default the tiny one.
+        folder: the model's folder; by default the tiny model's.
         recent: shares of tickets out of scope and of "billing" among the others, their mean
-            confidence, and words that each text has in addition.
+            confidence, and words added to each text.
     """
     model = add_model(store, folder or saved_with_scope(encoder_folder), ADMIN)
     chance = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def _row(chance, number, start, given):
 
 
 def draw_audits(store, model, tickets, *, probability=0.5):
-    """Let these automatic answers be audits."""
+    """Draw these automatic answers for audit."""
     row = {"model": model.id, "stratum": "billing/1", "probability": probability, "drawn": True}
     with store.writing() as connection:
         connection.execute(insert(draw), [{"ticket": one, **row} for one in tickets])

@@ -1,4 +1,4 @@
-"""How right the automatic answers are."""
+"""The accuracy of automatic answers."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ from tests.tiny import saved
 
 
 def answered(store, encoder_folder, answers: int, drawn: int, *, right=0.9):
-    """Automatic answers "billing" of which every so many are drawn, and which are right."""
+    """Automatic answers "billing"; every `drawn`-th is audited, and a share `right` is right."""
     model = add_model(store, saved(encoder_folder), ADMIN)
     chance = np.random.default_rng(0)
     truth = chance.random(answers) < right
@@ -120,7 +120,7 @@ def test_the_first_alarm_is_kept_whatever_is_decided_later(store, encoder_folder
     model, _ = answered(store, encoder_folder, 200, 60)
     for number in range(60):
         decide(store, ANN, number + 1, None)
-    assert audit_report(store, since=50.0).alarm is None  # some of the answers only
+    assert audit_report(store, since=50.0).alarm is None  # only some of the answers
     assert [one.kind for one in model_history(store, model.id)] == ["added", "promoted"]
     first = audit_report(store).alarm
     assert (first.kind, first.actor, first.model) == ("alarm", "audits", model.id)

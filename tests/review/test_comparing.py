@@ -1,4 +1,4 @@
-"""Two models on the same tickets, and the whole loop."""
+"""Comparison of two models on the same tickets, and the loop from corrections to a new model."""
 
 import csv
 
@@ -18,7 +18,7 @@ from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
 
-# training is the same whatever the database
+# training does not depend on the database
 ONE_DATABASE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 
 
@@ -97,7 +97,7 @@ def test_refusals_in_one_line(store, encoder_folder):
 def test_several_labels_are_learned_one_by_one(store, encoder_folder, tmp_path):
     add_model(store, saved(encoder_folder), ADMIN)
     with store.writing() as connection:
-        merge_labels(connection, (), ",")  # which no file is guessed to have
+        merge_labels(connection, (), ",")  # a separator that is never guessed from a file
     data = tmp_path / "old.csv"
     with data.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -1,4 +1,4 @@
-"""Decisions as rows."""
+"""Decisions as labelled rows."""
 
 import csv
 
@@ -21,7 +21,7 @@ from tests.review.desk import ADMIN, ANN, BOB, decide, filled
 
 @pytest.fixture
 def decided(store, encoder_folder):
-    """A store in which Ann has decided nearly everything, and what she decided."""
+    """A store in which Ann decided nearly everything, and her decisions."""
     filled(store, encoder_folder, 120, audited=0.3)
     labels = ("billing", "hardware", None)
     done = {}
@@ -93,7 +93,7 @@ def test_corrections_replace_old_rows_and_held_out_texts_are_not_learned(store, 
 
 def test_several_labels_are_separated_as_in_the_store(store, decided, tmp_path):
     with store.writing() as connection:
-        merge_labels(connection, (), ",")  # which no file is guessed to have
+        merge_labels(connection, (), ",")  # a separator that is never guessed from a file
     data = tmp_path / "old.csv"
     data.write_text("text,label\n" + 'a row,"billing, hardware"\n' * 9 + "another,software\n")
     hold_out_rows(store)

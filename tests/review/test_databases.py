@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL: which places are refused, in which words; connections."""
+"""SQLite and PostgreSQL: refused places with their messages, and connections."""
 
 import gc
 import os
@@ -131,7 +131,7 @@ def folder():
 
 @contextmanager
 def somebody_else():
-    """A block in which this process is not root."""
+    """A context in which this process is not root."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(NOBODY)
@@ -235,7 +235,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres):
 
 def test_a_user_without_rights_is_told_so(database):
     execute(database, "CREATE ROLE ada LOGIN PASSWORD 'ada'")
-    execute(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # as PostgreSQL 15 has it
+    execute(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # the default of PostgreSQL 15
     hers = f"postgresql://ada:ada@{database.partition('@')[2]}"
     with refused(StoreError, "cannot be used", "permission denied for schema public"):
         open_review(hers)
@@ -284,7 +284,7 @@ def test_postgresql_reads_one_state_and_ends_what_waits_too_long(database):
 
 
 def has_connections(postgres, url, number):
-    """Whether the server has so many to a database; the end of one takes a moment."""
+    """Whether the server has `number` connections to a database; closing one takes a moment."""
     name = url.partition("@/")[2].partition("?")[0]
     query = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"
     until = monotonic() + 10
@@ -296,7 +296,7 @@ def has_connections(postgres, url, number):
 
 
 def open_files(name):
-    """How many handles of this process are on files with such a name."""
+    """The number of this process's handles on files with this name."""
     targets = []
     for handle in os.listdir("/proc/self/fd"):  # noqa: PTH208
         with suppress(OSError):
@@ -331,9 +331,9 @@ def test_no_connection_stays_open(postgres, database):
     make_version(database, VERSION)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows(open_review(database))  # nobody holds it any more
+        rows(open_review(database))  # nothing refers to it any more
         gc.collect()
-    assert [str(one.message) for one in caught] == []  # psycopg warns of what is not closed
+    assert [str(one.message) for one in caught] == []  # psycopg warns about unclosed connections
     assert has_connections(postgres, database, 0)
 
 

@@ -1,4 +1,4 @@
-"""What people decide."""
+"""People's decisions."""
 
 import pytest
 from sqlalchemy import func, select
@@ -89,7 +89,7 @@ def test_undo_is_for_ones_own_decisions_on_the_same_ticket(store, encoder_folder
     assert standing(store) == {(first, "ann"): ("label", "billing")}
 
 
-def test_what_cannot_be_is_refused_and_the_rest_is_stored(store, encoder_folder):
+def test_invalid_decisions_are_refused_and_the_rest_is_stored(store, encoder_folder):
     filled(store, encoder_folder)
     first, second = ids(claim(store, ANN, most=2))
     done = record(

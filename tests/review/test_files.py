@@ -25,7 +25,7 @@ from tests.tiny import saved_with_scope
 
 @pytest.fixture
 def with_model(store, encoder_folder):
-    """A store in which a model serves."""
+    """A store with a serving model."""
     add_model(store, saved_with_scope(encoder_folder), ADMIN)
     return store
 

@@ -1,4 +1,4 @@
-"""What has changed, by the answers alone."""
+"""Detecting changes from the answers alone."""
 
 from collections import defaultdict
 from datetime import date, timedelta
@@ -186,7 +186,7 @@ def test_texts_are_a_sample_without_erased_ones(store, encoder_folder):
 
 
 def with_answers(store, predictor, days=64, each=15, *, last=("billing", "hardware", "software")):
-    """Tickets with the model's own answers; those of the last week are about `last`."""
+    """Tickets with the model's own answers; last week's texts are about `last`."""
     texts, labels = tickets(30)
     about = {
         name: [one for one, of in zip(texts, labels, strict=True) if of == name]

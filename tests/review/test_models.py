@@ -1,4 +1,4 @@
-"""Which model serves."""
+"""The serving model."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Topics among the tickets that no label fits."""
+"""Topics among out-of-scope tickets."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ ABOUT = "solar panel stopped feeding"
 
 
 def with_topic(store, encoder_folder):
-    """Tickets of seven days, out of scope; gives the numbers of those about the same thing."""
+    """Out-of-scope tickets of seven days; returns the ids of those about one topic."""
     with_history(store, encoder_folder, 7, 20, outside=1.0)
     chance = np.random.default_rng(0)
     tickets = list(range(1, 141, 8))
@@ -57,7 +57,7 @@ def test_labelled_erased_and_older_tickets_are_left_out(store, encoder_folder):
     tickets = with_topic(store, encoder_folder)
     every = store_topics(store, until=UNTIL).looked_at
     decide(store, ANN, tickets[0], "billing")
-    decide(store, ANN, tickets[1], None)  # belongs to no label: it may get a new one
+    decide(store, ANN, tickets[1], None)  # none of the labels: it may get a new one
     erase_ticket(store, tickets[2], ADMIN)
     assert store_topics(store, until=UNTIL).looked_at == every - 2
     for number in tickets[3:]:
@@ -66,7 +66,7 @@ def test_labelled_erased_and_older_tickets_are_left_out(store, encoder_folder):
     assert found.topics == ()
     assert found.lines()[0].startswith("No topics among ")
     assert store_topics(store, days=1, until=UNTIL).looked_at > 0
-    assert store_topics(store).looked_at == 0  # of the last 30 days
+    assert store_topics(store).looked_at == 0  # from the last 30 days
 
 
 def test_three_days_are_needed(store, encoder_folder):

@@ -1,4 +1,4 @@
-"""The model that served before beside the one that serves."""
+"""Shadow answers of the previous model."""
 
 import shutil
 
@@ -23,7 +23,7 @@ from tests.tiny import saved_with_scope
 
 
 class Notes(Silent):
-    """Keeps what is noted."""
+    """Keeps the notes."""
 
     def __init__(self):
         self.said = []
@@ -39,7 +39,7 @@ def later(tmp_path_factory):
 
 
 def serve(store, folder):
-    """Let a further model serve, and load it."""
+    """Promote another model, and load it."""
     added = add_model(store, folder, ADMIN)
     note_comparison(store, added.id, ADMIN, {"champion": serving_model(store).id, "verdict": "x"})
     promote(store, added.id, ADMIN)
@@ -47,7 +47,7 @@ def serve(store, folder):
 
 
 def beside(store):
-    """Answers that nobody is shown, by ticket."""
+    """Shadow answers, by ticket."""
     with store.reading() as connection:
         rows = connection.execute(select(prediction).where(prediction.c.predicted_at == BESIDE))
         return {row.ticket: row for row in rows}
@@ -128,7 +128,7 @@ def test_adding_a_file_asks_both(store, encoder_folder, later, tmp_path):
 
 
 def answered_by_both(store, encoder_folder, later, automatic=80, reviews=40):
-    """Answers of two models with known truth: the later one is right more often."""
+    """Answers of two models with known truth: the later model is right more often."""
     filled(store, encoder_folder, 0)
     serve(store, later)
     change, chance = last_handover(store), np.random.default_rng(0)
@@ -173,7 +173,7 @@ def test_the_figures_are_those_of_all_tickets(store, encoder_folder, later):
     audits, reviews = np.flatnonzero(drawn)[:20], np.arange(80, 90)
     for n in (*audits, *reviews):
         decide(store, ANN, int(n) + 1, "billing")
-    decide(store, ANN, 70, "billing")  # automatic, but not drawn: chosen by somebody
+    decide(store, ANN, 70, "billing")  # automatic but not audited: a person chose to decide it
     decide(store, ANN, 95, "billing")
     decide(store, BOB, 95, "hardware")
     found = shadow_report(store)
@@ -221,9 +221,7 @@ def test_after_a_rollback_the_newer_model_answers_beside_the_older_one(
     assert audit_report(store).model.id == first.bundle.bundle_id
 
 
-def test_what_a_model_answered_beside_another_becomes_its_own_when_it_serves_again(
-    store, encoder_folder, later
-):
+def test_shadow_answers_count_when_the_model_serves_again(store, encoder_folder, later):
     first = filled(store, encoder_folder, 0)
     second = serve(store, later)
     new = [NewTicket(f"N-{place}", f"zz {place} qq") for place in range(6)]

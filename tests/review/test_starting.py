@@ -25,7 +25,7 @@ TRUTH = {str(row): label for row, label in enumerate(tickets()[1])}
 
 @pytest.fixture
 def file(tmp_path):
-    """60 tickets; the column of their labels is not looked at."""
+    """60 tickets; their label column is not read."""
     path = tmp_path / "old.csv"
     path.write_text(as_csv(*tickets()))
     return path
@@ -33,7 +33,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def started(store, file, encoder_folder):
-    """A store that was started with the file."""
+    """A store started from the file."""
     start_review(store, file, ADMIN, text="text", encoder=encoder_folder)
     return store
 
@@ -70,7 +70,7 @@ def test_every_ticket_waits_in_a_group_and_the_groups_take_turns(started):
 
 def test_groups_are_named_merged_and_left_without_a_suggestion(started):
     one, two, three, *_ = ticket_groups(started)
-    # to each the name of the next one, and one that two of them share
+    # rename the first group to the second's name, and merge the second and third
     name_groups(started, ADMIN, {one.name: two.name, two.name: "bills", three.name: "bills"})
     sizes = {group.name: group.tickets for group in ticket_groups(started)}
     assert sizes[two.name] == one.tickets
@@ -118,7 +118,7 @@ def test_of_a_large_file_a_random_sample_is_taken(file, encoder_folder, tmp_path
         with store.reading() as connection:
             ids.append(set(connection.scalars(select(ticket.c.external_id))))
     assert len(ids[0]) == len(ids[1]) == 25
-    assert ids[0] != ids[1]  # by each store's secret
+    assert ids[0] != ids[1]  # depends on each store's secret
 
 
 def test_the_first_model_answers_what_waits(started, encoder_folder, tmp_path):

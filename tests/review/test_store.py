@@ -1,4 +1,4 @@
-"""The store of reviews: transactions, one writer at a time, versions."""
+"""The review store: transactions, one writer at a time, versions."""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -140,7 +140,7 @@ def test_an_error_that_is_ours_shows_no_text_of_a_ticket(store):
 
 
 def test_threads_share_a_store_and_change_it_one_after_the_other(store):
-    """Each reads a number and writes it back, one higher: none is lost."""
+    """Each thread reads a number and writes it back, one higher: no update is lost."""
 
     def count_up(number):
         with store.writing() as connection:
@@ -198,7 +198,7 @@ def test_a_writer_that_cannot_commit_for_a_reader_leaves_nothing(tmp_path):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_more_readers_than_connections_wait_and_are_told_so(database):
+def test_more_readers_than_connections_wait_and_get_an_error(database):
     store, held = open_review(database), []
     with refused(StoreError, "busy", "all connections are in use"):
         for _ in range(30):

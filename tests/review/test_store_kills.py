@@ -1,4 +1,4 @@
-"""A store whose programs are killed at any step, or begin at the same moment, loses nothing."""
+"""A store survives programs killed at any step, or started at the same moment."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the program for
 
 
 def outcomes(place, *scenarios):
-    """What was wrong after each death, or each start of several at once; None for nothing."""
+    """The errors after each death, or each simultaneous start; None for none."""
     done = subprocess.run(
         [sys.executable, DYING, place, *scenarios], capture_output=True, text=True, check=False
     )

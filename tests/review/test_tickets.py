@@ -43,7 +43,7 @@ def test_the_answers_are_those_of_the_model_and_people_get_what_is_not_automatic
 
 
 def test_within_an_hour_the_most_useful_ticket_comes_first(store, encoder_folder):
-    """Not merely the one that the model doubts most: many others are like the first ones."""
+    """The most uncertain ticket does not simply come first: many others resemble the first ones."""
     filled(store, encoder_folder, 60, audited=1e-9, hour=0.0)
     known = {row.ticket: row for row in rows_of(store, prediction)}
     waiting = [row for row in rows_of(store, queue) if row.place]
@@ -166,7 +166,7 @@ def test_a_number_in_the_store_is_never_taken_for_an_own_id(store, encoder_folde
         find_ticket(store, "2")
 
 
-def test_what_stands_for_two_tickets_is_refused_with_their_numbers(store, encoder_folder):
+def test_an_ambiguous_id_is_refused_with_both_tickets(store, encoder_folder):
     predictor = filled(store, encoder_folder, 0)
     for source in ("mail", "chat", ""):
         add_tickets(store, predictor, [NewTicket("7", f"from {source}")], source=source)

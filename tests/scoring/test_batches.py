@@ -1,4 +1,4 @@
-"""A scorer for batches: columns as in a scored file, in each kind of batch, pickled, on threads."""
+"""Scorers for batches: the columns of a scored file, any kind of batch, pickling, threads."""
 
 import csv
 import pickle
@@ -22,13 +22,13 @@ MODEL = ROOT / "tests" / "golden" / "saved" / "model"
 ROWS = {
     "id": ["1", "2", "3", "4"],
     "text": ["the router is off", "refund my bill", "", "the app crashes"],
-    "decision": ["open", "open", "closed", "open"],  # a name of ours
+    "decision": ["open", "open", "closed", "open"],  # one of our column names
 }
 
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """What `score_csv` writes: names and columns."""
+    """The names and columns that `score_csv` writes."""
     folder = tmp_path_factory.mktemp("scored")
     pd.DataFrame(ROWS).to_csv(folder / "in.csv", index=False)
     score_csv(
@@ -70,7 +70,7 @@ def test_a_dict_of_arrays_does_too(scored):
 
 
 @pytest.mark.parametrize("kind", [pa.table, pa.record_batch])
-def test_so_does_an_arrow_table(scored, kind):
+def test_an_arrow_table_gets_the_same_columns(scored, kind):
     answered = SCORER(kind(ROWS))
     found = {name: as_written(answered.column(name).to_pylist()) for name in answered.column_names}
     assert found == scored

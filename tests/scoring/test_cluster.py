@@ -1,4 +1,4 @@
-"""Scoring on Ray: two nodes on loopback, which end, break, differ, and join later."""
+"""Scoring on Ray: two nodes on loopback that end, fail, differ, or join later."""
 
 import os
 import re
@@ -76,7 +76,7 @@ def raylets():
 
 @pytest.fixture(scope="module")
 def joined(raylets):
-    """The same, to which this process is connected, so that no test waits for that."""
+    """The same with this process connected, so that no test waits for the connection."""
     ray.init(address=raylets.address, log_to_driver=False)
     yield raylets
     ray.shutdown()
@@ -84,7 +84,7 @@ def joined(raylets):
 
 @pytest.fixture(scope="module")
 def inbox(tmp_path_factory):
-    """Texts of which some come again; some blank; some rows cannot be read."""
+    """Texts with repetitions; some are blank, and some rows cannot be read."""
     path = tmp_path_factory.mktemp("inbox") / "in.csv"
     lines = [f"{row},router is {row % 3 and row % 9001}\n" for row in range(ROWS)]
     lines[7::11] = [f"{row},\n" for row in range(7, ROWS, 11)]
@@ -95,13 +95,13 @@ def inbox(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(inbox):
-    """What one process makes of it."""
+    """The output of a run in one process."""
     score_csv(stub_predictor(), inbox, inbox.with_name("whole.csv"), probabilities=True)
     return inbox.with_name("whole.csv").read_bytes()
 
 
 def are_gone():
-    """Whether all actors have ended, which Ray begins with and does not wait for."""
+    """Whether all actors have ended; Ray ends them without waiting."""
     until = time.monotonic() + 10
     while actors() and time.monotonic() < until:
         time.sleep(0.05)
@@ -109,7 +109,7 @@ def are_gone():
 
 
 def on_nodes(joined, inbox, target, load=broken_engines.slow, told=None):
-    """Score with a model that the nodes load in this way."""
+    """Score with a model that the nodes load with `load`."""
     told = told or Told()
     assert are_gone()
     with Cluster(joined.address, load, stub_predictor(), told) as cluster:
@@ -150,7 +150,7 @@ def test_a_private_ray_writes_the_bytes_of_a_local_run(inbox, tmp_path):
     assert {path.name for path in Path("/tmp").glob("bertcnn-ray-*")} == before
 
 
-def test_two_nodes_do_too_and_the_connection_ends(raylets, inbox, tmp_path, capfd):
+def test_two_nodes_write_the_same_bytes_and_the_connection_ends(raylets, inbox, tmp_path, capfd):
     (tmp_path / "in").mkdir()
     for name in "ab":
         (tmp_path / "in" / f"{name}.csv").symlink_to(inbox)
@@ -224,7 +224,7 @@ def test_the_texts_of_a_process_that_ends_go_to_others(joined, inbox, whole, tmp
     assert (tmp_path / "out.csv").read_bytes() == whole
 
 
-def test_so_do_those_of_a_broken_engine(joined, inbox, whole, tmp_path):
+def test_the_texts_of_a_broken_engine_go_to_others(joined, inbox, whole, tmp_path):
     load = partial(broken_engines.fragile, tmp_path / "mark")
     told = on_nodes(joined, inbox, tmp_path / "out.csv", load)
     assert told.has("has ended; its texts are sent again")
@@ -240,7 +240,7 @@ def test_a_model_that_breaks_everywhere_ends_the_run_and_names_the_nodes(joined,
     assert not list(tmp_path.iterdir())
 
 
-def test_so_does_one_that_ends_every_process(joined, inbox, tmp_path, monkeypatch):
+def test_a_model_that_ends_every_process_ends_the_run(joined, inbox, tmp_path, monkeypatch):
     monkeypatch.setattr(clusters, "_MOST_LOSSES", 1)
     with pytest.raises(ClusterError, match="2 processes have ended while") as stop:
         on_nodes(joined, inbox, tmp_path / "out.csv", broken_engines.deadly)
@@ -321,7 +321,7 @@ def test_a_node_that_joins_later_is_used_if_it_answers_alike(joined, inbox, whol
 # === Errors ===
 
 
-def test_a_cluster_that_is_not_there_is_a_matter_of_time(tmp_path):
+def test_a_missing_cluster_may_be_there_later(tmp_path):
     (tmp_path / "in.csv").write_text("id,text\n1,hello\n")
     words = (MODEL, tmp_path / "in.csv", tmp_path / "out.csv", "--ray", "127.0.0.1:1", *TEXT)
     done = subprocess.run([*COMMAND, *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -331,7 +331,7 @@ def test_a_cluster_that_is_not_there_is_a_matter_of_time(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_so_is_a_machine_on_which_none_runs():
+def test_a_machine_without_ray_may_have_it_later():
     said = ConnectionError("Could not find any running Ray instance. Please specify the one")
     error = explained(said, "auto")
     assert str(error).startswith("no Ray cluster runs on this machine; expected ")
@@ -384,7 +384,7 @@ def test_a_node_keeps_the_model_in_its_cache_and_checks_each_hash(tmp_path, monk
     (kept,) = tmp_path.glob("sent/*/models/*/manifest.json")
     assert kept.parent.name == load(MODEL).bundle.bundle_id
     (kept.parent / "labels.json").write_text("[]")
-    assert away().labels == load(MODEL).labels  # what was damaged is put there again
+    assert away().labels == load(MODEL).labels  # the damaged file is replaced
     changed = {**sent.contents, "labels.json": sent.contents["labels.json"][::-1].copy()}
     other = replace(away, contents=changed, folder=tmp_path / "elsewhere")
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "empty"))

@@ -1,4 +1,4 @@
-"""A folder of files scored: what is new, by one process or by several."""
+"""Scoring a folder: new files only, by one process or by several."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_every_table_is_scored_as_on_its_own(predictor, inbox, tmp_path):
 
 
 def test_outputs_that_are_there_are_left_alone(predictor, inbox, tmp_path):
-    inside = inbox / "out"  # whose files are not inputs the next time
+    inside = inbox / "out"  # outputs are not inputs of the next run
     score_folder(predictor, inbox, inside)
     (inside / "a.csv").write_text("kept")
     (inbox / "new.csv").write_text(ROWS)
@@ -71,7 +71,7 @@ def test_parts_have_every_file_once_whatever_they_see(predictor, inbox, tmp_path
     for number in range(20):
         (inbox / f"{number}.csv").write_text(ROWS)
     first = score_folder(predictor, inbox, tmp_path / "out", shard=Shard(1, 3))
-    (inbox / "00.csv").write_text(ROWS)  # would move all places in a list
+    (inbox / "00.csv").write_text(ROWS)  # would shift all positions in a list
     others = [score_folder(predictor, inbox, tmp_path / "out", shard=Shard(n, 3)) for n in (2, 3)]
     parts = [set(report.scored) for report in (first, *others)]
     late = set() if Shard(1, 3).has("00.csv") else {inbox / "00.csv"}

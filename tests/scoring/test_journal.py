@@ -1,4 +1,4 @@
-"""The answers kept beside an output: given back bit for bit, or not at all."""
+"""The journal of answers next to an output: returned bit for bit, or not at all."""
 
 import dataclasses
 import json
@@ -67,7 +67,7 @@ def output(tmp_path):
 
 @pytest.fixture
 def journal_file(output):
-    """A journal with three frames, left by a run that was broken off."""
+    """A journal with three frames, left by an interrupted run."""
     with Journal(output) as journal:
         journal.begin(HEADER)
         for each in FRAMES:
@@ -77,7 +77,7 @@ def journal_file(output):
 
 
 def taken(journal):
-    """The frames on record, as a run takes them."""
+    """The recorded frames, as a run takes them."""
     found = [journal.take(each.rows, each.digest) for each in FRAMES]
     answers = [each for each in found if each is not None]
     assert found == answers + [None] * (3 - len(answers))
@@ -144,7 +144,7 @@ def test_a_flipped_bit_anywhere_never_gives_another_answer(output, journal_file)
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         journal_file.write_bytes(damaged)
-        if place < 16:  # rather than writing over somebody's file
+        if place < 16:  # instead of overwriting somebody's file
             with pytest.raises(OutputError, match="is not one of bertcnn's"):
                 Journal(output)
         else:
@@ -239,7 +239,7 @@ def test_a_header_without_answers_binds_nobody(output):
     with Journal(output) as journal:
         journal.begin(HEADER)
         left = output.with_name(".out.csv.journal").read_bytes()
-    output.with_name(".out.csv.journal").write_bytes(left)  # as a kill leaves it
+    output.with_name(".out.csv.journal").write_bytes(left)  # as after a kill
     with Journal(output) as journal:
         journal.begin(dataclasses.replace(HEADER, raw=True))
         journal.append(FRAMES[0])
@@ -339,7 +339,7 @@ def test_the_state_of_an_input_is_its_size_time_and_both_ends(tmp_path):
             stream.write(b"b")
         assert not state.is_that_of(path)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert state.is_that_of(path)  # the content is not looked at
+        assert state.is_that_of(path)  # the content is not read
         assert InputState.of(path).input_digest != state.input_digest
         path.write_bytes(b"a" * 3_000_000)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""Scored files in pages, filtered and counted."""
+"""Scored files in pages, with filters and counts."""
 
 import csv
 import threading
@@ -34,7 +34,7 @@ def rows_of(number):
 
 @pytest.fixture(params=[".csv", ".jsonl", ".parquet", ".xlsx", ".tsv.gz"])
 def scored(request, tmp_path, monkeypatch):
-    """A scored file of 100 rows in each format, in groups of 16 rows."""
+    """A scored file of 100 rows in each format, with row groups of 16."""
     monkeypatch.setattr(results, "_ROWS_OF_GROUP", 16)
     path = tmp_path / f"scored{request.param}"
     with TableWriter(path, HEADER, raw=True) as writer:

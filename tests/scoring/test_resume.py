@@ -1,4 +1,4 @@
-"""An interrupted scoring goes on where it stopped, and ends with the file of a whole one."""
+"""An interrupted scoring run resumes, and writes the file of an uninterrupted one."""
 
 import json
 import os
@@ -28,11 +28,11 @@ from tests.tiny import saved
 
 ROOT = Path(__file__).parents[2]
 ROWS = 4 * 4096 + 1000
-BYTES_OF_A_CHUNK = 75_000  # in the journal, at least, of the inputs here
+BYTES_OF_A_CHUNK = 75_000  # lower bound for these inputs, in the journal
 
 
 class Told:
-    """Keeps what is told, and acts after the `chunk`-th chunk that the model was asked for."""
+    """Keeps all reports, and acts after the `chunk`-th chunk of inference."""
 
     def __init__(self, act=None, chunk=1):
         self.act, self.left = act, chunk
@@ -69,7 +69,7 @@ def interrupt():
 
 
 def write_input(path, rows=ROWS, *, words="router is"):
-    """Texts of which some come again at once and some much later; some blank.
+    """Texts with repetitions, some adjacent and some far apart; some blank.
 
     Every thousandth row cannot be read.
     """
@@ -92,7 +92,7 @@ def names(folder):
 
 
 def break_off(predictor, source, target, chunk=2, **options):
-    """A run that Ctrl-C ends after so many chunks."""
+    """A run that Ctrl-C ends after `chunks` chunks."""
     with pytest.raises(ScoringInterrupted, match="rows are answered"):
         score_csv(predictor, source, target, progress=Told(interrupt, chunk), **options)
 
@@ -107,8 +107,8 @@ def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path,
     whole, broken = tmp_path / "whole" / name, tmp_path / "broken" / name
     score_csv(stub_predictor(), inbox, whole, probabilities=True)
     if name.endswith((".gz", ".xlsx")):
-        time.sleep(1.1)  # so that a time of writing in the file would show
-    for chunk in (1, 2):  # the second time, after the one on record
+        time.sleep(1.1)  # so that a timestamp in the file would show
+    for chunk in (1, 2):  # the second time, after the recorded chunk
         break_off(stub_predictor(), inbox, broken, chunk, probabilities=True)
         assert names(broken.parent) == [f".{name}.journal"]
     told = Told()
@@ -127,14 +127,14 @@ def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path,
 
 
 def test_what_was_answered_is_not_asked_again_and_does_not_count_as_speed(tmp_path):
-    # several of the blocks that files are read in
+    # several of the blocks in which files are read
     inbox = write_input(tmp_path / "in.csv", words="router is down " * 20)
     first, second, whole = stub_predictor(0.00002), stub_predictor(0.00002), stub_predictor()
     score_csv(whole, inbox, tmp_path / "whole.csv")
     break_off(first, inbox, tmp_path / "out.csv", 3)
     told = Told()
     score_csv(second, inbox, tmp_path / "out.csv", progress=told)
-    # with the engine at Ctrl-C, a chunk at most
+    # at most a chunk was with the engine at Ctrl-C
     under_way = first.engine.asked + second.engine.asked - whole.engine.asked
     assert 0 <= under_way < second.engine.asked < whole.engine.asked / 4
     (reading, unknown), (scoring, left) = told.stages
@@ -231,7 +231,7 @@ def test_what_excel_cannot_hold_is_told_before_any_work_and_blocks_no_later_run(
 
 def test_an_input_that_only_looks_the_same_is_answered_anew(inbox, tmp_path):
     source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
-    # so that the middle is in neither MiB that is looked at
+    # its middle is in neither of the two MiB that are hashed
     source.write_text(source.read_text() + "1,router is here\n" * 200_000)
     break_off(stub_predictor(), source, tmp_path / "out.csv", 25)
     status = source.stat()
@@ -353,7 +353,7 @@ def test_many_rows_of_one_text_cost_microseconds(tmp_path):
     predictor = stub_predictor()
     report = score_csv(predictor, source, tmp_path / "out.csv")
     assert (predictor.engine.asked, report.rows, list(report.labels.values())) == (1, rows, [rows])
-    assert report.seconds / rows < 60e-6  # four times what two busy cores need
+    assert report.seconds / rows < 60e-6  # four times the time on two busy cores
 
 
 def answers_of(numbers, width=0):
@@ -431,7 +431,7 @@ def test_temporary_files_of_killed_runs_go_and_those_of_living_ones_stay(inbox, 
         wait_for(lambda: journal_size(target) > 5000)
         killed.kill()
         killed.wait()
-        assert len(names(tmp_path)) == 6  # the journal, and those of the output and the rejects
+        assert len(names(tmp_path)) == 6  # also the journal, output and rejects
         score_csv(stub_predictor(), inbox, target, probabilities=True)
         assert names(tmp_path) == sorted([*mine, "out.xlsx", "out.xlsx.rejects.csv"])
         living.write([("still here",)])
@@ -457,7 +457,7 @@ def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        # Python would keep the first bytes of a module's code for ever
+        # Python would keep truncated bytecode for ever
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
@@ -503,7 +503,7 @@ def command(model, source, target, *options):
 
 
 def wait_for_answers(running, target, chunks):
-    """Until a run has at least so many chunks on record."""
+    """Wait until a run has recorded at least `chunks` chunks."""
     wait_for(
         lambda: journal_size(target) > 600 + chunks * BYTES_OF_A_CHUNK or running.poll() is not None
     )
@@ -589,7 +589,7 @@ def test_a_stop_is_resumable_where_a_shell_script_ignores_ctrl_c(model, tmp_path
         preexec_fn=as_a_script_does,
     ) as running:
         wait_for_answers(running, target, 1)
-        os.killpg(running.pid, sent)  # as `timeout` does: the process that reads gets it too
+        os.killpg(running.pid, sent)  # like `timeout`: the reading process gets it too
         told = running.stderr.read()
     assert running.returncode == 75
     assert told.splitlines()[-1].endswith("The same command continues from there.")

@@ -1,4 +1,4 @@
-"""Scoring a file, evaluating on one, and training from one."""
+"""Scoring a file, evaluating on a file, and training from a file."""
 
 import csv
 import gzip
@@ -279,7 +279,7 @@ def test_memory_does_not_grow_with_the_file(predictor, tmp_path):
     finally:
         tracemalloc.stop()
     assert report.rows == 60_000
-    assert peak < source.stat().st_size  # 20 MB of 30; it would be more by the whole file
+    assert peak < source.stat().st_size  # 20 MB of 30; the whole file would exceed it
 
 
 def test_several_text_columns_are_joined(predictor, tmp_path):
@@ -298,7 +298,7 @@ def test_several_text_columns_are_joined(predictor, tmp_path):
 
 
 class Stop(Notes):
-    """Breaks off in the middle, as a person with Ctrl-C does."""
+    """Interrupts in the middle, like Ctrl-C."""
 
     def __init__(self, error):
         super().__init__()

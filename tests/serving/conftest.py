@@ -1,4 +1,4 @@
-"""A server for tests that only ask it, and models for it."""
+"""A server for tests that only send requests, and its models."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ collect_ignore_glob = [] if find_spec("uvloop") else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def model(encoder_folder):
-    """A model's folder; do not write in it."""
+    """A model's folder; do not write to it."""
     return saved(encoder_folder)
 
 
@@ -37,7 +37,7 @@ def predictor(model):
 
 @pytest.fixture(scope="session")
 def server(model, renamed, tmp_path_factory):
-    """Two models, `tiny` and `other`; do not load others."""
+    """A server with two models, `tiny` and `other`; do not load others."""
     folder = tmp_path_factory.mktemp("serving")
     names = (f"tiny={model}", f"other={renamed}")
     with serving(folder, *names, "--most-texts", 200, "--drain", 0) as started:

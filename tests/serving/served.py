@@ -14,7 +14,7 @@ PATIENCE = 60  # seconds
 
 
 class Server:
-    """`bertcnn serve`, whose address is known."""
+    """A running `bertcnn serve` at a known address."""
 
     def __init__(self, process, address, log):
         self.process, self.address, self.log = process, address, log
@@ -25,7 +25,7 @@ class Server:
         return http.client.HTTPConnection(*self.place, timeout=PATIENCE)
 
     def ask(self, path, body=None, headers=None, method=None, connection=None):
-        """Status, JSON or bytes, and headers of an answer."""
+        """Status, JSON or bytes, and headers of a response."""
         connection = connection or self.connection()
         given = json.dumps(body).encode() if isinstance(body, dict | list) else body
         method = method or ("GET" if body is None else "POST")
@@ -36,11 +36,11 @@ class Server:
         return response.status, json.loads(data) if is_json and data else data, response.headers
 
     def events(self):
-        """What was logged."""
+        """The logged events."""
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
     def event(self, name, times=1):
-        """Wait until something was logged so many times; the last of it."""
+        """Wait until an event was logged `times` times; returns the last one."""
         until = time.monotonic() + PATIENCE
         while len(found := [event for event in self.events() if event["event"] == name]) < times:
             assert time.monotonic() < until, self.events()
@@ -63,7 +63,7 @@ def environment(**changes):
 
 @contextmanager
 def serving(folder, *arguments, files=None, **variables):
-    """A server that is ready; `files` that its processes may have open."""
+    """A ready server; `files` limits the open files of its processes."""
 
     def limit():
         import resource  # not on Windows
@@ -94,7 +94,7 @@ def serving(folder, *arguments, files=None, **variables):
 
 
 def refused(*arguments, **variables):
-    """What the command says when it does not start."""
+    """The one-line error of a command that does not start."""
     done = subprocess.run(
         command(*arguments),
         env=environment(**variables),

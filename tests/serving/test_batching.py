@@ -1,4 +1,4 @@
-"""Batches of several requests: one that fails does so alone, and the queue has an end."""
+"""Batches of several requests: a failing request fails alone, and the queue is limited."""
 
 import asyncio
 from dataclasses import replace
@@ -22,7 +22,7 @@ def served(model):
 
 @pytest.fixture(scope="module")
 def several(model):
-    """A model whose texts may have several labels, without an engine."""
+    """A model for texts with several labels, without an engine."""
     bundle = read_bundle(model)
     config = bundle.config.model_copy(update={"label_separator": ";"})
     calibration = bundle.calibration.model_copy(update={"label_thresholds": (0.3, 0.3, 0.3)})
@@ -34,7 +34,7 @@ def several(model):
 
 @pytest.fixture(scope="module")
 def levels(model):
-    """A model whose labels have parents, without an engine."""
+    """A model with hierarchical labels, without an engine."""
     bundle = read_bundle(model)
     config = bundle.config.model_copy(update={"label_levels": ">"})
     labels = ("money > bill", "money > refund", "things")
@@ -138,7 +138,7 @@ def test_answers_of_a_batch_are_handed_out_a_few_at_a_time(served, predictor):
     _, all_works = answered(works)
     labels = [work.answers.result()[0].label for work in all_works]
     assert labels == predictor.predict(texts).tolist()
-    assert answered_by_then[0] < len(texts)  # the event loop has looked at other things between
+    assert answered_by_then[0] < len(texts)  # the event loop served other tasks in between
 
 
 def test_each_request_has_its_own_precision(served):
@@ -159,7 +159,7 @@ def test_each_request_has_its_own_precision(served):
         assert served.predictor.predictions(["my router"], answers)[0].decision == decision
 
 
-def test_what_nobody_waits_for_is_not_computed(served):
+def test_abandoned_requests_are_not_computed(served):
     async def run():
         batcher = Batcher(asyncio.get_running_loop(), 0, 100)
         work = Work(served, ["a"] * 50, None, asyncio.get_running_loop().create_future())

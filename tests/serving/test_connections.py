@@ -1,4 +1,4 @@
-"""Limits on what clients may hold before a request is whole, against a server in this process."""
+"""Limits for clients that send incomplete requests, with a server in this process."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ LARGE = b"a" * (2 << 20)
 
 
 async def echo(scope, receive, send):
-    """Answers with the length of the body."""
+    """Respond with the length of the body."""
     length, more = 0, True
     while more:
         message = await receive()
@@ -40,7 +40,7 @@ class Client:
         self.socket = socket.create_connection(place, 10)
 
     def ask(self, data, answers=1):
-        """Send bytes and read a number of answers, or everything until the connection ends."""
+        """Send bytes and read a number of responses, or everything until the connection ends."""
         with suppress(OSError):  # refused before it had sent everything
             self.socket.sendall(data)
         return self.rest(answers)
@@ -180,7 +180,7 @@ def test_requests_sent_without_waiting_are_answered_in_order_up_to_a_number():
 
 
 def test_an_offer_to_speak_http_2_is_passed_over():
-    """Java's HttpClient makes it with its first request."""
+    """Java's HttpClient offers it with its first request."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAA\r\n"
     with listening() as client:
         java = client()

@@ -1,4 +1,4 @@
-"""Bodies of other servers' clients are understood or refused with one line, never guessed."""
+"""Bodies in other servers' formats are understood or refused with one line, never guessed."""
 
 import base64
 import gzip

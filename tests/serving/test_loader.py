@@ -1,4 +1,4 @@
-"""What a service leaves out of Python's garbage collections, and when it is freed all the same."""
+"""Garbage collections skip a service's long-lived objects; replaced models are freed."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""The process: models exchanged under load, deaths, stops, tokens, and refusals to start."""
+"""The process: model swaps under load, deaths, stops, tokens, and refusals to start."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ TOKEN = "a-token-of-enough-characters"
 
 
 class Load:
-    """Clients that ask again and again; what they were answered."""
+    """Clients that send requests continuously; keeps the answers and failures."""
 
     def __init__(self, server, clients=3):
         self.server, self.failures, self.answers = server, [], []
@@ -96,7 +96,7 @@ def test_models_are_exchanged_under_load_and_no_answer_is_of_both(model, renamed
 
 
 def niceness(process, task):
-    """How far a thread of a process stands behind others."""
+    """The nice value of a process's thread."""
     stat = Path(f"/proc/{process}/task/{task}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[16])
 
@@ -115,7 +115,7 @@ def test_after_a_kill_another_worker_answers_with_the_same_model(model, renamed,
         worker = server.worker()
         assert niceness(worker, worker) < max(
             niceness(worker, int(task.name)) for task in Path(f"/proc/{worker}/task").iterdir()
-        )  # a request is read although all cores compute
+        )  # requests are read even while all cores compute
         assert "MALLOC_MMAP_THRESHOLD_=1048576" in Path(f"/proc/{worker}/environ").read_text()
         os.kill(worker, signal.SIGKILL)
         status, answer, _ = server.ask("/classify", {"texts": ["my router"]})
@@ -189,7 +189,7 @@ def test_too_many_waiting_texts_are_refused_and_vanished_clients_forgotten(model
         full, other = server.connection(), server.connection()
         server.ask("/v2", connection=full)
         body = str(texts).replace("'", '"')
-        for _ in range(10):  # until the second comes while the first waits
+        for _ in range(10):  # until the second request comes while the first waits
             full.request("POST", "/classify", f'{{"texts": {body}}}')
             status, answer, headers = server.ask("/classify", {"texts": texts}, connection=other)
             if status == 429:

@@ -1,4 +1,4 @@
-"""Every route, what it answers, and the one line for each request that is refused."""
+"""Every route with its responses, and the one-line error of each refused request."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ def shown(predictor, texts, **options):
 
 
 def agree(answers, expected):
-    """Equal but for rounding: int8 and batches differ in the last digits."""
+    """Assert equality except for rounding: int8 and batching change the last digits."""
     assert len(answers) == len(expected)
     for answer, other in zip(answers, expected, strict=True):
         assert answer.keys() == other.keys()

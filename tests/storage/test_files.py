@@ -133,7 +133,7 @@ def test_a_move_that_fails_half_way_is_taken_back(tmp_path, monkeypatch):
     def break_the_third_move(event, arguments):
         if event == "os.rename" and os.fspath(arguments[0]).startswith(str(tmp_path)):
             moves.append(arguments[0])
-            # after the try onto what is there, and the move of that out of the way
+            # after the attempt to replace the target, and its move out of the way
             if len(moves) == 3:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -343,7 +343,7 @@ def test_names_of_temporary_folders_and_companions_fit_the_system(tmp_path):
         for _ in range(2):
             with new_folder(target, overwrite=True, check=lambda *_: None) as folder:
                 (folder / "file").write_text("whole")
-        # as a process killed between two renames leaves it
+        # left by a process killed between two renames
         left = tmp_path / temporary_name(target) / "old"
         left.parent.mkdir()
         target.rename(left)

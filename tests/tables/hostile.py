@@ -1,4 +1,4 @@
-"""Small files that ask their reader for gigabytes or minutes, each made by a function."""
+"""Small files that make a reader use gigabytes or minutes; each is made by a function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR = "XFD1048576"
 
 
 def text_cell(reference: str, text: str) -> str:
-    """A cell with its text in it."""
+    """A cell with inline text."""
     return f'<c r="{reference}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
@@ -34,15 +34,15 @@ def workbook(
     end: str = "",
     parts: dict[str, Iterable[str]] | None = None,
 ) -> Path:
-    """An Excel file.
+    """Write an Excel file.
 
     Args:
         path: where it goes.
         cells: XML of the rows of its first sheet; all sheets share it.
         strings: its shared strings.
-        sheets: how many there are.
-        start: what stands before the sheet's element.
-        end: what stands behind the rows.
+        sheets: their number.
+        start: XML before the sheet's element.
+        end: XML after the rows.
         parts: other members.
     """
     each = range(1, sheets + 1)
@@ -112,7 +112,7 @@ def _excel(folder: Path, **made: object) -> Path:
 def _parquet(
     folder: Path, columns: dict[str, object], rows: int, *, times: int = 1, **options: object
 ) -> Path:
-    """Parquet whose columns hold one value each, `rows` times in each of `times` row groups."""
+    """Parquet with one distinct value per column, `rows` times in each of `times` row groups."""
     import pyarrow
     import pyarrow.parquet
 

@@ -315,7 +315,7 @@ def test_a_models_own_answers_are_never_the_label_nor_the_text(prefix):
     choice = guess_columns(table)
     assert (choice.text, choice.label) == (("message",), "correct_label")
     assert "predicted" not in choice.reasons["label"]
-    assert guess_columns(table, label=ours[0]).label == ours[0]  # asked for by name
+    assert guess_columns(table, label=ours[0]).label == ours[0]  # requested by name
     without = Chunk((ours[3], *ours[:3]), [row[5:6] + row[2:5] for row in rows], list(range(2, 42)))
     with pytest.raises(ColumnError, match="no column looks like text"):
         guess_columns(without)

@@ -1,4 +1,4 @@
-"""Rows of delimited files, on files polluted by chance."""
+"""Rows of delimited files with random damage."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ def test_every_line_belongs_to_one_row_that_is_accepted_rejected_or_blank(lines,
     for number, line in enumerate(lines, 1):
         # surplus empty cells may be dropped
         assert number in covered or not line.strip() or not line.strip('," \t\r')
-    assert all(len(cells) <= width for _, cells in got)  # of a short row the last ones are blank
+    assert all(len(cells) <= width for _, cells in got)  # short rows are filled with blank cells
 
 
 @given(

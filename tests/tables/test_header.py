@@ -1,6 +1,6 @@
 """Headers below titles, dates and blank lines.
 
-And headers that stand first and must stay where they are.
+Headers in the first line must stay the header.
 """
 
 import pytest

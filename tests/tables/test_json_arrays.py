@@ -1,4 +1,4 @@
-"""JSON that is no JSON Lines: lists, lists in objects, objects over several lines."""
+"""JSON that is not JSON Lines: lists, lists in objects, objects over several lines."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The one reader of labelled tables."""
+"""The reader of labelled tables."""
 
 import pytest
 

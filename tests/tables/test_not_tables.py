@@ -1,4 +1,4 @@
-"""Files that are no table, named for what they are; and tables that quote such things."""
+"""Files that are not tables get an error naming their type; tables that quote such files do not."""
 
 import gzip
 
@@ -106,5 +106,5 @@ LONG = [
 
 @pytest.mark.parametrize("text", LONG)
 def test_every_start_of_a_file_is_read_to_its_end(text):
-    # it never ends where a pattern tries all ways to divide a text
+    # a pattern that tries all ways to divide a text would never end
     assert recognized(text + "x") is None

@@ -1,4 +1,4 @@
-"""Columns that a report slices by."""
+"""Columns used as slices in a report."""
 
 from bertcnn.tables.columns import guess_columns
 from bertcnn.tables.slices import months_of, slice_columns

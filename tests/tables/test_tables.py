@@ -1,4 +1,4 @@
-"""Tables in: every format, every kind of pollution, and nothing lost."""
+"""Reading tables: every format, every kind of damage, and no lost rows."""
 
 import csv
 import datetime
@@ -32,7 +32,7 @@ def save(folder, content, name="in.csv", encoding="utf-8"):
 
 
 def read(path, **options):
-    """The rows, their lines, and the reasons of the rejected ones by line."""
+    """The rows, their lines, and the reasons of rejected rows by line."""
     rejects = path.with_name("rejects.csv")
     with open_table(path, rejects=rejects, **options) as reader:
         rows, lines = [], []
@@ -137,7 +137,7 @@ def test_a_column_of_parquet_with_values_that_python_does_not_have_spoils_no_oth
         "name": pyarrow.array(["\ufffd", "ok"]),
     }
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "in.parquet")
-    (first, second), _, _ = read(tmp_path / "in.parquet")  # the file was refused as damaged
+    (first, second), _, _ = read(tmp_path / "in.parquet")  # the whole file was refused as damaged
     never = "18029-12-30 23:59:58.000000"
     assert first == (
         "router",
@@ -364,7 +364,7 @@ def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
 def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(
     tmp_path, encoding, text
 ):
-    for shift in ("", "x"):  # with one of the two the 65,536th byte is inside a character
+    for shift in ("", "x"):  # one of the two has its 65,536th byte inside a character
         rows = [(f"{shift}{text}{row % 3 * text[-1]}", "ab"[row % 2]) for row in range(4000)]
         content = "text,label\n" + "".join(f"{cell},{label}\n" for cell, label in rows)
         assert read(save(tmp_path, content, encoding=encoding))[0] == rows
@@ -380,7 +380,7 @@ def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
     )
     path = save(tmp_path, gzip.compress(content, 1) if name.endswith("gz") else content, name)
     with open_table(path) as reader:
-        assert reader.encoding == "cp1252"  # it was UTF-8, in which that row cannot be read
+        assert reader.encoding == "cp1252"  # the sample was UTF-8, in which that row cannot be read
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
 )
 def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, texts):
     cells = [texts[row % len(texts)].encode(encoding) for row in range(40)]
-    # a quote pasted from UTF-8, and two bytes of nothing
+    # a quote pasted from UTF-8, and two undefined bytes
     cells[20] = b"\xe2\x80\x9d \xff\x81 " + cells[20]
     with open_table(
         save(tmp_path, b"text,label\n" + b"".join(cell + b",a\n" for cell in cells))
@@ -454,7 +454,7 @@ def test_a_file_with_old_macintosh_line_ends_is_no_single_line(tmp_path):
     lines = ["text,label", *[f"café {row},été" for row in range(100)]]
     content = "\r".join(lines).encode("utf-8").replace("café 50".encode(), b"caf\xe9 50")
     with open_table(save(tmp_path, content)) as reader:
-        assert reader.encoding == "utf-8"  # a single broken line made mojibake of all others
+        assert reader.encoding == "utf-8"  # a single broken line garbled all others
 
 
 def test_parquet_with_a_column_name_that_is_no_utf_8_is_refused(tmp_path):
@@ -485,14 +485,14 @@ def test_old_macintosh_line_ends_are_read(tmp_path):
 def test_old_macintosh_line_ends_are_read_where_cells_hold_others(tmp_path):
     path = save(tmp_path, 'text,label\r"no signal\nsince today",a\r"dead\nred led\nnoise",b\r')
     assert read(path)[0] == [("no signal\nsince today", "a"), ("dead\nred led\nnoise", "b")]
-    # what somebody pasted does not end lines
+    # pasted line ends are part of the cell
     path = save(tmp_path, "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n")
     assert read(path)[0] == [("no\rsignal\rtoday", "a"), ("dead\r\r\rnow", "b")]
 
 
 def test_a_look_at_the_first_rows_ends_where_cells_are_long(tmp_path):
     with open_table(save(tmp_path, "text,label\n" + ("x" * 900_000 + ",a\n") * 60)) as reader:
-        assert len(reader.peek(1000)) == 19  # all 60, which for 1,000 rows is a GB
+        assert len(reader.peek(1000)) == 19  # without the limit all 60; 1,000 such rows take a GB
         assert len(reader.peek(1000)) == 19
         assert sum(map(len, reader.chunks())) == 60
 
@@ -1013,7 +1013,7 @@ def test_equal_column_names_are_numbered_thousands_of_them_too():
         "a_4",
         "column_4",
     )
-    # which took hours when each name began to count anew
+    # this took hours when numbering restarted for each name
     assert len(set(name_columns(["0"] * 16_000))) == 16_000
 
 

@@ -1,4 +1,4 @@
-"""Times in the cells of a column, beside independent readers."""
+"""Times in the cells of a column, compared with independent parsers."""
 
 import email.utils
 from datetime import UTC, datetime

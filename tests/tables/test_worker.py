@@ -1,6 +1,6 @@
-"""Files that ask their reader for gigabytes or minutes are refused in one line.
+"""Files that make a reader use gigabytes or minutes are refused in one line.
 
-Honest ones are read.
+Harmless files are read.
 """
 
 import os
@@ -19,7 +19,7 @@ from bertcnn.errors import TableError
 from bertcnn.tables.tables import open_table, read_table
 from tests.tables.hostile import EXCEL, GZIP, PARQUET, rows, text_cell, workbook
 
-resource = pytest.importorskip("resource")  # only where there are such limits
+resource = pytest.importorskip("resource")  # only where the system has such limits
 READ = """
 import sys
 from bertcnn.tables.tables import read_table
@@ -140,7 +140,7 @@ def test_blank_cells_alone_are_no_remark(tmp_path):
 
 
 def _children() -> set[str]:
-    """The processes that this thread has started, of other tests too."""
+    """The child processes of this thread, including those of other tests."""
     listed = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
     return set(listed.split())
 
@@ -154,7 +154,7 @@ def test_a_worker_that_sleeps_for_good_is_ended(tmp_path, monkeypatch):
     before = _children()
     with open_table(tmp_path / "in.parquet") as table:
         (worker,) = _children() - before
-        # as native code does that waits for a lock which nobody gives back
+        # like native code that waits for a lock that is never released
         os.kill(int(worker), signal.SIGSTOP)
         with pytest.raises(
             TableError, match=r"in.parquet.* cannot be read within 3\d\d MB of memory"

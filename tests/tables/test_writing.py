@@ -1,4 +1,4 @@
-"""Tables out: safe in a spreadsheet, complete or not there."""
+"""Writing tables: safe in a spreadsheet, and complete or absent."""
 
 import csv
 import errno
@@ -272,7 +272,7 @@ def test_excel_refuses_cells_it_cannot_hold(tmp_path):
 
 def test_excel_refuses_rows_it_cannot_hold(tmp_path):
     with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
-        writer._sink._next = 1_048_575  # as after so many rows
+        writer._sink._next = 1_048_575  # as after that many rows
         writer.write([("the last row",)])
         with pytest.raises(
             OutputError, match=r"more than 1,048,575 rows; .* write a \.csv or \.parquet file"
@@ -395,7 +395,7 @@ def test_equal_tables_are_equal_files_whenever_they_are_written(tmp_path, name):
         write(tmp_path / name, [("a", "b")] * 5, overwrite=True)
         files.append((tmp_path / name).read_bytes())
         if name.endswith((".gz", ".xlsx")):
-            time.sleep(1.1)  # gzip and Excel count seconds
+            time.sleep(1.1)  # gzip and Excel store timestamps in seconds
     assert files[0] == files[1]
 
 
@@ -403,11 +403,11 @@ def test_equal_tables_are_equal_files_whenever_they_are_written(tmp_path, name):
 
 
 def leave(tmp_path, process=2**22 + 1):
-    """Leftovers of two tables; no process has such a number on Linux."""
+    """Leftovers of two tables; no process on Linux has such a number."""
     (tmp_path / f".a.xlsx.{process}-0123abcd.tmp").write_text("half")
     (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d").mkdir()
     (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d" / "rows").write_text("")
-    (tmp_path / f".a.xlsx.{process}-99999999.tmp.d").mkdir()  # its file has got its name
+    (tmp_path / f".a.xlsx.{process}-99999999.tmp.d").mkdir()  # its file has its final name
     others = [
         f".a.xlsx.rejects.csv.{process}-0123abcd.tmp",
         f".b.xlsx.{process}-0123abcd.tmp",
@@ -420,7 +420,7 @@ def leave(tmp_path, process=2**22 + 1):
 
 
 def test_leftovers_of_the_same_table_go_and_all_else_stays(tmp_path):
-    others = leave(tmp_path, os.getpid())  # numbers come again, locks do not
+    others = leave(tmp_path, os.getpid())  # process numbers are reused, locks are not
     with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
         assert len(list(tmp_path.iterdir())) == len(others) + 2
         clean_leftovers(tmp_path / "a.xlsx")
@@ -471,13 +471,13 @@ FILL = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file size limits")
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("rows", [1400, 20_000])  # the limit is met on closing, on writing
+@pytest.mark.parametrize("rows", [1400, 20_000])  # the limit is hit on closing, on writing
 def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path, name, rows):
     (tmp_path / name).write_bytes(b"old")
     command = [sys.executable, "-c", textwrap.dedent(FILL), str(tmp_path / name), str(rows)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stderr == ""
-    if done.stdout or rows == 20_000:  # a packed format may fit the fewer rows
+    if done.stdout or rows == 20_000:  # in a compressed format, the fewer rows may fit
         assert done.stdout.startswith(
             f"the disk is full: '{tmp_path / name}' could not be written (File too large); expected"
             " enough free"

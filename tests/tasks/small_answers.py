@@ -1,4 +1,4 @@
-"""A question answerer that nobody trained: its answers are arbitrary, and always the same."""
+"""An untrained question answerer: its answers are arbitrary but deterministic."""
 
 import json
 import random
@@ -34,7 +34,7 @@ def small_texts(rows: int, seed: int = 0) -> list[str]:
 
 
 def write_questions(path: Path, contexts: int = 12) -> Path:
-    """Two questions about each of some texts as JSON Lines, the second one without an answer."""
+    """Write two questions about each of some texts as JSON Lines; the second one has no answer."""
     rows = [
         row
         for word in WORDS[:contexts]
@@ -48,7 +48,7 @@ def write_questions(path: Path, contexts: int = 12) -> Path:
 
 
 def longer_encoder(encoder: Path, folder: Path) -> Path:
-    """A tiny encoder's folder, with as many positions as questions and their texts need."""
+    """The folder of a tiny encoder with enough positions for the questions and texts."""
     shutil.copytree(encoder, folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config["max_position_embeddings"] = POSITIONS
@@ -61,7 +61,7 @@ def longer_encoder(encoder: Path, folder: Path) -> Path:
 
 
 def save_answerer(folder: Path, *, seed: int = 0) -> Path:
-    """A model of width 16 with random weights, saved; it answers half of all questions."""
+    """Save a model of width 16 with random weights that answers half of all questions."""
     encoder = EncoderSettings(
         vocabulary_size=len(TINY_VOCABULARY),
         width=16,

@@ -1,10 +1,10 @@
-"""Pairs that a tiny model learns in seconds: numbers in words, and in digits."""
+"""Pairs that a tiny model learns in seconds: numbers as words and as digits."""
 
 UNITS = ("one", "two", "three", "four", "five", "six")
 
 
 def small_pairs() -> tuple[list[str], list[str]]:
-    """36 numbers of two digits."""
+    """36 two-digit numbers."""
     numbers = [(ten, unit) for ten in range(6) for unit in range(6)]
     return (
         [f"{UNITS[ten]} and {UNITS[unit]}" for ten, unit in numbers],

@@ -1,4 +1,4 @@
-"""Which precision a model that answers questions is compiled to, and how it runs again."""
+"""The precision in which a question-answering model is compiled, and how it is loaded again."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SETTINGS = EncoderSettings(
     vocabulary_size=50, width=16, layers=1, heads=4, feed_forward_width=24, max_positions=64
 )
 PAD = 0
-BETWEEN = ["bfloat16"] if has_bfloat16() else []  # what this machine computes between the two
+BETWEEN = ["bfloat16"] if has_bfloat16() else []  # this machine's precisions between the two
 SAME, OTHER, WORSE = (1.0, -0.01), (0.98, 0.0), (1.0, 0.004)
 
 
@@ -45,7 +45,7 @@ def windows():
 
 
 def compiled(tensors, windows, *verdicts):
-    """The outcome where the candidates are judged so, one after the other, and who they were."""
+    """Compile with these comparison results for the candidates; returns the compared ones too."""
     asked, given, notes = [], iter(verdicts), Notes()
 
     def compare(running):

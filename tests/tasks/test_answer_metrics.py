@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, against values worked out by hand."""
+"""Exact match and F1 of answers, compared with values calculated by hand."""
 
 import json
 

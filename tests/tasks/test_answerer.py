@@ -1,4 +1,4 @@
-"""The question answerer: learned questions are answered, and again from a folder."""
+"""The question answerer: it answers learned questions, also after saving and loading."""
 
 import json
 import re
@@ -39,7 +39,7 @@ QUICK = {
     "epochs": 4,
     "batch_size": 8,
     "learning_rate": 1e-2,
-    "dropout": 0.05,  # the encoder's own is 0.1
+    "dropout": 0.05,  # the encoder's default is 0.1
     "validation_fraction": 0.3,
     "compiled_shapes": 1,
 }
@@ -48,7 +48,7 @@ WORDS = ("the", "is", "not", "and", "it", "has", "no", "still", "slow", "down", 
 
 
 def made_up():
-    """160 questions about which of the things a text names, if any; some texts are long."""
+    """160 questions about things that a text mentions or not; some texts are long."""
     generator = np.random.default_rng(0)
     questions = []
     for number in range(160):
@@ -76,7 +76,7 @@ def answerer(encoder, progress=None, **changes):
 
 @pytest.fixture(scope="module", autouse=True)
 def _int8(cpu_with_vnni):
-    """Engines are in int8, and are run."""
+    """Engines are in int8, and are used."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def fitted(shallow_encoder_folder):
 
 @pytest.fixture
 def folder(fitted, tmp_path, monkeypatch):
-    """A saved one, to be changed; nothing of it is in the cache."""
+    """A saved answerer to be changed; nothing of it is in the cache."""
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     fitted.save(tmp_path / "model")
     return tmp_path / "model"
@@ -97,7 +97,7 @@ def folder(fitted, tmp_path, monkeypatch):
 
 
 def untrained(fitted, encoder, folder):
-    """One with the weights that a training starts from, and the threshold of a trained one."""
+    """An answerer with initial weights and the threshold of a trained one."""
     kept = fitted.save(folder / "fitted") and FOLDER.read(folder / "fitted")
     start = load_encoder(encoder, seed=0)
     weights = extract(BertQuestionAnswering(start).weights)
@@ -260,13 +260,13 @@ def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
 
 
 def reseal(folder):
-    """Make the manifest fit what lies in the folder."""
+    """Update the manifest to match the files in the folder."""
     members = {name: (folder / name).read_bytes() for name in FOLDER.form.largest}
     (folder / MANIFEST).write_bytes(write_manifest(FOLDER.form, members)[1])
 
 
 def refused(folder, message):
-    """The model is refused by loading it, or by its first answer."""
+    """Assert that loading the model, or its first answer, is refused."""
     with pytest.raises(BundleError, match=message) as caught:
         QuestionAnswerer.load(folder).answer("what?", TEXTS)
     assert "\n" not in str(caught.value)
@@ -294,7 +294,7 @@ def refused(folder, message):
 )
 def test_an_engine_of_another_graph_is_refused(folder, change, message):
     before = (folder / "engine.xml").read_bytes()
-    assert b'levels="256"' in before  # it is in int8
+    assert b'levels="256"' in before  # the original is in int8
     (folder / "engine.xml").write_bytes(change(before))
     assert (folder / "engine.xml").read_bytes() != before
     reseal(folder)
@@ -414,7 +414,7 @@ def test_wrong_settings_are_refused_in_one_line(shallow_encoder_folder):
         (
             lambda: QuestionAnswerer(shallow_encoder_folder, training=QUICK).fit(LEARNED),
             SettingsError,
-            "max_tokens",  # 256, and it has positions for 64
+            "max_tokens",  # 256, but it has only 64 positions
         ),
     ):
         refused_in_one_line(error, message, make)

@@ -1,4 +1,4 @@
-"""Fields filled from a file of texts: the rows as they were, the answers beside them, none lost."""
+"""Fields extracted from a file of texts: rows unchanged, answers in new columns, none lost."""
 
 import csv
 import os
@@ -23,7 +23,7 @@ from tests.failpoints import tiny_bundle
 from tests.scoring.test_resume import Told, interrupt, names
 from tests.tasks.small_answers import DEVICE, MONTH, save_answerer, small_texts
 
-CHUNK = 256  # rows, a quarter of what it is otherwise
+CHUNK = 256  # rows; a quarter of the default
 ROWS = 2 * CHUNK + 100
 FIELDS = {"month": MONTH, "device": DEVICE}
 OURS = [f"{name}{part}" for name in FIELDS for part in ("", "_confidence", "_place")]
@@ -38,7 +38,7 @@ def small_chunks():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A saved question answerer; do not write in it."""
+    """A saved question answerer; do not write to its folder."""
     return save_answerer(tmp_path_factory.mktemp("answerer") / "model")
 
 
@@ -53,7 +53,7 @@ def write(path, content):
 
 
 def write_texts(path, texts, *, broken=0):
-    """A file with a column for the texts between two others."""
+    """Write a file with the text column between two others."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "text", "note"])
@@ -69,7 +69,7 @@ def rows_of(path):
 
 @pytest.fixture(scope="module")
 def inbox(tmp_path_factory):
-    """Rows of more than two chunks, some of which cannot be read; do not change it."""
+    """Rows of more than two chunks, some of them unreadable; do not change the file."""
     texts = small_texts(ROWS)
     texts[7::100] = [""] * len(texts[7::100])
     return write_texts(tmp_path_factory.mktemp("inbox") / "in.csv", texts, broken=5)
@@ -77,7 +77,7 @@ def inbox(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(answerer, inbox, tmp_path_factory):
-    """What an unbroken run writes."""
+    """The output of an uninterrupted run."""
     target = tmp_path_factory.mktemp("whole") / "out.csv"
     extract_csv(answerer, inbox, target, FIELDS)
     return target
@@ -106,7 +106,7 @@ def test_columns_rows_and_order_are_kept_and_three_columns_a_field_follow(answer
         assert 10 < report.answered[name] < 54
 
 
-def test_the_confidence_is_that_of_a_text_asked_about_alone(answerer, tmp_path):
+def test_the_confidence_does_not_depend_on_other_texts(answerer, tmp_path):
     texts = small_texts(30)
     extract_csv(answerer, write_texts(tmp_path / "in.csv", texts), tmp_path / "out.csv", FIELDS)
     for name, question in FIELDS.items():
@@ -123,7 +123,7 @@ def test_a_place_cuts_the_answer_out_of_the_text(whole):
         assert row["text"][start:end] == row["month"]
 
 
-def test_without_an_answer_its_cells_are_empty_and_without_a_text_all_three(whole):
+def test_cells_without_an_answer_or_a_text_are_empty(whole):
     without = [row for row in rows_of(whole) if not row["month"]]
     assert {row["month_place"] for row in without} == {""}
     for row in without:
@@ -347,11 +347,11 @@ def test_a_file_of_which_no_row_can_be_read_is_refused(answerer, tmp_path, colum
     assert names(tmp_path) == ["in.csv", "out.csv.rejects.csv"]
 
 
-# === Runs that are broken off ===
+# === Interrupted runs ===
 
 
 def break_off(answerer, source, target, chunk=1, fields=FIELDS, **options):
-    """A run that Ctrl-C ends after so many chunks."""
+    """A run that Ctrl-C ends after `chunks` chunks."""
     with pytest.raises(ScoringInterrupted, match="rows are answered") as stopped:
         extract_csv(answerer, source, target, fields, progress=Told(interrupt, chunk), **options)
     return stopped.value.rows
@@ -363,7 +363,7 @@ def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(answerer, inbox,
         (tmp_path / folder).mkdir()
     whole, broken = tmp_path / "whole" / name, tmp_path / "broken" / name
     first = extract_csv(answerer, inbox, whole, FIELDS)
-    for chunk in (1, 2):  # the second time, after the one on record
+    for chunk in (1, 2):  # the second time, after the recorded chunk
         assert break_off(answerer, inbox, broken, chunk) == chunk * CHUNK
         assert names(broken.parent) == [f".{name}.journal"]
     told = Told()
@@ -416,7 +416,7 @@ def test_restart_forgets_the_answers(answerer, inbox, whole, tmp_path):
 
 
 def starts_over(answerer, source, target, words, fields=FIELDS, **options):
-    """A run after one that was broken off; it says why it starts over."""
+    """Run again after an interrupted run; asserts the reason for starting over."""
     told = Told()
     extract_csv(answerer, source, target, fields, progress=told, **options)
     (note,) = (note for note in told.notes if "starting over" in note)
@@ -470,7 +470,7 @@ def test_a_model_that_was_never_saved_is_not_taken_for_another(inbox, folder, tm
 def test_an_input_that_only_looks_the_same_is_answered_again(answerer, tmp_path):
     source, target, fields = tmp_path / "in.csv", tmp_path / "out.csv", {"month": MONTH}
     lines = [f"{text} router,{'x' * 5000}\n" for text in small_texts(ROWS)]
-    write(source, "text,note\n" + "".join(lines))  # its middle is in neither MiB looked at
+    write(source, "text,note\n" + "".join(lines))  # its middle is in neither of the hashed MiB
     status = source.stat()
     break_off(answerer, source, target, 2, fields, text="text")
     content = source.read_bytes()

@@ -1,4 +1,4 @@
-"""Pairs of texts: what is read, split and refused."""
+"""Pairs of texts: reading, splitting, refusals."""
 
 import pytest
 

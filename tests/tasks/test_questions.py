@@ -1,4 +1,4 @@
-"""Questions about texts: what is read, refused and split, and the questions in data/."""
+"""Questions about texts: reading, refusals, splitting, and the questions in data/."""
 
 import csv
 import json
@@ -171,7 +171,7 @@ def test_without_a_start_the_answer_must_occur_exactly_once(tmp_path):
             TableError, match=rf"row 2 of .*, whose answer '{wrong}' has no start and {message} its"
         ):
             read_questions(path)
-    with pytest.raises(TableError, match="more than once"):  # one occurrence overlaps the other
+    with pytest.raises(TableError, match="more than once"):  # the occurrences overlap
         read_questions(write_jsonl(tmp_path, row(context="aaa", answer="aa", start=None)))
 
 

@@ -1,4 +1,4 @@
-"""The best answers, beside a search of all of them."""
+"""The best answers, compared with an exhaustive search."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ FIRST = 3  # tokens before the context: [CLS], a question of one token and [SEP]
 
 
 def window(row, start, tokens):
-    """A window of these tokens of a context whose tokens have 2 characters and a space each."""
+    """A window onto a context whose tokens have 2 characters and a space each."""
     spans = np.array([[3 * place, 3 * place + 2] for place in range(start, start + tokens)])
     return Window(row, np.ones(FIRST + tokens + 1, np.int32), FIRST, spans.astype(np.int32))
 
 
 def random_case(generator, most_tokens=9):
-    """Windows of up to 4 questions that overlap, and scores, some of which are equal."""
+    """Overlapping windows of up to 4 questions, and scores, some of them equal."""
     rows = int(generator.integers(1, 5))
     windows = []
     for row in range(rows):
@@ -29,7 +29,7 @@ def random_case(generator, most_tokens=9):
 
 
 def search(row, windows, scores, longest, most):
-    """Every answer to a question with its score, the best first, by trying all."""
+    """Every answer to a question with its score, the best first, by exhaustive search."""
     found = {}
     for one, both in zip(windows, scores, strict=True):
         if one.row != row:
@@ -42,7 +42,7 @@ def search(row, windows, scores, longest, most):
     return sorted(found.items(), key=lambda item: -item[1])[:most]
 
 
-def test_they_are_those_that_a_search_of_all_finds():
+def test_they_equal_an_exhaustive_search():
     generator = np.random.default_rng(0)
     for _ in range(1000):
         rows, windows, scores = random_case(generator)
@@ -68,7 +68,7 @@ def test_they_are_those_that_a_search_of_all_finds():
 
 
 def scored(tokens, **places):
-    """Scores of a window of so many tokens, 0 but for starts and ends at places of the context."""
+    """Scores of a window of `tokens` tokens, 0 except for these starts and ends in the context."""
     both = np.zeros((FIRST + tokens + 1, 2), np.float32)
     for side, name in enumerate(("starts", "ends")):
         for place, score in places.get(name, {}).items():
@@ -131,7 +131,7 @@ def test_answers_are_sorted_from_the_best_and_as_many_as_asked_for():
 
 @pytest.mark.parametrize("longest", [1, 3, 30])
 def test_a_long_window_always_has_an_answer_with_the_score_of_its_tokens(longest):
-    """Of a long window only some starts and ends are combined."""
+    """In a long window, only some starts and ends are combined."""
     tokens = 100
     generator = np.random.default_rng(2)
     for _ in range(20):

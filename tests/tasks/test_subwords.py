@@ -1,4 +1,4 @@
-"""Pieces of words, and texts put together from them again."""
+"""Word pieces, and texts joined from them again."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""When an answer is better than none: beside a search of all thresholds, and by hand."""
+"""The threshold between an answer and none, compared with an exhaustive search and by hand."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def question(*answers):
 
 
 def scores(none, **answers):
-    """Scores of answers by their words, the best first, and of no answer."""
+    """Scores of no answer and of answers by their words."""
     ranked = sorted(answers.items(), key=lambda item: -item[1])
     spans = (Span(*PHRASES[text.replace("_", " ")], score) for text, score in ranked)
     return SpanScores(tuple(spans), none)
@@ -55,7 +55,7 @@ def mean_f1(found, questions, threshold):
 
 
 def highest_f1(found, questions):
-    """By trying every margin, where answers change, and one below them all."""
+    """The highest mean F1 over all margins, where answers change, and one below them all."""
     margins = [one.margin for one in found if one.spans]
     return max(mean_f1(found, questions, at) for at in (-1e9, *margins))
 

@@ -1,4 +1,4 @@
-"""The translator: learned pairs come back, in both architectures, and again from a folder."""
+"""The translator: it reproduces learned pairs in both architectures, also after loading."""
 
 import json
 import shutil

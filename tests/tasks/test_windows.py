@@ -1,4 +1,4 @@
-"""Questions and contexts as windows, and answers as tokens of them."""
+"""Questions and contexts as windows, and answers as tokens in them."""
 
 import unicodedata
 from itertools import pairwise
@@ -11,8 +11,8 @@ from bertcnn.settings import QuestionSettings
 from bertcnn.tasks.question_answering.windows import QuestionReader
 from tests.conftest import TINY_VOCABULARY
 
-QUESTION = "Is it dead?"  # 4 tokens and, with the special ones, 6
-ROOM, STRIDE = 13, 5  # of 20 tokens, the question's 6 and the last [SEP] taken off
+QUESTION = "Is it dead?"  # 4 tokens, 6 with the special ones
+ROOM, STRIDE = 13, 5  # of 20 tokens, without the question's 6 and the last [SEP]
 SMALL = {"max_tokens": 20, "stride": STRIDE, "question_tokens": 8, "windows": 200}
 WORDS = ("router", "the", "bill", "Is", "modem", "dead,", "since", "Qux", "4.5")
 
@@ -36,7 +36,7 @@ def pieces(token_ids):
 
 
 def all_spans(context):
-    """Characters of every token of a context, from a window that all of it fits into."""
+    """The character spans of all tokens of a context, from a window that fits all of it."""
     (window,) = reader(max_tokens=4096).windows([QUESTION], [context])
     return window.spans
 
@@ -107,7 +107,7 @@ def test_a_blank_context_has_no_window(small, blank):
 
 
 def tokens_of(context, answer, start=None):
-    """The pieces that an answer is found to be, in each window; None where it is not."""
+    """The word pieces of the answer found in each window; None where it is not."""
     first = context.index(answer) if start is None else start
     found = []
     for window in reader().windows([QUESTION], [context]):
@@ -125,7 +125,7 @@ def tokens_of(context, answer, start=None):
         ("the router, is", "router,", ["router", ","]),
         ("the routers are", "router", ["router"]),
         ("the routers are", "routers", ["router", "##s"]),
-        ("a router is", "out", ["router"]),  # a part of a word is the whole token
+        ("a router is", "out", ["router"]),  # part of a word counts as the whole token
         ("a router is", "outer i", ["router", "is"]),
         ("The Router IS", "Router", ["router"]),
         ("it  is   dead", "is   dead", ["is", "dead"]),
@@ -171,7 +171,7 @@ def test_an_answer_over_the_edge_of_a_window_is_found_in_another(small):
         ("\U0001f468\u200d\U0001f469 router \U0001f468\u200d\U0001f469 bill", "bill", ["bill"]),
         ("\u200brou\u200bter is dead", "dead", ["dead"]),
         ("a\x00 bill \ud83d dead", "dead", ["dead"]),
-        ("\ud83d\ude00 bill is dead", "dead", ["dead"]),  # halves that cleaning joins
+        ("\ud83d\ude00 bill is dead", "dead", ["dead"]),  # surrogates that cleaning joins
         ("İİ bill", "bill", ["bill"]),  # lowercase has more characters
     ],
 )
@@ -247,7 +247,7 @@ def test_a_context_with_too_many_windows_is_refused_in_one_line():
     "changes", [{"stride": 10}, {"stride": 9}, {"question_tokens": 12}, {"max_tokens": 16}]
 )
 def test_settings_that_leave_no_overlap_are_refused(changes):
-    """A window has room for 9 tokens of the context beside the longest question."""
+    """With the longest question, a window has room for 9 context tokens."""
     with pytest.raises(SettingsError, match=r"max_tokens of at least question_tokens \+ stride"):
         QuestionSettings(**{**SMALL, **changes})
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bertcnn.text.cleaning import clean_text, is_blank
 
-ANY_TEXT = st.text(st.characters())  # hypothesis leaves surrogates in
+ANY_TEXT = st.text(st.characters())  # hypothesis generates surrogates
 
 
 @given(ANY_TEXT)

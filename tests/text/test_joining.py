@@ -1,4 +1,4 @@
-"""Decoded text looks as a person would write it, and its words stay what they are."""
+"""Decoded text is spaced as a person would write it, and its words are unchanged."""
 
 import pytest
 from hypothesis import given, settings

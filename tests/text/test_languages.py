@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Language detection."""
 
 import csv
 from pathlib import Path
@@ -21,7 +21,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("language", "text"), FOREIGN.items())
 def test_a_text_in_another_language_is_foreign(language, text):
-    assert language_of(text) in (language, None)  # which is sure of less
+    assert language_of(text) in (language, None)  # language_of is sure of fewer texts
     assert is_foreign(text, ("en",))
     assert not is_foreign(text, (language,))
     assert not is_foreign(text, ("en", language))

@@ -1,6 +1,6 @@
-"""Vocabularies: nothing but what several documents share, whatever the text.
+"""Learned vocabularies contain only pieces shared by several documents, for any text.
 
-The same ones for the same text.
+The same text always gives the same vocabulary.
 """
 
 import csv
@@ -36,7 +36,7 @@ def words_of(documents, lowercase):
 
 
 def contains(word, piece):
-    """Whether the piece stands in the word, as its beginning or behind it."""
+    """Whether the piece occurs in the word, as its beginning or later."""
     return piece[2:] in word[1:] if piece.startswith(CONTINUES) else word.startswith(piece)
 
 
@@ -186,7 +186,7 @@ def test_the_sample_tickets_need_fewer_tokens_with_more_pieces_and_nothing_is_un
 
 def test_documents_are_read_once_and_not_kept():
     class Document(str):
-        """A string that can be watched."""
+        """A string that records its use."""
 
     alive = WeakSet()
     most = 0

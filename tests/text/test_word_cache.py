@@ -1,4 +1,4 @@
-"""TokenizedWords of many texts: what the library says of each text as a whole, ids and places."""
+"""TokenizedWords gives the ids and offsets that the library gives for whole texts."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ LETTERS = (
 
 @pytest.fixture(scope="module")
 def tokenizers():
-    """By casing."""
+    """Tokenizers by casing."""
     made = {}
     for lowercase in (True, False):
         made[lowercase] = Tokenizer(

@@ -1,4 +1,4 @@
-"""Token ids: those of Hugging Face's tokenizer, safe for every string, in linear time."""
+"""Token ids: equal to those of Hugging Face's tokenizer, safe for every string, in linear time."""
 
 import csv
 import json
@@ -118,7 +118,7 @@ def test_time_is_linear_in_the_length(tiny, unit):
         return best
 
     small, large = seconds(50_000), seconds(500_000)
-    assert large < 40 * small + 0.1  # a quadratic one would need 100 times as long
+    assert large < 40 * small + 0.1  # quadratic time would be 100 times as long
 
 
 def test_a_word_of_10_megabytes_takes_about_ten_times_as_long_as_one_of_1(tiny):
@@ -167,7 +167,7 @@ def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase)
 
 
 def by_place(spans, pieces):
-    """Each place with its piece; the pieces that one character became together."""
+    """Each span with its piece; pieces from one character are joined."""
     found = []
     for span, piece in zip(spans, pieces, strict=True):
         if found and found[-1][0] == span:
@@ -179,7 +179,7 @@ def by_place(spans, pieces):
 
 @pytest.fixture(scope="module")
 def characters():
-    """By casing, tokenizers that know each character as a piece, and some pairs."""
+    """Tokenizers by casing that have each character, and some pairs, as pieces."""
     points = [point for point in range(0x21, 0x20000) if point not in range(0xD800, 0xE000)]
     vocabulary = [
         *SPECIAL,

@@ -1,4 +1,4 @@
-"""Token ids equal Hugging Face's, which tests/golden/make_wordpiece_golden.py made."""
+"""Token ids equal Hugging Face's, as stored by tests/golden/make_wordpiece_golden.py."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ KINDS = {
     "published": True,
     "uncased": True,
     "cased": False,
-}  # which vocabulary and casing; is it lowercase?
+}  # vocabulary and casing: is it lowercase?
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def strings():
 
 @pytest.fixture(scope="module")
 def encoders(minilm_folder):
-    """Of each kind, a function from texts to token ids without [CLS] and [SEP]."""
+    """For each kind, a function from texts to token ids without [CLS] and [SEP]."""
     vocabularies = {"published": read_vocabulary(minilm_folder / "vocab.txt")}
     vocabularies["uncased"] = vocabularies["cased"] = given.character_vocabulary()
 
@@ -60,7 +60,7 @@ def test_every_character_alone_and_inside_a_word_has_hugging_faces_ids(encoders,
     texts = [
         " ".join(form.format(chr(point)) for point in block for form in given.FORMS)
         for block in blocks
-    ]  # in one call: minutes fewer
+    ]  # one call saves minutes
     found = [given.digest([row]) for row in encoders[kind](texts)]
     wanted = golden[f"{kind}_blocks"].tolist()
     wrong = [

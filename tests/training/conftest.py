@@ -1,4 +1,4 @@
-"""Fixtures of a task that a tiny network learns."""
+"""Fixtures of a task that a tiny network can learn."""
 
 from tests.learnable import make_rows, tiny_encoder, token_examples, vector_examples
 

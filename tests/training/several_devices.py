@@ -1,9 +1,9 @@
-"""A training of 20 steps in a process of its own, as its environment divides it among devices.
+"""A training of 20 steps in a process of its own, distributed as its environment says.
 
 usage: several_devices.py WHAT FOLDER, where WHAT is "classifier" or "pretraining"
 
-The first process writes FOLDER/weights.npz. The classifier's training goes on from what is in
-FOLDER/points, and leaves in FOLDER/early what was there after 8 steps.
+The first process writes FOLDER/weights.npz. The classifier's training resumes from FOLDER/points,
+and copies the checkpoints after 8 steps to FOLDER/early.
 """
 
 import os
@@ -23,7 +23,7 @@ STEPS, EARLY = 20, 8
 
 
 class Keeps(Silent):
-    """Keeps what is saved after some steps, and what it is told."""
+    """Keeps the notes, and a copy of the checkpoints after some steps."""
 
     def __init__(self, folder):
         self.folder, self.steps, self.notes = folder, 0, []

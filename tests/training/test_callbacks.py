@@ -1,4 +1,4 @@
-"""Which epoch is kept, and when a training stops."""
+"""The kept epoch, and when a training stops."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_a_model_ends_with_the_weights_of_the_first_of_the_best_epochs(highest, 
         ((0.5, 0.7, 0.65, 0.66), 4),
         ((0.5, 0.7, 0.66, 0.74, 0.69), 4),
         ((0.0, 0.0), 2),
-        ((1.0, 1.0, 0.99), 3),  # a row of 100 is no clear difference
+        ((1.0, 1.0, 0.99), 3),  # one row in 100 is no clear difference
         ((1.0, 1.0, 0.98), 2),
     ],
 )

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, the newest whole one wins, other settings are refused."""
+"""Checkpoints: complete or absent, the newest complete one wins, other settings are refused."""
 
 import errno
 
@@ -68,7 +68,7 @@ def test_a_damaged_one_is_skipped_with_a_word_and_gives_way(tmp_path, name, dama
     assert newest_checkpoint(tmp_path, pytest.fail).step == 2
 
 
-def test_where_all_are_damaged_nothing_begins_anew_by_itself(tmp_path):
+def test_damaged_checkpoints_are_an_error_instead_of_a_restart(tmp_path):
     save(tmp_path, 1, 2)
     for step in (1, 2):
         (tmp_path / f"step-00000000{step}" / "manifest.json").write_text("{}")
@@ -76,7 +76,7 @@ def test_where_all_are_damaged_nothing_begins_anew_by_itself(tmp_path):
         newest_checkpoint(tmp_path, [].append)
 
 
-def test_a_save_after_going_back_removes_what_was_prefetch(tmp_path):
+def test_saving_after_a_fallback_removes_damaged_later_checkpoints(tmp_path):
     save(tmp_path, 1, 5, 9)
     (tmp_path / "step-000000009" / "manifest.json").unlink()
     save(tmp_path, 7)

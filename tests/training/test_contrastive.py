@@ -1,4 +1,4 @@
-"""Tuning by contrast, against the formula and finite differences."""
+"""Contrastive training, compared with the formula and finite differences."""
 
 import keras
 import numpy as np
@@ -87,7 +87,7 @@ def test_texts_of_one_label_come_together(make_rows, tiny_encoder):
         for encoder in (before, after)
     ]
     assert lost[1] < 0.9 * lost[0]
-    others = make_rows(40, 7)  # of the same kind
+    others = make_rows(40, 7)  # with the same label
     lost = [
         float(contrastive_loss(means(encoder, others), others.labels.astype(np.int32)))
         for encoder in (before, after)

@@ -1,4 +1,4 @@
-"""Training rows are answered by models that did not learn them."""
+"""Cross-fitting: training rows are scored by models that were not trained on them."""
 
 import re
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_each_fold_is_answered_by_a_model_of_the_others(recipe, data):
         (found[0].known_logits, answers.logits),
         (found[0].known_means, answers.found.means),
     ):
-        np.testing.assert_allclose(given, right, atol=2e-2)  # of features in half precision
+        np.testing.assert_allclose(given, right, atol=2e-2)  # features are in half precision
 
 
 def test_a_row_whose_label_no_other_has_stays_with_them(data):
@@ -125,7 +125,7 @@ def test_thresholds_come_from_all_rows(encoder_folder, tmp_path):
         max(path.count("L") for path in re.findall(r' d="(M[^"]*)"', page.split('id="labels"')[0]))
         for page in (few._bundle.report, many._bundle.report)
     ]
-    assert points[0] <= 6 < points[1]  # of the curve of risk and coverage
+    assert points[0] <= 6 < points[1]  # of the risk-coverage curve
     given = quick(encoder_folder, training={**QUICK, "folds": 2})
     given.fit(texts, labels, valid=tickets(3))
     assert given.metrics_["decisions"]["rows"] == 9
@@ -137,7 +137,7 @@ def test_rows_of_a_fold_are_held_back_by_its_own_detector(encoder_folder, tmp_pa
     classifier.save(tmp_path / "model")
     trained, bundle = classifier._trained, classifier._bundle
     folds = [trained._fold(fold) for fold in trained.folds]
-    valid = folds[0].held_out.of(np.arange(6))  # as good as any others
+    valid = folds[0].held_out.of(np.arange(6))  # as good as any other thresholds
     nothing, everything = OutOfScopeDetector(), replace(bundle.scope, limit=-1e9)
     fit = DetectorFit(nothing, (everything, nothing))
     outside = trained._held_back(bundle, fit, valid, folds, None).outside

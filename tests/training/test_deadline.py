@@ -1,4 +1,4 @@
-"""What is left out where a training would end too late."""
+"""Steps that are skipped when a training would miss its deadline."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from tests.training.test_fit import SETTINGS, head
 from tests.training.test_refit import Listener, assert_same_weights, trained
 
 NEVER, AT_ONCE = 60.0, 1e-9  # minutes
-BATCHES = 8  # of an epoch
+BATCHES = 8  # per epoch
 TINY = {"epochs": 1}
 
 
 class Hurry(Silent):
-    """A progress that takes the time away once so many batches are done."""
+    """A progress that ends the time budget after `after` batches."""
 
     def __init__(self, after):
         self.left, self.notes = after, []
@@ -32,7 +32,7 @@ class Hurry(Silent):
 
 @dataclass(frozen=True)
 class Shortened(Deadline):
-    """Hours, until somebody takes them away."""
+    """Hours, until `Hurry` ends them."""
 
     hurry: Hurry = None
 

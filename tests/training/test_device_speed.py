@@ -1,4 +1,4 @@
-"""How fast a device trains, by its name."""
+"""A device's training speed, by its name."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""Precision, and the devices that a training is divided among."""
+"""Precision, and the devices that a training is distributed to."""
 
 import keras
 import numpy as np
@@ -64,7 +64,7 @@ def test_only_jax_trains_on_several_machines():
 
 @pytest.mark.on_jax
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="about JAX")
-def test_without_a_word_on_the_processes_a_training_of_several_does_not_begin(monkeypatch):
+def test_a_multi_process_training_needs_its_process_settings(monkeypatch):
     monkeypatch.delenv("JAX_COORDINATOR_ADDRESS", raising=False)
     with pytest.raises(SettingsError, match="JAX_COORDINATOR_ADDRESS"):
         join_processes()

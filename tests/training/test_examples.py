@@ -1,4 +1,4 @@
-"""From what a user passes to rows: checked, split and tokenised."""
+"""From a user's data to rows: checked, split and tokenised."""
 
 import numpy as np
 import pytest

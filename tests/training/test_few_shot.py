@@ -1,4 +1,4 @@
-"""The recipe for few rows a label."""
+"""The few-shot recipe."""
 
 import numpy as np
 import pytest
@@ -43,13 +43,13 @@ def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, *, refi
 
 @pytest.fixture(scope="module")
 def plain(make_rows, tiny_encoder):
-    """Trained on rows with a label alone; do not change it."""
+    """Trained on labelled rows only; do not change it."""
     return run(make_rows, tiny_encoder)
 
 
 @pytest.fixture(scope="module")
 def helped(make_rows, tiny_encoder):
-    """Trained on 40 rows without a label too; do not change it."""
+    """Trained on 40 unlabelled rows too; do not change it."""
     return run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)
 
 
@@ -79,11 +79,11 @@ def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder
 def test_names_are_learned_from_where_they_help_and_the_notes_say_so(
     make_rows, tiny_encoder, turned, added, said
 ):
-    rows = make_rows(3, 0)  # one row a label: without names no row that is held out can be right
+    rows = make_rows(3, 0)  # one row per label: without names, no held-out prediction can be right
     rows = rows.of(np.argsort(rows.labels))
     names = [
         rows.token_ids[(label + turned) % 3] for label in range(3)
-    ]  # the very rows, or those of other labels
+    ]  # the rows themselves, or those of other labels
     settings = QUICK.model_copy(update={"contrast_steps": 0})
     *_, told = run(make_rows, tiny_encoder, settings, train=rows, label_names=names)
     assert told.notes[0].endswith(said)
@@ -92,7 +92,7 @@ def test_names_are_learned_from_where_they_help_and_the_notes_say_so(
     ]
 
 
-def test_whether_names_help_is_asked_of_rows_that_were_not_learned_from():
+def test_the_benefit_of_names_is_measured_on_held_out_rows():
     chance = np.random.default_rng(0)
     centres = chance.normal(size=(12, 8))
     labels = np.repeat(np.arange(12), 2)
@@ -113,11 +113,9 @@ def test_labels_with_a_single_row_can_be_asked_about(counts):
     assert all(0.0 <= share <= 1.0 for share in shares)
 
 
-def test_rows_without_a_label_are_learned_from_as_what_they_are_called(
-    make_rows, tiny_encoder, plain, helped
-):
+def test_unlabelled_rows_are_pseudo_labelled_and_trained_on(make_rows, tiny_encoder, plain, helped):
     *_, result, told = helped
-    assert (plain[2].pseudo_labelled, result.pseudo_labelled) == (0, 36)  # the surest nine tenths
+    assert (plain[2].pseudo_labelled, result.pseudo_labelled) == (0, 36)  # the most confident 90%
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
     assert told.notes[-1].endswith("they are used for training too")
     assert [total for name, total in told.stages if name == "computing encoder features"] == [
@@ -130,9 +128,9 @@ def test_rows_without_a_label_are_learned_from_as_what_they_are_called(
     assert again.valid_logits.tolist() == result.valid_logits.tolist()
 
 
-def test_what_rows_are_called_teaches_the_head(make_rows, tiny_encoder):
+def test_pseudo_labels_train_the_head(make_rows, tiny_encoder):
     few, asked = make_rows(3, 0), make_rows(60, 1)
-    # the head stays the regression it starts as
+    # the head stays the initial regression
     settings = QUICK.model_copy(update={"contrast_steps": 0, "learning_rate": 1e-9})
 
     def right(**given):
@@ -165,7 +163,7 @@ def test_many_rows_without_a_label_are_passed_over_less_often(make_rows, tiny_en
     assert len(run(make_rows, tiny_encoder, settings, unlabelled=others)[2].epochs) == 1
 
 
-def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
+def test_pseudo_labels_do_not_depend_on_held_out_labels_before_the_end():
     chance = np.random.default_rng(0)
     centres = np.eye(3, 8)
     labels = np.array([0, 1, 2, 0, 1, 2])
@@ -173,7 +171,7 @@ def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
     means = np.concatenate(
         [means, (centres[[0, 1, 2] * 10] + 0.05 * chance.normal(size=(30, 8))).astype(np.float32)]
     )
-    means[6:9] = [0, 0, 0, 0, 0, 0, 1, 0]  # like none of the labels
+    means[6:9] = [0, 0, 0, 0, 0, 0, 1, 0]  # similar to none of the labels
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     ids = [np.array([2, number, 3], np.int32) for number in range(36)]
 
@@ -191,11 +189,11 @@ def test_what_is_called_does_not_depend_on_held_out_labels_before_the_end():
         1,
         2,
         *range(9, 36),
-    ]  # all but the three that are like none
+    ]  # all except the three that resemble none
 
 
-def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more():
-    # learned from, held out, without a label
+def test_class_weights_reduce_the_pseudo_labels_of_frequent_labels():
+    # training, held-out, unlabelled
     angles = np.concatenate([np.linspace(0, 0.1, 9), [1.5], [0, 1.5], np.linspace(0.3, 1.2, 20)])
     means = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     ids = [np.array([2, number, 3], np.int32) for number in range(32)]
@@ -212,12 +210,12 @@ def test_a_label_with_many_rows_calls_fewer_others_where_rare_labels_count_more(
 
 
 def numbered(labels):
-    """Rows that only say their number, with these labels."""
+    """Rows whose only content is their number, with these labels."""
     return [np.array([2, number, 3], np.int32) for number in range(len(labels))]
 
 
 def embeds(*views):
-    """Embeds each row as a view says of its number: first as the first one, then as the second."""
+    """Embeds each row by its number; each call uses the next view, and the last one repeatedly."""
     left = list(views)
 
     def embed_with(_):
@@ -233,7 +231,7 @@ def embeds(*views):
 
 
 def divided_by_a_line(labels, turned):
-    """Views of rows that a line divides by label; neighbours of `turned` rows have the other."""
+    """Linearly separable views of rows; the neighbours of `turned` rows have the other label."""
     after = np.stack([np.ones(len(labels)), np.where(labels == 0, 0.05, -0.05)], axis=1)
     noise = 0.01 * np.random.default_rng(0).normal(size=(len(labels), 2))
     before = np.eye(2)[np.where(turned, 1 - labels, labels)] + noise
@@ -248,10 +246,10 @@ def divided_by_a_line(labels, turned):
         (1, 9, "which can be chance: they are used for training too", 9),
     ],
 )
-def test_rows_without_a_label_are_left_out_where_held_out_rows_speak_against_them(
+def test_unlabelled_rows_are_left_out_if_they_lower_held_out_accuracy(
     make_rows, tiny_encoder, misled, with_them, said, called
 ):
-    labels = np.array([0, 1] * 15)  # learned from, held out, without a label
+    labels = np.array([0, 1] * 15)  # training, held-out, unlabelled
     turned = np.arange(30) >= 10
     turned[10 + misled :] = misled == 10
     ids = numbered(labels)

@@ -1,4 +1,4 @@
-"""A model just trained is judged by the engine that it is saved with."""
+"""A trained model is evaluated with the engine that it is saved with."""
 
 import copy
 
@@ -19,7 +19,7 @@ VALID = tickets(18)
 
 @pytest.fixture(scope="module", autouse=True)
 def _int8(cpu_with_vnni):
-    """The saved engine is the one that is run."""
+    """The saved engine is the one that runs."""
 
 
 @pytest.fixture(scope="module")

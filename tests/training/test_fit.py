@@ -64,7 +64,7 @@ def learned(make_rows, vector_examples):
 
 @pytest.fixture(scope="module")
 def noisy(make_rows, vector_examples):
-    """Validation labels that nobody can learn, so that macro-F1 goes up and down."""
+    """Validation labels that cannot be learned, so that macro-F1 fluctuates."""
     valid = vector_examples(make_rows(30, 3, noise=True))
     return *run(vector_examples(make_rows(60, 0)), valid), valid
 
@@ -131,7 +131,7 @@ def test_a_result_is_repeated_in_its_epochs_whatever_the_validation_rows_say(
 
 @pytest.fixture(scope="module")
 def late(make_rows, vector_examples):
-    """Rows, the settings of a training that averages, and what it gives."""
+    """Rows, the settings of a training that averages weights, and its result."""
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1))
     settings = SETTINGS.model_copy(
         update={"epochs": 4, "learning_rate": 0.005, "averaged_share": 0.3}

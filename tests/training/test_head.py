@@ -1,4 +1,4 @@
-"""The head alone."""
+"""Training of the head alone."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_the_head_starts_from_a_linear_probe_and_learns(rows, tiny_encoder):
     )
 
 
-def test_in_the_end_the_validation_rows_are_learned_from_too_but_what_is_told_is_from_before(
+def test_the_final_training_includes_validation_rows_but_figures_predate_it(
     rows, tiny_encoder, token_examples
 ):
     encoder, head, result = trained(tiny_encoder, rows, STILL, probe=True, refit=True)

@@ -1,4 +1,4 @@
-"""Rows without a label, called what the labelled rows around them are called."""
+"""Label spreading: pseudo-labels from similar labelled rows."""
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -8,9 +8,9 @@ from bertcnn.training.label_spreading import PseudoLabels, spread_labels
 
 
 def moons(rows=300, labelled=3):
-    """Two half-moons that no line divides, lifted to length 1.
+    """Two half-moons that are not linearly separable, lifted to unit length.
 
-    The first rows, a few of each, are the labelled ones.
+    The first rows, a few of each moon, are labelled.
     """
     flat, labels = make_moons(rows, noise=0.05, random_state=0)
     order = np.argsort(labels, kind="stable")
@@ -30,18 +30,18 @@ def test_labels_follow_the_rows_where_a_regression_cannot():
     assert calls.sureness.max() <= 1
 
 
-def test_without_a_word_from_the_regression_it_is_scikit_learns_spreading():
+def test_without_the_regression_it_equals_scikit_learns_spreading():
     rows, labels = moons()
     kernel = LabelSpreading(kernel="knn", n_neighbors=8, alpha=0.9, max_iter=500).fit(
         rows, np.where(np.arange(300) < 6, labels, -1)
     )
     calls = spread_labels([rows], labels[:6], np.ones(6))
-    # their joints go one way, ours both
+    # theirs joins neighbours in one direction, ours in both
     assert np.mean(calls.labels == kernel.transduction_[6:]) > 0.95
 
 
 def blind_view(rows):
-    """One in which all rows are nearly the same."""
+    """A view in which all rows are nearly equal."""
     same = np.tile(np.float32([1, 0, 0]), (rows, 1)) + 0.01 * np.random.default_rng(0).normal(
         size=(rows, 3)
     ).astype(np.float32)
@@ -70,7 +70,7 @@ def test_a_label_with_many_rows_does_not_take_what_belongs_to_others():
         np.delete(rows, np.arange(22, 40), axis=0),
         np.delete(labels, np.arange(22, 40)),
     )  # 20 of one moon and 2 of the other
-    # so that they touch
+    # so that the moons touch
     rows += 0.12 * np.random.default_rng(0).normal(size=rows.shape).astype(np.float32)
     alike, rare_more = np.ones(22), np.where(labels[:22] == 0, 0.1, 1.0)
 
@@ -87,7 +87,7 @@ def test_a_label_with_many_rows_does_not_take_what_belongs_to_others():
     assert both > 60
 
 
-def test_held_out_rows_speak_against_it_only_if_chance_does_not_explain_it():
+def test_harm_on_held_out_rows_counts_only_if_significant():
     truth = np.zeros(6, np.int64)
 
     def harm(lost, won):
@@ -96,7 +96,7 @@ def test_held_out_rows_speak_against_it_only_if_chance_does_not_explain_it():
         return PseudoLabels(after, np.ones(6), before).harm(truth)
 
     assert not harm(0, 0)
-    assert not harm(4, 0)  # once in 16
-    assert harm(5, 0)  # once in 32
+    assert not harm(4, 0)  # chance: once in 16
+    assert harm(5, 0)  # chance: once in 32
     assert not harm(5, 1)
     assert not harm(0, 5)

@@ -1,4 +1,4 @@
-"""The head's start from a logistic regression, against scikit-learn's own answers."""
+"""Initialising the head from a logistic regression, compared with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_a_text_gets_the_probabilities_of_the_regression_on_its_mean(classes):
     weights = chance.uniform(0.5, 2.0, size=40)
     head = CnnHead(WIDTH, classes, HeadSettings(window_sizes=(1, 2), filters=3))
     start_from_probe(head, means, labels, weights)
-    hidden = np.repeat(means[:, None], 4, axis=1)  # four tokens alike, so that their mean is known
+    hidden = np.repeat(means[:, None], 4, axis=1)  # four equal tokens, so that their mean is known
     logits = head.predict_on_batch(
         {"sequence_output": hidden, "padding_mask": np.ones((40, 4), np.int32)}
     ).astype(float)
@@ -74,4 +74,4 @@ def test_of_several_labels_each_has_its_own_regression():
         np.testing.assert_allclose(
             logits[:, place], theirs.decision_function(means / scale), atol=1e-4
         )
-    assert not logits[:, 2].any()  # a label that no row has is left alone
+    assert not logits[:, 2].any()  # a label without rows is left alone

@@ -49,8 +49,8 @@ def test_a_share_scales_the_step_and_the_decay():
     shares = {"layer_0/kernel": 0.5, "layer_0/bias": 0.0}
     parts = trained(layerwise(shares.__getitem__), STEPS[:1])
     np.testing.assert_array_equal(parts[1], start[1])
-    # decay and step follow one another, so half of both is half of the whole but for lr x decay x
-    # step
+    # decay and step are applied in turn, so half of each is half of the whole except for lr x decay
+    # x step
     np.testing.assert_allclose(parts[0] - start[0], 0.5 * (whole[0] - start[0]), rtol=0, atol=1e-5)
 
 

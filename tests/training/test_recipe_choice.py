@@ -1,4 +1,4 @@
-"""Which recipe auto takes."""
+"""The recipe that auto selects."""
 
 import re
 
@@ -12,7 +12,7 @@ from bertcnn.training import device_speed, recipe_choice
 from bertcnn.training.device_speed import DeviceSpeed, gpu_speed
 from bertcnn.training.recipe_choice import CostEstimate, choose_recipe, fold_count
 
-# the arithmetic below is of five epochs in which all layers learn
+# the calculations below assume five epochs in which all layers learn
 SETTINGS = FULL.model_copy(update={"epochs": 5, "frozen_share": 0.0})
 
 
@@ -351,7 +351,7 @@ def test_all_rows_are_learned_from_where_frozen_is_in_time():
     for seconds in (
         5 * 16 * 60.0,
         5 * 60 * 60.0,
-    ):  # an epoch takes 16 minutes or 60, of which `frozen` takes 4 or 15
+    ):  # an epoch takes 16 or 60 minutes, and `frozen` a quarter
         choice = CostEstimate(10**6, 2, seconds, SETTINGS).choice()
         assert (choice.recipe, choice.changes) == ("frozen", {})
         assert choice.reason.endswith("--recipe full does it all the same")

@@ -1,6 +1,6 @@
-"""Training once more on all rows.
+"""Retraining on all rows.
 
-The weights are those of all rows, and all that is told is from before.
+The weights come from all rows, and all reported figures from before.
 """
 
 import numpy as np
@@ -20,18 +20,18 @@ TRAINING = {
     "refit": True,
     "folds": 0,
 }
-ROWS = 180  # of each label, so that enough are held out for a scope
+ROWS = 180  # per label, so that enough are held out for out-of-scope detection
 
 
 class Listener(Silent):
-    """Hears what is told, and breaks off in the second training if asked to."""
+    """Keeps all reports, and interrupts the second training if requested."""
 
     def __init__(self, break_off=False):
         self.break_off, self.stages, self.notes, self.shown = break_off, [], [], []
 
     @property
     def begun(self):
-        """Trainings."""
+        """The number of trainings begun."""
         return self.stages.count("training")
 
     def stage(self, name, total, unit="rows"):  # noqa: ARG002
@@ -95,12 +95,10 @@ def test_the_weights_are_those_of_a_training_on_all_rows(refitted, first, shallo
     )
     assert refitted[1].begun == 2
     assert set(refitted[1].shown) >= {(1, "loss"), (1, "macro_f1"), (2, "loss")}
-    assert (2, "macro_f1") not in refitted[
-        1
-    ].shown  # of rows that are learned from it would say nothing
+    assert (2, "macro_f1") not in refitted[1].shown  # rows it was trained on would show nothing
 
 
-def test_all_that_is_told_is_from_before(refitted, first):
+def test_all_reported_figures_predate_the_refit(refitted, first):
     before, after = first._bundle, refitted[0]._bundle
     assert after.metrics["epochs"] == before.metrics["epochs"]
     for name in ("accuracy", "macro_f1", "calibration", "decisions", "kept_epoch"):

@@ -1,4 +1,4 @@
-"""An interrupted training that is run again ends with the weights of a whole one, bit for bit."""
+"""An interrupted training that resumes ends with an uninterrupted one's weights, bit for bit."""
 
 import re
 import shutil
@@ -14,12 +14,12 @@ from bertcnn.training.training_data import RunOptions
 from tests.training.test_fit import SETTINGS, head
 
 FEW = SETTINGS.model_copy(update={"epochs": 2})
-BATCHES = 8  # of an epoch
+BATCHES = 8  # per epoch
 IDENTITY = {"data": "some rows", "learning_rate": 0.02}
 
 
 class Listener(Silent):
-    """Hears notes, and breaks a training off after some batches."""
+    """Keeps the notes, and interrupts a training after some batches."""
 
     def __init__(self, batches=None):
         self.batches, self.notes = batches, []
@@ -53,7 +53,7 @@ def train(make_rows, vector_examples):
 
 @pytest.fixture(scope="module")
 def whole(train, tmp_path_factory):
-    """Never broken off, nor saved."""
+    """An uninterrupted run without savepoints."""
     folder = tmp_path_factory.mktemp("whole") / "savepoints"
     found = train(folder, seconds=3600.0)
     assert not folder.exists()
@@ -63,7 +63,7 @@ def whole(train, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def broken(train, tmp_path_factory):
-    """The savepoints of a training broken off in its second epoch; to be copied."""
+    """The savepoints of a training interrupted in its second epoch; to be copied."""
     folder = tmp_path_factory.mktemp("broken") / "savepoints"
     train(folder, BATCHES + 3)
     assert sorted(path.name for path in folder.iterdir()) == ["step-000000010", "step-000000011"]
@@ -137,7 +137,7 @@ def test_another_training_begins_anew(train, broken, tmp_path):
     found = train(
         shutil.copytree(broken, tmp_path / "broken"), 2, {**IDENTITY, "learning_rate": 0.5}
     )
-    assert found is None  # broken off again after two batches, so from the beginning
+    assert found is None  # interrupted again after two batches, so it started over
     listener = Listener()
     assert (
         Savepoints(tmp_path / "broken", {**IDENTITY, "learning_rate": 0.1}, listener).restore(

@@ -1,4 +1,4 @@
-"""A training divided among devices and processes is the training that one device does."""
+"""A training on several devices and processes gives the weights of a training on one."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a training says of the device it computes on."""
+"""Notes on a training's device."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The loss and one step of training."""
+"""The loss and one training step."""
 
 import gc
 
@@ -107,7 +107,7 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
         for weight in model.trainable_variables
         if np.array_equal(weight.numpy(), before[weight.path])
     ]
-    # a key's bias adds the same to all scores of a query, which softmax does not see
+    # a key's bias adds the same value to all scores of a query, which softmax ignores
     assert not [name for name in same if not name.endswith("key/bias")]
     for _ in range(10):
         last = step(parts)["loss"]
@@ -118,7 +118,7 @@ def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
 def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     make_rows, token_examples, monkeypatch
 ):
-    """Parts of 2 rows, one with a filler and one of fillers alone, and rows of other weights."""
+    """Parts of 2 rows, one with a filler, one with fillers only, and unequal row weights."""
     encoder = EncoderSettings(
         vocabulary_size=120,
         width=16,
@@ -246,5 +246,5 @@ def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(make_rows, tok
         for variable in variables
     ]
     loss = step(parts)["loss"]
-    assert isinstance(loss, jax.Array)  # not read back
+    assert isinstance(loss, jax.Array)  # not copied to the host
     assert all(value.is_deleted() for value in kept)  # donated

@@ -1,4 +1,4 @@
-"""The training loop on a model whose steps anybody can check."""
+"""The training loop, on a model whose steps are easy to verify."""
 
 import json
 
@@ -43,7 +43,7 @@ def new_model():
 
 
 def trainer(figures, *, learning_rate=0.05, taken=None, **options):
-    """Rows whose sum is to be learned, 2 steps an epoch, with given figures of each epoch."""
+    """Rows whose sum is the target, 2 steps an epoch, with given validation figures."""
     model, remaining = new_model(), iter(figures)
 
     def evaluate():

@@ -1,4 +1,4 @@
-"""Training on the pieces that occur."""
+"""Training on the word pieces that occur."""
 
 import numpy as np
 

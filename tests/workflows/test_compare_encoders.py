@@ -1,4 +1,4 @@
-"""The verdict on two encoders."""
+"""Comparison of two encoders."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.tickets import as_csv, tickets
 
 
 def answers(shares, rows=400, seeds=5):
-    """Right answers of two encoders, each with its share of them, at random."""
+    """Random right answers of two encoders, each with its own share."""
     generator = np.random.default_rng(0)
     return np.stack([generator.random((seeds, rows)) < share for share in shares])
 
@@ -40,7 +40,7 @@ def test_between_seeds_alone_the_interval_is_that_of_the_paired_t_test():
     verdict = judge(right, 10)
     peer = ttest_rel(verdict.new, verdict.old).confidence_interval(0.95)
     assert verdict.difference == pytest.approx(0.018)
-    assert verdict.low < peer.low  # the rows' part of the variance makes ours a little wider
+    assert verdict.low < peer.low  # the rows' variance makes ours a little wider
     assert verdict.high > peer.high
     assert verdict.high - verdict.low == pytest.approx(peer.high - peer.low, rel=0.2)
 

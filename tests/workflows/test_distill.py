@@ -1,4 +1,4 @@
-"""A smaller model that learns what a larger one answers."""
+"""Distillation: a smaller model learns a larger model's answers."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(teacher, files):
-    """The folder of a student; do not write in it."""
+    """A student's folder; do not write to it."""
     report = distill_csv(
         teacher,
         files / "tickets.csv",
@@ -109,7 +109,7 @@ def test_the_student_answers_as_the_teacher_does_with_fewer_layers(teacher, smal
     assert config.encoder_name.endswith(", 1 of 2 layers")
     assert (config.text_columns, config.label_column) == (("text",), "label")
     assert made.labels == large.labels
-    assert made.bundle.metrics["rows"] == 6  # of those with a label
+    assert made.bundle.metrics["rows"] == 6  # of the labelled rows
     assert "rows without a label" in (small / "MODEL_CARD.md").read_text()
     same = made.predict(MORE) == large.predict(MORE)
     assert same.mean() > 0.9

@@ -28,7 +28,7 @@ def write(path, content):
 
 @pytest.fixture(scope="module")
 def trained(encoder_folder, tmp_path_factory):
-    """A folder with a model of two text columns and rows that could not be read; notes; report."""
+    """A folder with a model of two text columns and its unreadable rows; the notes; the report."""
     folder, notes = tmp_path_factory.mktemp("trained"), Notes()
 
     def lines(each):

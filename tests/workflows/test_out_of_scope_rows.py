@@ -1,4 +1,4 @@
-"""Rows that belong to no label: in training, in the thresholds, and in evaluation."""
+"""Out-of-scope rows in training, in the thresholds, and in evaluation."""
 
 import csv
 
@@ -18,7 +18,7 @@ NOISE = ("zebra", "opera", "glacier", "violin", "tulip", "comet", "otter")
 
 
 def strange(count, first=0):
-    """Texts in words of no label, each different."""
+    """Different texts in words of no label."""
     return [
         f"{NOISE[row % 7]} {NOISE[row // 7 % 7]} {NOISE[(row // 3 + 2) % 7]} at gate {row}"
         for row in range(first, first + count)
@@ -27,7 +27,7 @@ def strange(count, first=0):
 
 @pytest.fixture(scope="module")
 def by_label(encoder_folder, tmp_path_factory):
-    """A model that was told by a label; notes; the data file."""
+    """A model trained on rows with an out-of-scope label; its notes; the data file."""
     folder, notes = tmp_path_factory.mktemp("strange"), Notes()
     texts, labels = tickets(60)
     data = folder / "data.csv"
@@ -125,7 +125,7 @@ def test_several_labels_with_one_of_them_are_out_of_scope():
     assert (left.texts, left.given, texts) == (["a", "c"], [0, 2], ["b"])
 
 
-def test_as_many_are_learned_from_as_are_measured_on():
+def test_out_of_scope_rows_are_split_evenly():
     texts = strange(21)
     found = StrangeTexts.of((), texts[:10], texts[10:12], [*texts[12:], " ", texts[3].upper()])
     assert len(found.learned) + len(found.measured) == 21

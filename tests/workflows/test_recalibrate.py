@@ -25,7 +25,7 @@ def model(encoder_folder):
 
 @pytest.fixture
 def rows(tmp_path):
-    """Labelled rows, a third of them with another label than the words say."""
+    """Labelled rows; a third have another label than their words suggest."""
     texts, labels = tickets(30)
     labels = [labels[row - 30] if row % 3 == 0 else label for row, label in enumerate(labels)]
     (tmp_path / "new.csv").write_text(as_csv(texts, labels))

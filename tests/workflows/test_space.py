@@ -1,4 +1,4 @@
-"""The settings that a search tries."""
+"""The search space of settings."""
 
 import optuna
 import pytest
@@ -16,7 +16,7 @@ def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
     own = FROZEN if recipe == "frozen" else FULL
     assert recipe_settings(recipe, training) == own.model_copy(
         update={"epochs": 20, "fewest_steps": 0, "class_weight": "sqrt"}
-    )  # sqrt is what None means
+    )  # None means sqrt
     assert head == (FROZEN_HEAD if recipe == "frozen" else HeadSettings())
 
 

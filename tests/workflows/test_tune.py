@@ -1,4 +1,4 @@
-"""The search for settings: never worse than the defaults, repeatable, in time, and resumed."""
+"""The settings search: never worse than the defaults, deterministic, in time, and resumable."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_trials")
 
 
 class Listener:
-    """Keeps the notes; `at` is called by each `advance` once a note begins with `when`."""
+    """Keeps the notes; each `advance` calls `at` after a note that begins with `when`."""
 
     def __init__(self, when=None, at=None):
         self.notes, self.stages, self._when, self._at = [], [], when, at
@@ -49,7 +49,7 @@ def search(folder, encoder, out="settings.json", **changes):
 
 
 def figures(tuned):
-    """Of all trials, but for the clock."""
+    """The figures of all trials, without durations."""
     return [{**trial, "seconds": 0} for trial in tuned.trials]
 
 
@@ -282,7 +282,7 @@ def test_what_is_no_settings_file_is_refused(tmp_path, content, words):
 
 
 def rows(count):
-    """Texts that differ in letters, of two labels."""
+    """Numbered texts of two labels, with letters for digits."""
     letters = "abcdefghij"
     texts = ["".join(letters[int(digit)] for digit in f"{row:05}") for row in range(count)]
     return [(text, "even" if row % 2 else "odd") for row, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""Shared by the tests of jobs."""
+"""Fixtures for the tests of jobs."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ _PATIENCE = 60.0  # seconds; other tests may keep the machine busy
 
 
 class Desk:
-    """A store in a folder of its own, and what a test wants to see of its jobs."""
+    """A store in a folder of its own, with helpers to inspect its jobs."""
 
     def __init__(self, folder, place):
         self.folder, self.place, self.store = folder, place, open_review(place)
@@ -29,14 +29,14 @@ class Desk:
         return jobs.start_job(self.store, ["score", str(rows), how], ADA).id
 
     def hurry(self):
-        """Let commands take no more time than they need."""
+        """Let commands run without delays."""
         (self.folder / "hurry").touch()
 
     def job(self, id):
         return jobs.job_status(self.store, id)
 
     def until(self, id, holds):
-        """The job, as soon as something holds of it."""
+        """Wait until a condition holds for the job; returns the job."""
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
             job = self.job(id)
@@ -49,24 +49,24 @@ class Desk:
         return self.until(id, lambda job: job.ended_at is not None)
 
     def done(self):
-        """The lines that commands have written: their process and the row."""
+        """The lines written by commands: their process and the row."""
         file = self.folder / "done"
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
     def at_work(self, id, rows=3):
-        """The process of the command, when it has done some rows."""
+        """The command's process, once it has done some rows."""
         self.until(id, lambda job: job.state == "running" and len(self.done()) >= rows)
         return int(self.done()[-1][0])
 
     def change(self, id, **values):
-        """Change the row of a job."""
+        """Change a job's row in the store."""
         with self.store.writing() as connection:
             connection.execute(job_table.update().where(job_table.c.id == id).values(**values))
 
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    """A store whose jobs are tiny commands, run in its folder."""
+    """A store whose jobs run tiny commands in its folder."""
     monkeypatch.setattr(jobs, "_RUNNER", TINY)
     monkeypatch.chdir(tmp_path)
     return Desk(tmp_path, tmp_path / "review.db")

@@ -1,4 +1,4 @@
-"""Jobs with real processes: they end, fail, are cancelled and killed, and go on."""
+"""Jobs with real processes: they finish, fail, are cancelled or killed, and continue."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ DIES = (sys.executable, "-S", "-c", "")  # before it takes the job
 
 
 def rows_of(desk):
-    """The rows in the order in which commands have done them."""
+    """The rows in the order in which commands did them."""
     return [int(row) for _, row in desk.done()]
 
 
@@ -45,7 +45,7 @@ def gone(pid):
 
 
 def exists(pid):
-    """Whether there is a process of this number, be it a zombie."""
+    """Whether a process with this number exists, even as a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -54,14 +54,14 @@ def exists(pid):
 
 
 def kill_runner(desk, id):
-    """Kill the process of a job; the command goes on."""
+    """Kill a job's process; the command continues."""
     pid = desk.job(id).pid
     os.kill(pid, signal.SIGKILL)
     gone(pid)
 
 
 def asked_by_two_servers(desk, monkeypatch):
-    """Which jobs each of them has restarted; both read the rows before one changes them."""
+    """The jobs that each of two servers restarts; both read the rows before either changes them."""
     both, found, is_dead = threading.Barrier(2), [], jobs._is_dead
 
     def seen_by_both(row):
@@ -73,7 +73,7 @@ def asked_by_two_servers(desk, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "_is_dead", seen_by_both)
-        patch.setattr(jobs, "job_status", lambda _, id: id)  # which looks at a row once more
+        patch.setattr(jobs, "job_status", lambda _, id: id)  # which would read the row again
         servers = [threading.Thread(target=ask) for _ in range(2)]
         for server in servers:
             server.start()
@@ -104,7 +104,7 @@ def test_progress_is_seen_while_a_job_runs_and_it_ends_done(desk):
 
 
 def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch):
-    """One that is done and one that is mistyped; the log does not quote the tickets."""
+    """One succeeds and one has a typing error; the log does not quote the tickets."""
     monkeypatch.chdir(tmp_path)
     store = open_review("review.db")
     Path("in.csv").write_text("text\n" + "my router is dead\n" * 3, encoding="utf-8")
@@ -175,7 +175,7 @@ def test_a_cancelled_job_ends_as_by_ctrl_c_and_goes_on_when_it_is_restarted(desk
     assert job.message == "interrupted; the same command continues from there."
     gone(command)
     assert len(desk.done()) < 3000
-    assert cancel_job(desk.store, id, ADA) == job  # too late, and no harm
+    assert cancel_job(desk.store, id, ADA) == job  # too late, but harmless
     desk.hurry()
     restarted = restart_job(desk.store, id, ADA)
     assert (restarted.cancelled, restarted.message, restarted.exit_code) == (False, "", None)
@@ -248,7 +248,7 @@ def test_two_servers_restart_a_job_whose_process_was_killed_once(desk, monkeypat
     job = desk.ended(id)
     assert (job.state, job.starts) == ("done", 2)
     assert job.pid != first
-    # the first command was ended before the second one began
+    # the first command had ended before the second one began
     assert rows_of(desk) == list(range(3000))
     assert restart_dead_jobs(desk.store) == []
 
@@ -277,7 +277,7 @@ def test_a_dead_job_that_is_cancelled_ends_with_its_command(desk):
 
 
 def test_a_job_outlives_the_server_that_started_it(desk):
-    """Its whole group is killed, as by closing a terminal."""
+    """Its whole process group is killed, as when a terminal closes."""
     program = (
         "import sys, time\nfrom bertcnn.review.jobs import jobs\n"
         "from bertcnn.review.people import Person\n"
@@ -326,7 +326,7 @@ def test_another_process_with_the_same_number_is_not_the_job(desk, monkeypatch):
     id = desk.start()
     mine = {"state": "running", "host": this_host(), "pid": os.getpid(), "heartbeat": now() - 999}
     desk.change(id, pid_started=process_start(os.getpid()), **mine)
-    assert not desk.job(id).dead  # it may have been stopped for a while
+    assert not desk.job(id).dead  # it may have been paused for a while
     desk.change(id, pid_started=process_start(os.getpid()) - 1.0, **mine)
     assert desk.job(id).dead
 

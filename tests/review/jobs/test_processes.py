@@ -1,4 +1,4 @@
-"""Which processes run, have ended, or were left behind by their leader."""
+"""Processes that run, have ended, or were orphaned by their leader."""
 
 import os
 import signal
@@ -68,7 +68,7 @@ def test_a_process_that_has_ended_has_no_start(sleeper):
 def test_what_a_dead_leader_has_left_is_ended(sleeper):
     process, child = sleeper
     kill_group(process.pid)
-    assert process.poll() is None  # it runs, so the number is not that of a dead one
+    assert process.poll() is None  # it runs, so its number belongs to no dead process
     process.kill()
     process.wait()
     assert process_start(child) is not None

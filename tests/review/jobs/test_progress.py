@@ -1,4 +1,4 @@
-"""Progress is read from what our commands print in a pipe."""
+"""Progress is parsed from our commands' output in a pipe."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from bertcnn.review.jobs.progress import JobProgress, last_message, read_progres
 
 @pytest.fixture
 def read(monkeypatch, capsys):
-    """What is read of all that a command has said so far."""
+    """The progress parsed from a command's output so far."""
     monkeypatch.setattr(shown, "_SECONDS_BETWEEN_LINES", 0.0)
     progress, lines = JobProgress(), []
 

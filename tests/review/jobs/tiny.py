@@ -1,10 +1,10 @@
-"""Stands for the program in the tests of jobs: a command that needs no model.
+"""Replaces the program in the tests of jobs: a command that needs no model.
 
     python tiny.py run STORE ID                          `python -m bertcnn.review.jobs`, quicker
     python tiny.py command COMMAND ROWS HOW <> RECORD    `bertcnn COMMAND`
 
-The command adds a line to the file "done" of its folder for each row, and goes on where it was. It
-takes its time until there is a file "hurry".
+For each row, the command adds a line to the file "done" of its folder; it resumes where it stopped.
+It runs slowly until a file "hurry" exists.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-AT_ONCE = 10  # rows that are done before the command wants to be started again
+AT_ONCE = 10  # rows that are done before the command asks to be restarted
 SIGNALS = ((0.0, "SIGINT"), (0.5, "SIGTERM"), (5.0, "SIGKILL"))
 
 

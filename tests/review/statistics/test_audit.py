@@ -1,4 +1,4 @@
-"""Audits: who draws them, at which rates, and what they say about all automatic answers."""
+"""Audits: their selection, their rates, and estimates for all automatic answers."""
 
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ DOUBTFUL, SURE, OTHER = Stratum("billing", 0), Stratum("billing", 2), Stratum("s
 
 
 def audited(right, total, *, pi=0.05, stratum=SURE, population=None):
-    """So many right of so many audits of one stratum."""
+    """The estimate from one stratum with `right` of `total` audits right."""
     answers = [True] * right + [False] * (total - right)
     return audit_accuracy(
         answers, [pi] * total, [stratum] * total, population or {stratum: round(total / pi)}
@@ -160,7 +160,7 @@ def test_unequal_rates_have_the_mean_and_the_variance_of_statsmodels():
     assert found.effective < audits
 
 
-def test_what_was_audited_most_does_not_count_for_more():
+def test_heavily_audited_strata_do_not_weigh_more():
     right = [False] * 50 + [True] * 150 + [True] * 98 + [False] * 2
     strata = [DOUBTFUL] * 200 + [SURE] * 100
     population = {DOUBTFUL: 1000, SURE: 10_000}
@@ -220,7 +220,7 @@ def test_each_label_has_its_own_figures():
 
 
 def week(generator, accuracy):
-    """Strata of very different sizes and error rates; rates from the guesses of the week before."""
+    """Strata with very different sizes and error rates; the rates follow last week's guesses."""
     strata = [Stratum(str(label), tercile) for label in range(20) for tercile in range(3)]
     shares = np.repeat(generator.dirichlet(np.full(20, 0.5)) / 3, 3)
     errors = np.tile([1.9, 0.8, 0.3], 20) * np.repeat(generator.gamma(2, 0.5, 20), 3)
@@ -262,7 +262,7 @@ def test_around_95_percent_it_takes_as_many_audits_as_the_normal_approximation_s
 
 
 @pytest.mark.parametrize("half_width", [0.01, 0.03, 0.2])
-def test_so_many_more_audits_make_it_as_narrow_and_one_less_does_not(half_width):
+def test_the_stated_number_of_audits_narrows_the_interval_and_one_less_does_not(half_width):
     start = audited(50, 100, pi=1e-6)
     total = 100 + audits_needed(start, half_width)
 

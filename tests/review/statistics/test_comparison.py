@@ -1,4 +1,4 @@
-"""Champion and challenger: statsmodels' figures, scikit-learn's, and the four verdicts."""
+"""Champion and challenger: figures of statsmodels and scikit-learn, and the four verdicts."""
 
 import json
 import time
@@ -28,7 +28,7 @@ LOST = (LostLabel("billing", 60, 51, 34, 1e-5),)
 
 
 def right_answers(won, lost, rows, both_wrong=0):
-    """Which answers of champion and challenger are right, with so many won and lost."""
+    """Which answers of champion and challenger are right, for these counts of won and lost rows."""
     champion = np.ones(rows, bool)
     champion[: won + both_wrong] = False
     challenger = np.ones(rows, bool)
@@ -37,7 +37,7 @@ def right_answers(won, lost, rows, both_wrong=0):
 
 
 def models(won, lost, rows, both_wrong=0, automatic=(None, None)):
-    """True labels, and answers of champion and challenger; labels take turns."""
+    """True labels in turn, and the answers of champion and challenger."""
     actual = LABELS[np.arange(rows) % 4]
     answers = [np.where(one, actual, WRONG) for one in right_answers(won, lost, rows, both_wrong)]
     return actual, *(Answers(*both) for both in zip(answers, automatic, strict=True))
@@ -49,7 +49,7 @@ def test_the_mid_p_value_is_that_of_statsmodels_either_way_round(won, lost, p_va
     assert mid_p(lost, won) == mid_p(won, lost)
 
 
-def test_without_a_row_that_differs_there_is_half_a_doubt():
+def test_without_differing_rows_p_is_one_half():
     assert mid_p(0, 0) == 0.5
 
 
@@ -104,7 +104,7 @@ def test_the_interval_covers_the_truth_with_groups_of_near_duplicates():
     covered = 0
     for _ in range(400):
         sizes = generator.choice([1, 1, 1, 5, 15], 300)
-        kind = generator.choice(3, 300, p=[0.94, 0.035, 0.025])  # same, won, lost
+        kind = generator.choice(3, 300, p=[0.94, 0.035, 0.025])  # rows: same, won, lost
         groups = np.repeat(np.arange(300), sizes)
         champion, challenger = kind[groups] != 1, kind[groups] != 2
         found = paired_difference(champion, challenger, groups=groups)
@@ -168,7 +168,7 @@ def test_the_bootstrap_weighs_the_rows_as_the_figures_do():
 
 def test_the_bootstrap_draws_groups_and_repeats_itself():
     actual, champion, challenger = models(30, 30, 600, both_wrong=60)
-    groups = np.arange(600) // 6  # next to each other, so won and lost rows stand together
+    groups = np.arange(600) // 6  # adjacent, so that won and lost rows stay together
     alone, grouped = (
         compare(actual, champion, challenger),
         compare(actual, champion, challenger, groups=groups),
@@ -202,7 +202,7 @@ def test_holm_decides_as_statsmodels_which_labels_are_lost():
 
 
 def label_changes(won, lost, rows=30):
-    """So many rows of each label, of which so many are won and lost."""
+    """`rows` rows of each label, with these counts of won and lost rows."""
     parts = [right_answers(*both, rows) for both in zip(won, lost, strict=True)]
     actual = np.repeat([f"label {place}" for place in range(len(won))], rows)
     return actual, *(np.concatenate([part[model] for part in parts]) for model in range(2))
@@ -269,12 +269,12 @@ def test_a_challenger_one_point_worse_is_almost_never_called_better():
         found = paired_difference(*right_answers(won, lost, 300))
         verdicts.append(judge(found, (), ("alarm",)))
     assert verdicts.count("better") / 1500 <= 0.025
-    assert verdicts.count("not worse") / 1500 <= 0.065  # one-sided 5 %, and the error of 1,500
+    assert verdicts.count("not worse") / 1500 <= 0.065  # one-sided 5 %, plus the error of 1,500
 
 
 @pytest.mark.parametrize(("share", "distance", "level", "rows"), GOLDEN["needed"])
 def test_the_rows_needed_are_those_of_statsmodels(share, distance, level, rows):
-    # shares so that they are these with a pair more of either kind
+    # shares such that, with one more pair of either kind, they equal these
     won = lost = (share * 402 - 2) / 400 / 2
     if level == 0.05:
         start = measured(rows=400, won=won, lost=lost)
@@ -284,7 +284,7 @@ def test_the_rows_needed_are_those_of_statsmodels(share, distance, level, rows):
         assert rows_missing(start, gain=False) + 400 == pytest.approx(rows, abs=1)
 
 
-def test_with_so_many_rows_four_of_five_equal_challengers_are_called_not_worse():
+def test_the_needed_rows_give_a_power_of_80_percent_for_equal_models():
     generator = np.random.default_rng(7)
     rows = 1000 + rows_missing(measured(won=0.014, lost=0.014), gain=True)
     verdicts = []
@@ -295,7 +295,7 @@ def test_with_so_many_rows_four_of_five_equal_challengers_are_called_not_worse()
     assert 0.74 <= verdicts.count("not worse") / 400 <= 0.9
 
 
-def test_rows_are_missing_whenever_a_gain_is_there_and_nobody_can_tell():
+def test_missing_rows_are_reported_for_every_undecided_gain():
     generator = np.random.default_rng(8)
     seen = 0
     for _ in range(300):
@@ -358,7 +358,7 @@ def test_more_automatic_answers_are_a_gain_if_they_are_right():
     found = compare(actual, champion, challenger)
     assert (found.automated.champion, found.automated.challenger) == pytest.approx((0.8, 0.9))
     assert found.automatic_accuracy == pytest.approx((1.0, 2670 / 2700))
-    # 330 rows are wrong, of which the champion answers none and the challenger 30
+    # 330 rows are wrong; the champion answers none of them automatically, the challenger 30
     assert found.gains == ()
     assert found.verdict == "cannot tell"
     found = compare(actual, champion, challenger, promised=0.95)

@@ -1,4 +1,4 @@
-"""Drift: days and weeks beside those before."""
+"""Drift: days and weeks compared with earlier ones."""
 
 import json
 from datetime import date, timedelta
@@ -22,8 +22,8 @@ from bertcnn.review.statistics.drift import (
 from bertcnn.review.statistics.new_words import NewWord
 
 # emergency attendances seen within 4 hours, in 20 weeks (Mohammed and others 2013, table 1), and
-# the limits of R's qicharts2 for the last ten from the first ten:
-# qic(x = i, y = r, n = n, data = nhs_accidents, chart = "pp", freeze = 10)
+# the limits that R's qicharts2 computes for the last ten from the first ten: qic(x = i, y = r, n =
+# n, data = nhs_accidents, chart = "pp", freeze = 10)
 SEEN = [266501, 264225, 276532, 281461, 269071, 261215, 270409, 279778, 270483, 270320]
 SEEN += [267923, 271478, 255353, 256820, 261835, 259144, 255910, 260863, 264465, 260989]
 ALL = [280443, 276823, 291681, 296155, 282343, 275888, 283867, 295251, 284468, 282529]
@@ -48,7 +48,7 @@ def test_an_overdispersed_share_is_not_an_alarm_where_chance_alone_would_be():
     check = check_share(SEEN[16], ALL[16], SEEN[:8], ALL[:8])
     assert check.overdispersion > 5
     assert not check.changed
-    chance = [round(CENTRE * number) for number in ALL[:8]]  # as if weeks hardly differed
+    chance = [round(CENTRE * number) for number in ALL[:8]]  # if weeks hardly differed
     assert check_share(SEEN[16], ALL[16], chance, ALL[:8]).rose
 
 
@@ -122,7 +122,7 @@ def test_labels_are_compared_by_chi_squared_with_rare_ones_together():
     before, now = weeks(generator, [0.5, 0.3, 0.195, 0.003, 0.002]), [300, 300, 91, 6, 3]
     check = check_week(now, before, ordered=False)
     total = np.sum(before, axis=0)
-    assert total[3:].max() < 30  # expected of 700: below five
+    assert total[3:].max() < 30  # expected counts out of 700: below five
     assert check.distance == pytest.approx(np.abs(total / 5600 - np.array(now) / 700).sum() / 2)
     table = [[*now[:3], 9], [*total[:3], total[3:].sum()]]
     assert check.chance == pytest.approx(chi2_contingency(table).pvalue, rel=1e-6)
@@ -199,7 +199,7 @@ def test_a_day_without_texts_has_figures():
 
 
 def history(days=63, seed=0, texts=200, **last):
-    """Days of random texts, the last seven with what is given."""
+    """Days of random texts; `recent` changes the last seven."""
     generator, found = np.random.default_rng(seed), []
     for back in range(days):
         given = {"outside": 0.03, "automatic": 0.8, "billing": 0.5, "high": 0.7, "length": 100.0}
@@ -280,7 +280,7 @@ def test_older_days_do_not_count():
 
 
 def test_a_quiet_weekday_is_compared_with_its_own_kind():
-    days = [one for one in history(days=70) if one.day <= LAST - timedelta(days=4)]  # to Sunday
+    days = [one for one in history(days=70) if one.day <= LAST - timedelta(days=4)]  # up to Sunday
     check = by_name(drift_report(days))["out_of_scope"]
     assert check.figures["texts"] == 50
     assert "Sunday" in check.sentence

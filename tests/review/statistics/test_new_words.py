@@ -1,4 +1,4 @@
-"""New frequent words, and which are none."""
+"""New frequent words."""
 
 from datetime import date, timedelta
 
@@ -19,7 +19,7 @@ BEFORE = [
 
 
 def recent(pattern, days=5):
-    """Different texts on so many days in turn."""
+    """Different texts on `days` days in turn."""
     texts = [pattern.format(thing) for thing in THINGS]
     return texts, [START + timedelta(days=place % days) for place in range(len(texts))]
 

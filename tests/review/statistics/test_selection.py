@@ -1,4 +1,4 @@
-"""Selection: which texts to label next."""
+"""Selection of the texts to label next."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_the_order_of_one_group_is_that_of_apricot():
     embeddings = np.array(golden["embeddings"], np.float32)
     found = cold_start_order(embeddings, np.zeros(len(embeddings), int), per_group=25)
     assert found.tolist() == golden["order"][:25]
-    lengths = np.linspace(1, 9, len(embeddings))[:, np.newaxis]  # only directions count
+    lengths = np.linspace(1, 9, len(embeddings))[:, np.newaxis]  # only directions matter
     found = review_order(np.ones(len(embeddings)), lengths * embeddings, size=10)
     assert found.tolist() == golden["order"][:10]
 
@@ -90,7 +90,7 @@ def test_one_of_each_group_of_near_duplicates_comes_first():
     duplicates = np.repeat([7, 8, 9], 4)
     uncertainty = np.linspace(0.2, 0.9, 12)
     found = review_order(uncertainty, embeddings, size=12, duplicates=duplicates)
-    assert sorted(found[:3]) == [3, 7, 11]  # the most uncertain of each
+    assert sorted(found[:3]) == [3, 7, 11]  # the most uncertain of each group
     assert found[3:].tolist() == [10, 9, 8, 6, 5, 4, 2, 1, 0]
     assert len(review_order(uncertainty, embeddings, size=5, duplicates=duplicates)) == 5
 

@@ -1,4 +1,4 @@
-"""The watch over a promised accuracy: beside methodeutics' bankrolls, and its promise itself."""
+"""The sequential test of a promised accuracy, compared with methodeutics' bankrolls."""
 
 import json
 from itertools import product
@@ -23,7 +23,7 @@ def streams(accuracy, audits, repeats, seed=0):
 
 
 def alarms(rows, probabilities=None):
-    """Audits until the alarm, infinity where there is none."""
+    """Number of audits until the alarm; infinity without one."""
     both = zip(rows, [None] * len(rows) if probabilities is None else probabilities, strict=True)
     found = [watch_accuracy(row, PROMISED, pi=pi).alarm for row, pi in both]
     return np.array([np.inf if alarm is None else alarm + 1 for alarm in found])
@@ -47,7 +47,7 @@ def test_the_bets_are_fair_if_the_promise_is_just_kept(pi):
 
 
 def test_a_kept_promise_seldom_gives_alarm_however_long_it_is_watched():
-    # at most 5 %, within the error of 300 streams
+    # at most 5 %, plus the error of 300 streams
     assert np.isfinite(alarms(streams(PROMISED, 3000, 300))).mean() <= 0.075
     assert np.isfinite(alarms(streams(0.97, 3000, 100))).mean() <= 0.01
 
@@ -66,7 +66,7 @@ def test_a_fall_is_noticed_after_a_good_year_too():
 
 
 def uneven(accuracy, repeats=150, audits=2000):
-    """Half of the tickets are audited four times as often; these are always right."""
+    """Half of the tickets are audited four times as often and are always right."""
     generator = np.random.default_rng(2)
     often = generator.random((repeats, audits)) < 0.8
     return often | (generator.random((repeats, audits)) < 2 * accuracy - 1), np.where(
@@ -77,7 +77,7 @@ def uneven(accuracy, repeats=150, audits=2000):
 def test_what_is_audited_more_often_does_not_hide_errors_elsewhere():
     right, pi = uneven(0.85)
     assert np.isfinite(alarms(right, pi)).mean() > 0.95
-    # the share right among the audits is 94 %, nearly what was promised
+    # 94 % of the audited answers are right, nearly as promised
     assert np.isfinite(alarms(right)).mean() < 0.6
 
 

@@ -1,4 +1,4 @@
-"""Topics: groups among texts without a label, and their names."""
+"""Topics: groups of texts without a label, and their names."""
 
 import json
 from datetime import date, timedelta
@@ -18,7 +18,7 @@ WORDS = ["router", "invoice", "password", "antenna", "contract", "webmail"]
 
 
 def texts_about(sizes, strange=0, seed=0, noise=0.08):
-    """Clusters in random directions with a word each, and points in any direction, mixed."""
+    """Clusters in random directions with one word each, mixed with random points."""
     generator = np.random.default_rng(seed)
     centres = generator.normal(size=(len(sizes), WIDTH))
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Shared by the tests of databases: a desk's tickets in SQLite and in PostgreSQL."""
+"""Fixtures for databases: a desk's tickets in SQLite and in PostgreSQL."""
 
 import sqlite3
 from contextlib import closing
@@ -19,7 +19,7 @@ LITE, POSTGRES = "sqlite", "postgresql"
 
 @dataclass(frozen=True)
 class Desk:
-    """A database with a table `tickets`, reached without our library.
+    """A database with a table `tickets`, accessed without our library.
 
     Attributes:
         address: of the database.
@@ -30,7 +30,7 @@ class Desk:
     kind: str
 
     def execute(self, statement, rows=None):
-        """Run a statement, once for each of the rows if there are any; gives what it gives."""
+        """Run a statement, once for each of the rows if there are any; returns its result."""
         with closing(self.connect()) as connection, connection:
             if rows is None:
                 done = connection.execute(statement)
@@ -49,7 +49,7 @@ class Desk:
         return psycopg.connect(self.address)
 
     def tables(self):
-        """Names of all tables."""
+        """The names of all tables."""
         of_lite = "SELECT name FROM sqlite_master WHERE type = 'table'"
         query = of_lite if self.kind == LITE else "SELECT tablename FROM pg_tables"
         return {
@@ -76,7 +76,7 @@ def desk(request, tmp_path):
 
 @pytest.fixture
 def tickets(desk):
-    """The same with 434 tickets: some blank, some the same, some with odd characters."""
+    """The database with 434 tickets: some blank, some equal, some with odd characters."""
     desk.execute("CREATE TABLE tickets (id integer PRIMARY KEY, text text, team text)")
     desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", ticket_rows())
     return desk
@@ -110,7 +110,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """Few rows make several chunks and batches."""
+    """Reduce the sizes, so that few rows make several chunks and batches."""
     monkeypatch.setattr("bertcnn.scoring.score._CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr("bertcnn.tables.sql.sqlite._BATCH_ROWS", 100)
     monkeypatch.setattr("bertcnn.tables.sql.postgresql._BATCH_ROWS", 100)
@@ -118,7 +118,7 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A saved model with weights of chance, which knows no name of a text column."""
+    """A saved model with random weights and no name of a text column."""
     bundle, chance = tiny_bundle(), np.random.default_rng(0)
     tensors = {
         name: chance.normal(size=tensor.shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Where databases are, and what is said when they cannot be used; never a password."""
+"""Database addresses, and the errors of unusable ones; never with a password."""
 
 import sqlite3
 from urllib.parse import quote
@@ -227,12 +227,12 @@ def test_more_columns_than_a_table_can_have_are_refused():
 
 
 @pytest.mark.parametrize("given", ["", "  ", "a\0b"])
-def test_no_name_is_refused(given):
+def test_an_empty_table_name_is_refused(given):
     with refused(SettingsError, "as the name of a table"):
         TableName.of(given)
 
 
-def test_a_journal_names_what_it_is_told_to(tmp_path):
+def test_a_journals_errors_use_the_given_name(tmp_path):
     with (
         Journal(tmp_path / "one", name="the table answers"),
         refused(OutputError, "another run is writing the table answers"),

@@ -1,4 +1,4 @@
-"""`bertcnn score` with a database: what it prints, its exit codes, and kills."""
+"""`bertcnn score` with a database: output, exit codes, and kills."""
 
 import json
 import random
@@ -66,7 +66,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(run, tickets, model, argumen
         (("s3://bucket/in.csv", *WHERE), "an address that begins with 's3://'"),
     ],
 )
-def test_so_is_what_makes_none_for_a_file(run, model, arguments, words):  # noqa: F811
+def test_database_options_are_refused_for_a_file(run, model, arguments, words):  # noqa: F811
     code, _, err = run("score", model, *arguments)
     assert code == 2
     assert words in err
@@ -131,7 +131,7 @@ def test_killed_runs_leave_no_row_twice_and_none_out(tickets):
     moments = [chance.uniform(0.5, 1) * seconds, None]
     for moment in moments:
         with start("answers") as running:
-            if moment is None:  # while it writes
+            if moment is None:  # during the write
                 next(line for line in running.stdout if line.startswith("writing"))
                 time.sleep(chance.uniform(0, 0.02))
             else:

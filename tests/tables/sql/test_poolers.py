@@ -1,4 +1,4 @@
-"""Through PgBouncer, where programs share connections: nothing outlives a transaction."""
+"""PgBouncer, where programs share connections: no session state outlives a transaction."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
 
 @pytest.fixture
 def pooled(tickets, pooler):
-    """The tickets, at the address of the pooler."""
+    """The tickets, at the pooler's address."""
     return Desk(pooler.same(tickets.address), POSTGRES)
 
 
 @contextmanager
 def another_program(desk):
-    """A block in which somebody else writes; yields the rows and errors of that."""
+    """A context in which another program writes; yields its rows and errors."""
     import psycopg
 
     desk.execute("CREATE TABLE log (line text)")

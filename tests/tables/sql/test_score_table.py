@@ -1,4 +1,4 @@
-"""The answers to a query's texts: the same as to a file's, all at once, once for each id."""
+"""Answers to the texts of a query: equal to a file's, written all at once, once for each id."""
 
 import csv
 from collections import Counter
@@ -15,7 +15,7 @@ QUERY = "select id, text from tickets order by id"
 
 
 class Told:
-    """Keeps what is told, and acts when a stage begins or after so many reports of it."""
+    """Keeps all reports, and acts when a stage begins or after `after` reports of it."""
 
     def __init__(self, act=None, stage="scoring", after=0):
         self.act, self.wanted, self.left = act, stage, after
@@ -44,7 +44,7 @@ def interrupt():
 
 
 def answers(desk, table="answers"):
-    """Its rows with the cells that a file would have, by their ids."""
+    """The table's rows by id, with cells as in a scored file."""
     rows = desk.execute(f"SELECT * FROM {table} ORDER BY id")
     return [
         tuple(
@@ -56,7 +56,7 @@ def answers(desk, table="answers"):
 
 
 def answers_of_a_file(folder, model, rows, **options):
-    """What `score_csv` writes for the same rows: header, and rows without the texts."""
+    """What `score_csv` writes for the same rows: the header, and the rows without texts."""
     with (folder / "in.csv").open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([("id", "text"), *(row[:2] for row in rows)])
     score_csv(model, folder / "in.csv", folder / "out.jsonl", raw=True, overwrite=True, **options)
@@ -80,7 +80,7 @@ def test_the_answers_are_those_of_a_file_to_the_last_bit(tickets, predictor, tmp
     assert [name for name, *_ in found] == header
 
 
-def test_so_are_those_of_a_real_network_and_the_text_column_may_be_guessed(desk, model, tmp_path):
+def test_a_real_network_gives_equal_answers_and_the_text_column_is_guessed(desk, model, tmp_path):
     texts = [
         f"refund my bill please {row}" if row % 2 else f"the router is off {row}"
         for row in range(60)
@@ -240,9 +240,7 @@ def test_a_query_cannot_write(tickets, predictor, postgres):
     assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
 
 
-def test_a_failure_in_the_middle_of_the_rows_is_told_in_the_words_of_the_database(
-    tickets, predictor
-):
+def test_a_failure_during_the_query_is_reported_with_the_databases_message(tickets, predictor):
     if tickets.kind == LITE:
         pytest.skip("SQLite gives null for a division by zero")
     query = "select id, (1 / (id - 400))::text as text from tickets"
