@@ -36,7 +36,6 @@ class Notes:
         """Ignore it."""
 
     def note(self, message: str) -> None:
-        """Keep it."""
         self.notes.append(message)
 
 

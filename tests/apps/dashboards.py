@@ -173,7 +173,6 @@ class Server:
 
 @contextmanager
 def serving(temporary, options, app=APP, **environment):
-    """A running server."""
     server = Server(temporary, options, environment, app)
     server.start()
     try:
@@ -184,7 +183,6 @@ def serving(temporary, options, app=APP, **environment):
 
 @contextmanager
 def browsing(*flags):
-    """A headless Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

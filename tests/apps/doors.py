@@ -70,7 +70,6 @@ def _pump(source, target):
 
 @contextmanager
 def proxying(port):
-    """A running proxy."""
     proxy = Proxy(port)
     threading.Thread(target=proxy.run, daemon=True).start()
     try:
@@ -141,12 +140,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(answer).encode())
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def providing():
-    """A running provider."""
     with Provider() as provider:
         threading.Thread(target=provider.serve_forever, daemon=True).start()
         try:

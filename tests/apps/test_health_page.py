@@ -61,7 +61,6 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def store(tmp_path):
-    """An empty store."""
     return open_review(tmp_path / "review.db")
 
 

@@ -110,7 +110,6 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser."""
     with browsing() as started:
         yield started
 
@@ -166,7 +165,6 @@ def server(filled):
 
 @pytest.fixture(scope="module")
 def watched(browser, server):
-    """A page of the dashboard."""
     return Watched(browser, server)
 
 

@@ -50,7 +50,6 @@ class Hub:
         return name
 
     def files(self, repository: str, branch: str = "main") -> dict[str, bytes]:
-        """The files on a branch."""
         return self.commits[self.repositories[repository][branch]]
 
     def close(self) -> None:

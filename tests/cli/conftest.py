@@ -11,7 +11,6 @@ from tests.tiny import saved
 
 @pytest.fixture(scope="module")
 def model(encoder_folder):
-    """A saved model."""
     return saved(encoder_folder)
 
 

@@ -90,7 +90,7 @@ def test_a_mistake_is_still_told_in_one_line(model):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["classify"],  # a mistake
+        ["classify"],  # a usage error
         ["classify", "--help"],
         ["review", "--help"],
         ["review", "nexxt"],

@@ -1,4 +1,4 @@
-"""A saved model in use."""
+"""Inference with a saved model."""
 
 import dataclasses
 import shutil

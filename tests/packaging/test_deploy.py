@@ -384,7 +384,7 @@ def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_pa
 
 @contextmanager
 def proxy(folder, dashboard_port):
-    """The port of Caddy with deploy/Caddyfile before a dashboard; `folder` has the passwords."""
+    """Caddy's port with deploy/Caddyfile in front of a dashboard; `folder` has the passwords."""
     port = free_port()
     text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     here = {"dashboard:8501": f"127.0.0.1:{dashboard_port}", "/run/secrets": str(folder)}

@@ -48,7 +48,6 @@ class Listener:
             self._after_step(self._step)
 
     def note(self, message: str) -> None:
-        """Keep it."""
         self.notes.append(message)
 
 

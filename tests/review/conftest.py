@@ -63,7 +63,6 @@ class Server:
         self._number = count()
 
     def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
-        """The address of a database."""
         host = quote(str(self.folder), safe="")
         place = f"{database}?host={host}&port={self.port}"
         return f"postgresql://{user}:{quote(password, safe='')}@/{place}"

@@ -275,7 +275,7 @@ def test_postgresql_reads_one_state_and_ends_what_waits_too_long(database):
     names = ("transaction_isolation", "transaction_read_only", "lock_timeout")
     names = (*names, "idle_in_transaction_session_timeout", "client_encoding")
     found = []
-    for access in (store.reading, store.writing, store.reading):  # over the same connection
+    for access in (store.reading, store.writing, store.reading):  # on the same connection
         with access() as connection:
             found.append([connection.scalar(text(f"SHOW {name}")) for name in names])
     assert found[0] == found[2] == ["repeatable read", "on", "10s", "1min", "UTF8"]

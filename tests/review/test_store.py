@@ -75,7 +75,7 @@ def test_who_reads_sees_one_state(store, open_again):
         before = connection.scalar(count)
         writer = Thread(target=write)
         writer.start()
-        writer.join(0.2)  # in SQLite it ends after this block
+        writer.join(0.2)  # in SQLite the writer waits for the end of this block
         assert connection.scalar(count) == before == 0
     writer.join()
     assert rows(store) == 1

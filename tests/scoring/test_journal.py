@@ -164,7 +164,6 @@ def test_noise_behind_the_frames_is_dropped(output, journal_file):
 
 
 def with_header(whole, header):
-    """The journal with another header."""
     length = struct.unpack_from("<I", whole, 16)[0]
     payload = json.dumps(header).encode()
     start = struct.pack("<I", len(payload))

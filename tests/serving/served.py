@@ -36,7 +36,6 @@ class Server:
         return response.status, json.loads(data) if is_json and data else data, response.headers
 
     def events(self):
-        """The logged events."""
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
     def event(self, name, times=1):

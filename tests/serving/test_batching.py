@@ -60,7 +60,7 @@ def test_several_labels_and_levels_are_answered_as_the_model_answers_them(kind, 
 
 
 def answered(works_of, threads=1, most_waiting=100):
-    """The works once all are answered, by a batcher that finds them all waiting."""
+    """Submit all works to a new batcher at once; returns both when all works are answered."""
 
     async def run():
         loop = asyncio.get_running_loop()

@@ -15,12 +15,10 @@ FAR = "XFD1048576"
 
 
 def text_cell(reference: str, text: str) -> str:
-    """A cell with inline text."""
     return f'<c r="{reference}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
 def shared_cell(reference: str, place: int) -> str:
-    """A cell with one of the shared strings."""
     return f'<c r="{reference}" t="s"><v>{place}</v></c>'
 
 

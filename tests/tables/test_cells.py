@@ -1,4 +1,4 @@
-"""One converter from any value to the text of a cell, and one to a whole number."""
+"""Conversion of any value to the text of a cell or to a whole number."""
 
 import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Guessing columns, on files as people have them."""
+"""Column guessing on realistic files."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Any Python string becomes one that can be tokenised."""
+"""Cleaning makes any Python string fit for tokenisation."""
 
 import pytest
 from hypothesis import given

@@ -28,7 +28,7 @@ def run(place, id):
 
 
 def command(rows, how):
-    """Do the rows."""
+    """Process the rows."""
     from bertcnn.cli import progress
     from bertcnn.cli.console import tell
 

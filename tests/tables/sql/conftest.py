@@ -41,7 +41,6 @@ class Desk:
         return []
 
     def connect(self):
-        """A connection."""
         if self.kind == LITE:
             return sqlite3.connect(self.address.removeprefix("sqlite:///"))
         import psycopg
@@ -49,7 +48,6 @@ class Desk:
         return psycopg.connect(self.address)
 
     def tables(self):
-        """The names of all tables."""
         of_lite = "SELECT name FROM sqlite_master WHERE type = 'table'"
         query = of_lite if self.kind == LITE else "SELECT tablename FROM pg_tables"
         return {
