@@ -65,7 +65,7 @@ def fitted(encoder_folder):
 def saved(fitted, tmp_path_factory):
     """The saved folder; do not write to it."""
     folder = tmp_path_factory.mktemp("saved") / "model"
-    copy.copy(fitted).save(folder)  # the first save decides for those that follow
+    copy.copy(fitted).save(folder)  # the first save determines the decisions of later ones
     return folder
 
 

@@ -18,7 +18,7 @@ LONGEST = 255  # bytes
 
 @pytest.fixture(autouse=True)
 def _no_hanging():
-    """Interrupt a command that would wait for a pipe for ever."""
+    """Fail after 240 s instead of waiting for a pipe for ever."""
 
     def stop(*_):
         raise AssertionError("it hangs")

@@ -188,7 +188,7 @@ def test_no_command_lets_a_users_text_act_on_the_terminal(terminal, place, comma
         assert "[2J" in written  # shown, but without effect
         assert (
             "[link=http:x]" in re.sub(r"\s", "", DRAWN.sub("", written)) or command == "evaluate"
-        )  # narrow columns break it
+        )  # evaluate's narrow columns break it
 
 
 def test_pretraining_and_guessing_words_are_no_different(terminal, place):

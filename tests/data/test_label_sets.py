@@ -53,7 +53,7 @@ def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels
     "cells",
     [
         list(TEAMS) * 9,
-        combinations(","),  # its parts are too many names for an automatic separator
+        combinations(","),  # too many names contain it for an automatic separator
         ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"]
         * 20,  # each part always has the same neighbour
         ["Money transfer; virtual currency", "Money transfer; cash", "Cards"]

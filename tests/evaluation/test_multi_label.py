@@ -28,7 +28,7 @@ def test_the_temperature_is_the_one_of_a_logistic_regression_on_the_logit_alone(
         .fit(logits.reshape(-1, 1), multi_hot.ravel())
         .coef_[0, 0]
     )
-    # the reference has no doubt term
+    # the regression has no doubt term
     assert fit_temperature(logits, multi_hot) == pytest.approx(1 / slope, rel=5e-3)
     assert fit_temperature(logits, multi_hot) == pytest.approx(2.5, rel=0.1)
     assert fit_temperature(np.empty((0, 3)), np.empty((0, 3), bool)) == 1.0

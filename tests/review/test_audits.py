@@ -18,7 +18,7 @@ from tests.tiny import saved
 
 
 def answered(store, encoder_folder, answers: int, drawn: int, *, right=0.9):
-    """Automatic answers "billing"; every `drawn`-th is audited, and a share `right` is right."""
+    """Automatic answers "billing"; `drawn` of them are audited, and a share `right` is right."""
     model = add_model(store, saved(encoder_folder), ADMIN)
     chance = np.random.default_rng(0)
     truth = chance.random(answers) < right
