@@ -1,4 +1,4 @@
-"""Where few rows end: `few-shot` compared with `full` on the same rows.
+"""From how many rows `full` is better than `few-shot`, on the same rows.
 
     python -m benchmarks.few_or_full banking77/train.csv [--sets tickets,groups,reviews,movies]
     [--rows 20,50,150,400] [--draws 2]
