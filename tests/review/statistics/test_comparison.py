@@ -20,7 +20,7 @@ from bertcnn.evaluation.paired import (
 from bertcnn.review.statistics.comparison import Answers, compare, judge, rows_missing
 
 GOLDEN = json.loads(
-    (Path(__file__).parent.parent / "golden" / "monitoring_golden.json").read_text()
+    (Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text()
 )
 LABELS = np.array(["billing", "network", "sales", "web"])
 WRONG = "elsewhere"

@@ -10,7 +10,7 @@ from bertcnn.errors import SettingsError
 from bertcnn.review.statistics import selection
 from bertcnn.review.statistics.selection import cold_start_order, review_order
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "topics_golden.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "topics_golden.json"
 WIDTH = 16
 
 

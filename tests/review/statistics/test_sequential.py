@@ -13,7 +13,7 @@ from bertcnn.errors import SettingsError
 from bertcnn.review.statistics.sequential import watch_accuracy
 
 GOLDEN = json.loads(
-    (Path(__file__).parent.parent / "golden" / "monitoring_golden.json").read_text()
+    (Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text()
 )
 PROMISED = 0.95
 

@@ -12,7 +12,7 @@ from bertcnn.errors import SettingsError
 from bertcnn.review.statistics import topics
 from bertcnn.review.statistics.topics import class_tf_idf, find_topics, name_groups, suggest_labels
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "topics_golden.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "topics_golden.json"
 WIDTH = 32
 WORDS = ["router", "invoice", "password", "antenna", "contract", "webmail"]
 
