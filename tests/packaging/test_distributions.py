@@ -49,6 +49,7 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
         "login",
         "onnx",
         "ray",
+        "tensorboard",
         "serve",
         "sql",
         "tune",
