@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bertcnn
+from bertcnn import backend
 from bertcnn.inference.keras_engine import KerasEngine
-from bertcnn.layers import backend
 from bertcnn.models.classifier import build_classifier
 from bertcnn.settings import EncoderSettings, HeadSettings
 from tests.tickets import tickets
@@ -101,7 +101,7 @@ def test_auto_is_keras_where_that_has_a_gpu_and_compiled_for_single_texts(encode
 CODE = """
 import sys
 from pathlib import Path
-from bertcnn.layers import backend
+from bertcnn import backend
 backend._DEVICES = (Path(sys.argv[1]),)
 import bertcnn
 print(bertcnn.load(sys.argv[2]).engine.name.split("-")[0], "keras" in sys.modules)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bertcnn import backend
 from bertcnn.backend import on_gpu
-from bertcnn.layers import backend
 from bertcnn.progress import Silent
 from bertcnn.training.start import note_device
 

@@ -25,9 +25,7 @@ from bertcnn.review.statistics.audit import (
     uniform_number,
 )
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text()
-)
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text())
 SECRET = bytes(range(32))
 DOUBTFUL, SURE, OTHER = Stratum("billing", 0), Stratum("billing", 2), Stratum("sales", 1)
 

@@ -19,9 +19,7 @@ from bertcnn.evaluation.paired import (
 )
 from bertcnn.review.statistics.comparison import Answers, compare, judge, rows_missing
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text()
-)
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text())
 LABELS = np.array(["billing", "network", "sales", "web"])
 WRONG = "elsewhere"
 LOST = (LostLabel("billing", 60, 51, 34, 1e-5),)

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from bertcnn.errors import SettingsError
 from bertcnn.review.statistics.sequential import watch_accuracy
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text()
-)
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "monitoring_golden.json").read_text())
 PROMISED = 0.95
 
 
