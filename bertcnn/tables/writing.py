@@ -253,7 +253,7 @@ def explained(path: Path) -> Iterator[None]:
 class _AtomicFile:
     """A temporary file next to `path` that replaces it when committed.
 
-    Its lock tells `clean_leftovers` that its process is alive. `scratch` is the path of a folder
+    Its lock shows `clean_leftovers` that its process is alive. `scratch` is the path of a folder
     for temporary data, removed afterwards.
     """
 

@@ -17,7 +17,7 @@ _WORDS = 240  # maximum characters of a database's message
 class Column(NamedTuple):
     """A column of a query and its SQL type.
 
-    `is_text` tells whether values can be read as text: texts, numbers and times; not bytes, JSON,
+    `is_text` says whether values can be read as text: texts, numbers and times; not bytes, JSON,
     lists and rows.
     """
 
