@@ -69,7 +69,7 @@ class Database(Protocol):
 
 
 def refused(given: str, words: str, *, passes: bool = False) -> DatabaseError:
-    """The error for a rejected action; `passes` tells whether it may succeed later."""
+    """The error for a rejected action; `passes` says whether it may succeed later."""
     expected, fix = (
         ("a database that answers and is not busy", "run the same command again")
         if passes
