@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bertcnn.encoders.catalogue import CatalogueEntry
 from bertcnn.encoders.layout import (
@@ -22,6 +24,9 @@ from bertcnn.encoders.layout import (
 from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
 from bertcnn.progress import Progress
 from bertcnn.storage.hub import ANSWER_SECONDS, hub_seconds
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfFileMetadata
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 16  # bytes per write; with the library's default, slow downloads would seem to stall
@@ -85,25 +90,23 @@ def _download(folder: str, repository: str, revision: str, sha256: str) -> str:
     constants.DOWNLOAD_CHUNK_SIZE = _PIECE
     seconds = hub_seconds("HF_HUB_ETAG_TIMEOUT", ANSWER_SECONDS)
 
-    def has(name: str) -> bool:
-        try:
-            get_hf_file_metadata(hf_hub_url(repository, name, revision=revision), timeout=seconds)
-        except RemoteEntryNotFoundError:
-            return False
-        return True
+    def about(name: str) -> HfFileMetadata:
+        return get_hf_file_metadata(
+            hf_hub_url(repository, name, revision=revision), timeout=seconds
+        )
 
     try:
-        url = hf_hub_url(repository, WEIGHTS, revision=revision)
-        weights = get_hf_file_metadata(url, timeout=seconds)
+        weights = about(WEIGHTS)
     except RemoteEntryNotFoundError:
-        if has(PICKLED[0]):
+        with suppress(RemoteEntryNotFoundError):
+            about(PICKLED[0])
             raise SourceError(
                 f"{repository} has only pickled weights ({PICKLED[0]}), which are never opened"
             ) from None
         raise SourceError(f"{repository} has no {WEIGHTS}") from None
     announced = weights.etag if _SHA256.fullmatch(weights.etag or "") else sha256
     if weights.commit_hash is None or not announced:
-        raise SourceError("what answers there is no hub: it announces no sha256")
+        raise SourceError("the server there is no hub: it announces no sha256")
     if sha256 not in ("", announced):
         raise SourceError(
             f"it announces other weights (sha256 {announced[:12]}..., not {sha256[:12]}...)"

@@ -27,7 +27,7 @@ def survive_forks(engine: Forkable) -> None:
     _engines.add(engine)
 
 
-def compiled(model: object) -> None:
+def keep_compiled(model: object) -> None:
     """Keep the first model that a child compiles alive.
 
     Otherwise OpenVINO would wait at exit for threads of the parent.

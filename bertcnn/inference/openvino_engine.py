@@ -17,8 +17,7 @@ from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence, reason
-from bertcnn.inference.forks import compiled as keep_compiled
-from bertcnn.inference.forks import never_destroy, survive_forks
+from bertcnn.inference.forks import keep_compiled, never_destroy, survive_forks
 from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.runtime import ov
 from bertcnn.inference.streams import Stream, store_texts

@@ -295,7 +295,7 @@ class Trainer:
 
     def _advance(self, steps: int) -> None:
         """Report progress; on Ctrl-C, which can only arrive here between two steps, save first."""
-        epoch = self.state.history[-1].figures if self.state.history else {}
+        epoch = self.state.history[-1].figures if self.state.history and self._recent else {}
         figures = {**epoch, **self._means()}
         shown = {name.removeprefix("val_"): value for name, value in figures.items()} | figures
         try:
