@@ -28,10 +28,9 @@ class Bert(keras.Model):
             only if packed.
         position_ids: int32 [B, T], counting from 0 in every document; only if packed.
 
-    Returns:
-        A dict with `sequence_output`, float [B, T, D], and `pooled_output`, float [B, D]. The
-        latter is computed from the row's first token; for further documents of a row call `pooler`
-        on their first vectors.
+    The call returns a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float
+    [B, D]. The latter is computed from the row's first token; for further documents of a row call
+    `pooler` on their first vectors.
 
     Example:
         >>> settings = EncoderSettings(
