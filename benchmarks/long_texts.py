@@ -29,7 +29,7 @@ from bertcnn.bundle.schemas import BundleConfig
 from bertcnn.data.packing import PackedPlan, packed_batches, plan_packed
 from bertcnn.inference.cores import usable_cores
 from bertcnn.inference.engines import Engine
-from bertcnn.inference.openvino_engine import read_graph
+from bertcnn.inference.openvino_engine import engine_graph
 
 _TOKENS, _PROFILED = 30_000, 20  # tokens of all texts in a round; batches that are profiled
 _KINDS = {
@@ -77,12 +77,14 @@ def rows_per_second(engine: Engine, texts: Sequence[np.ndarray]) -> tuple[float,
 
 def milliseconds_by_kind(folder: Path, tokens: int) -> dict[str, float]:
     """Cost of a batch of texts with `tokens` tokens on one core, the largest part first."""
-    saved = read_engine(folder, read_bundle(folder, weights=False).bundle_id)
+    bundle = read_bundle(folder)
+    saved = read_engine(folder, bundle.bundle_id)
     if saved is None:
         raise SystemExit(f"{folder} has no compiled engine; train the model again")
     options: dict[str, Any] = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "PERF_COUNT": True}
     options["INFERENCE_PRECISION_HINT"] = "f32"
-    request = ov.Core().compile_model(read_graph(saved), "CPU", options).create_infer_request()
+    compiled = ov.Core().compile_model(engine_graph(saved, bundle), "CPU", options)
+    request = compiled.create_infer_request()
     plan = largest_batch(tokens)
     (batch,) = packed_batches(texts_of(tokens, len(plan.slots)), [plan], 0)
     nodes: dict[str, list[float]] = {}

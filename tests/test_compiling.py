@@ -27,7 +27,8 @@ def quantize_one(form, seed):
     }
     rows = [random.integers(0, 50, 12).astype(np.int32) for _ in range(4)]
     batches = list(packed_batches(rows, plan_packed(np.full(4, 12)), 0))
-    quantize(classifier_graph(tensors, encoder, head, int8_tokens=True), batches)
+    graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
+    quantize(graph, batches, encoder, head)
 
 
 @pytest.mark.parametrize("searcher", SEARCHERS, ids=lambda module: module.__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -96,8 +96,10 @@ def read_header(path: Path) -> Header:
         return parse_header(file.read(length), data_bytes)
 
 
-def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dict[str, np.ndarray]:
-    """The float32 tensors of a member, as views of `data`.
+def parse_tensors(
+    member: str, data: bytes, wanted: Shapes | None = None, *, int8: Container[str] = ()
+) -> dict[str, np.ndarray]:
+    """The tensors of a member, as views of `data`; float32 but those named in `int8`.
 
     `wanted` has the expected shapes by name; by default any are accepted.
 
@@ -119,8 +121,9 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
     if header.has_metadata:
         refuse(f"{member} holds the unknown key {_METADATA!r}", "tensors and nothing else")
     for name, record in header.tensors.items():
-        if record.dtype != "F32":
-            refuse(f"{member} holds {one_line(name)} as {record.dtype}", "F32")
+        expected = "I8" if name in int8 else "F32"
+        if record.dtype != expected:
+            refuse(f"{member} holds {one_line(name)} as {record.dtype}", expected)
     if wanted is not None:
         check_shapes(
             member, {name: record.shape for name, record in header.tensors.items()}, wanted
@@ -130,10 +133,12 @@ def parse_tensors(member: str, data: bytes, wanted: Shapes | None = None) -> dic
         for name, record in header.tensors.items()
     }
     tensors = {
-        name: np.frombuffer(data, "<f4", math.prod(shape), offset).reshape(shape)
+        name: np.frombuffer(
+            data, "i1" if name in int8 else "<f4", math.prod(shape), offset
+        ).reshape(shape)
         for name, (shape, offset) in views.items()
     }
-    return check_tensors(member, tensors)
+    return check_tensors(member, tensors, int8=int8)
 
 
 def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
@@ -157,8 +162,10 @@ def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
     )
 
 
-def check_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The tensors, if all are float32 and finite.
+def check_tensors(
+    member: str, tensors: Mapping[str, np.ndarray], *, int8: Container[str] = ()
+) -> dict[str, np.ndarray]:
+    """The tensors, if all are finite, and float32 but those named in `int8`.
 
     Raises:
         BundleError: names the first tensor that is not.
@@ -166,8 +173,9 @@ def check_tensors(member: str, tensors: Mapping[str, np.ndarray]) -> dict[str, n
     if not tensors:
         refuse(f"{member} holds no tensor", "the model's weights")
     for name, tensor in tensors.items():
-        if tensor.dtype != np.float32:
-            refuse(f"{member} holds {one_line(name)} as {tensor.dtype}", "float32")
+        expected = np.int8 if name in int8 else np.float32
+        if tensor.dtype != expected:
+            refuse(f"{member} holds {one_line(name)} as {tensor.dtype}", expected.__name__)
         if not np.isfinite(tensor).all():
             refuse(f"{member} holds {one_line(name)} with NaN or infinity in it", "finite numbers")
     return dict(tensors)

@@ -211,7 +211,7 @@ def export_model(
     check_export(model, form, out, overwrite, version)
     progress.stage(f"exporting as {form}", 3, "steps")
     bundle = read_bundle(model)
-    engine = _engine(model, bundle) if form in _WITH_ENGINE else None
+    engine = read_engine(model, bundle.bundle_id) if form in _WITH_ENGINE else None
     task = _Task(model, bundle, form, _reference(bundle))
     progress.advance(1)
     target = Path(out) if version is None else version_folder(Path(out), form, version)
@@ -236,13 +236,6 @@ class _Task:
     bundle: Bundle
     form: Format
     reference: np.ndarray
-
-
-def _engine(model: Path, bundle: Bundle) -> SavedEngine | None:
-    from bertcnn.inference.openvino_engine import checked
-
-    saved = read_engine(model, bundle.bundle_id)
-    return None if saved is None else checked(saved, bundle)
 
 
 def _write(task: _Task, engine: SavedEngine | None, new: Path, progress: Progress) -> ExportRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,12 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.engine import SavedEngine
 from bertcnn.data.batches import Batch
+from bertcnn.errors import OutputError, one_line
 from bertcnn.export.parity import probabilities_by
-from bertcnn.inference.openvino_engine import read_graph
-from bertcnn.inference.openvino_graph import classifier_graph, one_text_a_row, serialized
+from bertcnn.inference.openvino_engine import engine_graph
+from bertcnn.inference.openvino_graph import one_text_a_row
 from bertcnn.inference.runtime import ov
-from bertcnn.storage.files import write_new
+from bertcnn.storage.files import MORE_ROOM, write_new
 
 MODEL: Final = "model.xml"
 
@@ -24,15 +26,10 @@ def write(bundle: Bundle, engine: SavedEngine | None, folder: Path) -> None:
     """Save graph and constants in `folder`.
 
     Raises:
-        BundleError: the engine was changed after saving, or is unreadable.
+        BundleError: the engine was changed after saving, or is not of this network.
         OutputError: the temporary folder is full.
     """
-    graph = (
-        classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
-        if engine is None
-        else read_graph(engine)
-    )
-    description, constants = serialized(one_text_a_row(graph))
+    description, constants = _serialized(one_text_a_row(engine_graph(engine, bundle)))
     write_new(folder / MODEL, description)
     write_new((folder / MODEL).with_suffix(".bin"), constants)
 
@@ -45,3 +42,22 @@ def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndar
         return model({"token_ids": batch.token_ids, "padding_mask": batch.padding_mask})["logits"]
 
     return probabilities_by(run, bundle, texts)
+
+
+def _serialized(graph: ov.Model) -> tuple[bytes, bytes]:
+    """The graph's XML and constants; float32 constants stay float32.
+
+    Raises:
+        OutputError: the temporary folder is full.
+    """
+    with tempfile.TemporaryDirectory(prefix="bertcnn-export-") as folder:
+        path = Path(folder) / "model.xml"
+        try:
+            ov.save_model(graph, path, compress_to_fp16=False)
+        except RuntimeError as error:  # OpenVINO raises it for a full disk
+            raise OutputError(
+                f"the model cannot be written to {folder} ({one_line(str(error))})",
+                expected="room for it there, some 100 MB, for a while",
+                fix=MORE_ROOM,
+            ) from error
+        return path.read_bytes(), path.with_suffix(".bin").read_bytes()

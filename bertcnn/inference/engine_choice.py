@@ -34,13 +34,13 @@ from bertcnn.inference.compiled import cpu_description, kept_as
 from bertcnn.inference.cores import usable_cores
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.onnx_engine import OnnxEngine
-from bertcnn.inference.openvino_engine import OpenVINOEngine, checked, read_graph, suited
+from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage.cache import cache_folder, keep, read_kept
 
 logger = logging.getLogger(__name__)
 
-_LAYOUT: Final = 1  # version of the cache format; a new one rebuilds and times everything again
+_LAYOUT: Final = 2  # version of the cache format; a new one rebuilds and times everything again
 _KEPT: Final = 8  # most models, and choices, in the cache
 _TRIAL_TEXTS, _TRIAL_TOKENS = 33, 15  # per stream: about one batch of usual tickets
 _TRIAL_ROUNDS: Final = 3
@@ -72,12 +72,7 @@ def running_engine(
     """
 
     def by_openvino() -> OpenVINOEngine:
-        return OpenVINOEngine.from_saved(
-            suited(saved, folder, bundle),
-            bundle.vocabulary.index("[PAD]"),
-            longest=bundle.config.encoder.max_positions,
-            streams=streams,
-        )
+        return OpenVINOEngine.from_saved(saved, folder, bundle, streams=streams)
 
     if engine == "onnx":
         return onnx_engine(saved, folder, bundle, streams=streams)
@@ -181,10 +176,11 @@ def onnx_engine(
     model = None if path is None else read_kept(path)
     if model is not None:
         return OnnxEngine(model, pad_id, encoder.max_positions, streams)
-    whole = with_weights(bundle, folder)
-    model = _onnx_model(saved, whole)
+    model = _onnx_model(saved, with_weights(bundle, folder))
     made = OnnxEngine(model, pad_id, encoder.max_positions, streams)
-    in_float32 = reference() if reference else OpenVINOEngine.from_bundle(whole, pad_id, streams=1)
+    in_float32 = (
+        reference() if reference else OpenVINOEngine.from_saved(None, folder, bundle, streams=1)
+    )
     check_distance(made, in_float32, encoder.vocabulary_size)
     if path is not None:
         with suppress(OSError):
@@ -194,13 +190,11 @@ def onnx_engine(
 
 def _onnx_model(saved: SavedEngine, bundle: Bundle) -> bytes:
     with explain_missing_packages():
-        from bertcnn.inference.onnx_graph import Quantized, classifier_onnx_int8
-    from bertcnn.inference.int8_products import int8_products
+        from bertcnn.inference.onnx_graph import classifier_onnx_int8
 
     encoder, head = bundle.config.encoder, bundle.config.head
-    products = int8_products(read_graph(checked(saved, bundle)), encoder.layers)
-    quantized = Quantized(bundle.tensors, products, saved.record.weight_bits)
-    return classifier_onnx_int8(quantized, encoder, head)
+    tensors = {**bundle.tensors, **(saved.int8_tensors(encoder, head) or {})}
+    return classifier_onnx_int8(tensors, encoder, head, saved.record.weight_bits)
 
 
 def check_distance(engine: Engine, reference: Engine, vocabulary_size: int) -> None:

@@ -1,16 +1,15 @@
 """The int8 classifier as ONNX, for CPUs where ONNX Runtime's int8 is faster than OpenVINO.
 
-It computes the same as the quantized `openvino_graph.classifier_graph`, with the same weights,
-ranges and scales. Ranges are fixed, so a text's answer does not depend on its batch. Only the
-products of queries and keys are in float32. The nodes are those that ONNX Runtime computes fastest
-without its own fusions; its fused addition and normalisation took seven times as long.
+It computes the same as `openvino_graph.classifier_graph` with the same int8 tensors. Ranges are
+fixed, so a text's answer does not depend on its batch. Only the products of queries and keys are in
+float32. The nodes are those that ONNX Runtime computes fastest without its own fusions; its fused
+addition and normalisation took seven times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -18,7 +17,6 @@ from onnx import TensorProto, helper
 
 from bertcnn.data.packing import NUMBERS, PACKED
 from bertcnn.errors import BundleError
-from bertcnn.inference.int8_products import TAPS, Int8Product, Rounding
 from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -27,31 +25,23 @@ _IR_VERSION: Final = 9  # the matching file format
 _OF_ONNX_RUNTIME: Final = "com.microsoft"
 _MASKED: Final = -1e9  # mask value; its exp() is exactly 0
 _ROUNDS: Final = 512.0  # adding and subtracting it rounds float32 to multiples of 2^-14
+_STEPS: Final = 255  # between the values of uint8
 _MIDDLE: Final = 128  # zero point of uint8
 _LARGEST: Final = 2_000_000_000  # bytes; a protobuf file holds at most 2 GiB
 _GELU: Final = {"gelu": "none", "gelu_tanh": "tanh"}  # `approximate`, by our name
 
 
-@dataclass(frozen=True, eq=False)
-class Quantized:
-    """An int8 classifier.
-
-    Attributes:
-        tensors: float32 weights by name; weights in `products` are ignored.
-        products: from `int8_products`.
-        weight_bits: 8 stores weights as uint8, whose products take a third longer but never
-            overflow 16 bits on CPUs without VNNI.
-    """
-
-    tensors: Mapping[str, np.ndarray]
-    products: Mapping[str, Int8Product]
-    weight_bits: int
-
-
 def classifier_onnx_int8(
-    quantized: Quantized, encoder: EncoderSettings, head: HeadSettings
+    tensors: Mapping[str, np.ndarray],
+    encoder: EncoderSettings,
+    head: HeadSettings,
+    weight_bits: int,
 ) -> bytes:
     """The classifier, from token ids to logits; a row may hold several texts.
+
+    `tensors` are float32 weights by name, and those of `int8_shapes`, which replace some of them.
+    `weight_bits` of 8 stores weights as uint8, whose products take a third longer but never
+    overflow 16 bits on CPUs without VNNI.
 
     Returns:
         A serialized model with the inputs and outputs of `openvino_graph.classifier_graph`.
@@ -59,7 +49,7 @@ def classifier_onnx_int8(
     Raises:
         BundleError: the weights are too large for one ONNX file.
     """
-    graph = _Graph(quantized)
+    graph = _Graph(tensors, weight_bits)
     hidden = _embeddings(graph, encoder)  # [B, T, D]
     own = graph.add(
         "Equal",
@@ -105,14 +95,20 @@ def _outputs() -> list[onnx.ValueInfoProto]:
     ]
 
 
+class Rounded(NamedTuple):
+    """Values in uint8: n represents (n - zero) * step."""
+
+    values: str
+    step: float
+    zero: int
+
+
 class _Graph(OnnxNodes):
     """A graph with these weights."""
 
-    def __init__(self, quantized: Quantized) -> None:
+    def __init__(self, tensors: Mapping[str, np.ndarray], weight_bits: int) -> None:
         super().__init__()
-        self.tensors, self._weight_bits = quantized.tensors, quantized.weight_bits
-        self._products = quantized.products
-        self._rounded: dict[tuple[str, Rounding], str] = {}
+        self.tensors, self._weight_bits = tensors, weight_bits
 
     def weight(self, name: str) -> str:
         """A weight, unchanged."""
@@ -122,37 +118,36 @@ class _Graph(OnnxNodes):
         """`there` where the condition holds, otherwise `elsewhere`."""
         return self.add("Where", condition, self.scalar(there), self.scalar(elsewhere))
 
-    def product(self, name: str, hidden: str) -> str:
-        """`hidden` times the int8 weights of that name, plus bias, float32."""
-        product = self._products[name]
-        weights, zeros = product.weights, np.zeros_like(product.scales, np.int8)
+    def product(self, name: str, rounded: Rounded) -> str:
+        """A rounded input times the int8 weights of that name, plus bias, float32."""
+        # [in, out]
+        weights = np.ascontiguousarray(self.tensors[f"{name}/weights"].T)
+        scales = self.tensors[f"{name}/scales"]
+        zeros = np.zeros_like(scales, np.int8)
         if self._weight_bits == 8:
             weights = (weights.astype(np.int16) + _MIDDLE).astype(np.uint8)
             zeros = np.full_like(zeros, _MIDDLE, np.uint8)
-        rounding = product.rounding
         inputs = [
-            self._round(hidden, rounding, name),
+            rounded.values,
             self.constant(weights, f"{name}/weights"),
-            self.scalar(rounding.value_step),
-            self.constant(product.scales, f"{name}/scales"),
-            self._zero(rounding.value_zero),
+            self.scalar(rounded.step),
+            self.constant(scales, f"{name}/scales"),
+            self._zero(rounded.zero),
             self.constant(zeros, f"zeros_{zeros.dtype}_{len(zeros)}"),
         ]
-        if product.bias is not None:
-            inputs.append(self.constant(product.bias, f"{name}/bias"))
+        if f"{name}/bias" in self.tensors:
+            inputs.append(self.weight(f"{name}/bias"))
         return self.add("MatMulIntegerToFloat", *inputs, domain=_OF_ONNX_RUNTIME)
 
-    def _round(self, hidden: str, rounding: Rounding, name: str) -> str:
-        """`hidden` in uint8; shared by products with the same input."""
-        if (hidden, rounding) not in self._rounded:
-            smoothed = hidden
-            if rounding.factors is not None:
-                factors = self.constant(rounding.factors, f"{name}/factors")
-                smoothed = self.add("Mul", hidden, factors)
-            self._rounded[hidden, rounding] = self.add(
-                "QuantizeLinear", smoothed, self.scalar(rounding.step), self._zero(rounding.zero)
-            )
-        return self._rounded[hidden, rounding]
+    def rounded(self, name: str, hidden: str) -> Rounded:
+        """`hidden` in uint8, as the input of the products at that name."""
+        smoothed = self.add("Mul", hidden, self.weight(f"{name}/input_factors"))
+        low, high, value_low, value_high = self.tensors[f"{name}/input_range"].tolist()
+        step, value_step = (high - low) / _STEPS, (value_high - value_low) / _STEPS
+        values = self.add(
+            "QuantizeLinear", smoothed, self.scalar(step), self._zero(round(-low / step))
+        )
+        return Rounded(values, value_step, round(-value_low / value_step))
 
     def _zero(self, value: int) -> str:
         return self.constant(np.array(value, np.uint8), f"zero_{value}")
@@ -181,14 +176,18 @@ def _block(graph: _Graph, layer: str, hidden: str, bias: str, settings: EncoderS
     hidden = _normalize(
         graph, f"{layer}/attention_norm", graph.add("Add", hidden, attended), epsilon
     )
-    expanded = graph.product(f"{layer}/expand", hidden)
+    expanded = _linear(graph, f"{layer}/expand", hidden)
     active = (
         graph.add("Relu", expanded)
         if settings.activation == "relu"
         else graph.add("Gelu", expanded, approximate=_GELU[settings.activation])
     )
-    contracted = graph.product(f"{layer}/contract", active)
+    contracted = _linear(graph, f"{layer}/contract", active)
     return _normalize(graph, f"{layer}/output_norm", graph.add("Add", hidden, contracted), epsilon)
+
+
+def _linear(graph: _Graph, name: str, hidden: str) -> str:
+    return graph.product(name, graph.rounded(name, hidden))
 
 
 def attention_weights(graph: OnnxNodes, scores: str) -> str:
@@ -207,9 +206,10 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
     """softmax(Q K^T + bias) V, projected, [B, T, D]; the scale is in the weights of Q."""
     width = len(graph.tensors[f"{layer}/query/bias"])
     split = graph.integers(0, 0, heads, width // heads)
+    rounded = graph.rounded(layer, hidden)
 
     def by_head(name: str, order: list[int]) -> str:
-        values = graph.product(f"{layer}/{name}", hidden)
+        values = graph.product(f"{layer}/{name}", rounded)
         return graph.add("Transpose", graph.add("Reshape", values, split), perm=order)
 
     queries = by_head("query", [0, 2, 1, 3])  # [B, H, T, K]
@@ -220,7 +220,7 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
     context = graph.add("Div", weighted, total)
     joined = graph.add("Transpose", context, perm=[0, 2, 1, 3])
     joined = graph.add("Reshape", joined, graph.integers(0, 0, width))  # [B, T, D]
-    return graph.product(f"{layer}/output", joined)
+    return _linear(graph, f"{layer}/output", joined)
 
 
 def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> None:
@@ -278,7 +278,7 @@ def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
     """Every filter at every token, [B, T, N], per window size; zeros past the end of a text."""
     longest = max(settings.window_sizes)
     products = graph.add(
-        "Pad", graph.product(TAPS, hidden), graph.integers(0, 0, 0, 0, longest - 1, 0)
+        "Pad", _linear(graph, "taps", hidden), graph.integers(0, 0, 0, 0, longest - 1, 0)
     )  # [B, T + longest - 1, sum(W) * N]
     later = graph.add("Pad", "document_ids", graph.integers(0, 0, 0, longest - 1))
     length = graph.add("Shape", "document_ids", start=1, end=2)

@@ -13,12 +13,10 @@ import numpy as np
 from bertcnn.bundle.bundle import Bundle, with_weights
 from bertcnn.bundle.engine import Precision, SavedEngine
 from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
-from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
-from bertcnn.inference.engines import EngineOutput, Evidence, reason
+from bertcnn.inference.engines import EngineOutput, Evidence
 from bertcnn.inference.forks import keep_compiled, never_destroy, survive_forks
-from bertcnn.inference.graph_check import checked_graph
 from bertcnn.inference.runtime import ov
 from bertcnn.inference.streams import Stream, store_texts
 
@@ -69,53 +67,35 @@ class OpenVINOEngine:
 
     @classmethod
     def from_saved(
-        cls,
-        saved: SavedEngine,
-        pad_id: int,
-        *,
-        longest: int | None = None,
-        streams: int | None = None,
+        cls, saved: SavedEngine | None, folder: Path, bundle: Bundle, *, streams: int | None = None
     ) -> OpenVINOEngine:
-        """The engine that was saved with a model.
+        """The engine that this machine runs for a saved model; its compiled form is cached.
 
-        `longest` is the most tokens of a text. By default there is one stream per core, best for
-        many rows. With 1, all cores share a batch and the engine loads faster, which is best for
-        single texts.
+        It is float32 if no engine was saved, and where int8 would saturate or is no faster. The
+        weights of `bundle` are read from `folder` if they are needed. By default there is one
+        stream per core, best for many rows. With 1, all cores share a batch and the engine loads
+        faster, which is best for single texts.
 
         Raises:
-            BundleError: the engine was changed after it was saved, or OpenVINO cannot load it.
+            BundleError: the engine or the weights were changed after saving, or OpenVINO cannot
+                compile the model.
         """
-        precision = saved.record.precision
-        return cls(
-            lambda: compiled_model(lambda: read_graph(saved), saved.engine_id, streams, precision),
-            pad_id,
-            f"openvino-{precision}",
-            longest,
-        )
-
-    @classmethod
-    def from_bundle(
-        cls, bundle: Bundle, pad_id: int, *, streams: int | None = None, keep: bool = False
-    ) -> OpenVINOEngine:
-        """An engine of the model's own float32 tensors, for a model saved without an engine.
-
-        `keep` caches the compiled engine under the bundle id; the tensors must be the saved ones.
-
-        Raises:
-            BundleError: the tensors do not fit the configuration's network.
-        """
-        encoder, engine_id = bundle.config.encoder, in_float32(bundle.bundle_id) if keep else None
+        engine_id, precision = in_float32(bundle.bundle_id), "float32"
+        if saved is not None:
+            record = saved.record
+            engine_id, precision = kept_as(
+                str(saved.engine_id), record.bundle_id, record.precision, record.weight_bits
+            )
 
         def graph() -> ov.Model:
-            from bertcnn.inference.openvino_graph import classifier_graph
-
-            return classifier_graph(bundle.tensors, encoder, bundle.config.head)
+            whole = with_weights(bundle, folder)
+            return engine_graph(saved if precision == "int8" else None, whole)
 
         return cls(
-            lambda: compiled_model(graph, engine_id, streams),
-            pad_id,
-            "openvino-float32",
-            encoder.max_positions,
+            lambda: compiled_model(graph, engine_id, streams, precision),
+            bundle.vocabulary.index("[PAD]"),
+            f"openvino-{precision}",
+            bundle.config.encoder.max_positions,
         )
 
     @classmethod
@@ -127,7 +107,7 @@ class OpenVINOEngine:
         longest: int | None = None,
         streams: int | None = None,
     ) -> OpenVINOEngine:
-        """Compile a graph in memory; `longest` and `streams` as for `from_saved`."""
+        """Compile a graph in memory; `longest` is the most tokens of a text."""
         return cls(
             lambda: compiled_model(lambda: graph, precision=precision, streams=streams),
             pad_id,
@@ -189,58 +169,17 @@ class OpenVINOEngine:
                     self._start()
 
 
-def read_graph(saved: SavedEngine) -> ov.Model:
-    """The graph of a saved engine.
+def engine_graph(saved: SavedEngine | None, bundle: Bundle) -> ov.Model:
+    """The graph of a saved engine: in int8 if the engine is, otherwise in float32.
 
     Raises:
-        BundleError: the engine was changed after it was saved, or OpenVINO cannot read it.
+        BundleError: the engine was changed after saving, or is not of this network.
     """
-    graph, weights = saved.read()
-    try:
-        return ov.Core().read_model(graph, weights)
-    except RuntimeError as error:
-        raise BundleError(
-            f"engine/ cannot be read by OpenVINO {ov.__version__} ({reason(error)})",
-            expected="a model that this version reads",
-            fix="save the model again with this version, or use the engine 'keras'",
-        ) from None
+    from bertcnn.inference.openvino_graph import classifier_graph
 
-
-def suited(saved: SavedEngine, folder: Path, bundle: Bundle) -> SavedEngine:
-    """The engine that this machine runs for a saved engine. The weights of `bundle` are not needed.
-
-    Returns:
-        The engine, `checked`. Where int8 would saturate or is no faster, the model's own float32
-        weights replace it; its `read` raises a BundleError if they were changed after saving.
-    """
-    bundle_id = saved.record.bundle_id
-    engine_id, precision = kept_as(
-        str(saved.engine_id), bundle_id, saved.record.precision, saved.record.weight_bits
-    )
-    if precision == saved.record.precision:
-        return checked(saved, bundle)
-
-    def read() -> tuple[bytes, bytes]:
-        from bertcnn.inference.openvino_graph import classifier_graph, serialized
-
-        tensors = with_weights(bundle, folder).tensors
-        return serialized(classifier_graph(tensors, bundle.config.encoder, bundle.config.head))
-
-    return SavedEngine(saved.record.model_copy(update={"precision": precision}), read, engine_id)
-
-
-def checked(saved: SavedEngine, bundle: Bundle) -> SavedEngine:
-    """A saved engine whose `read` raises a BundleError if the graph is not the model's."""
-
-    def read() -> tuple[bytes, bytes]:
-        from bertcnn.inference.openvino_graph import blank_graph
-
-        encoder, head, classes = bundle.config.encoder, bundle.config.head, len(bundle.labels)
-        graph, constants = saved.read()
-        blank = blank_graph(encoder, head, classes, int8_tokens=saved.record.precision == "int8")
-        return checked_graph(graph, constants, blank), constants
-
-    return SavedEngine(saved.record, read, saved.engine_id)
+    encoder, head = bundle.config.encoder, bundle.config.head
+    int8 = None if saved is None else saved.int8_tensors(encoder, head)
+    return classifier_graph(bundle.tensors, encoder, head, int8=int8)
 
 
 def token_embeddings(

@@ -7,19 +7,16 @@ filters, and bias and ReLU follow the maximum, on one value per row instead of o
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bertcnn.data.packing import NUMBERS, PACKED
-from bertcnn.errors import BundleError, OutputError, one_line
+from bertcnn.errors import BundleError
 from bertcnn.inference.runtime import ops, ov
 from bertcnn.models.shapes import classifier_shapes, question_answering_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
-from bertcnn.storage.files import MORE_ROOM
 
 SPANS_INPUTS = ("token_ids", "document_ids", "position_ids", "segment_ids")
 # nodes that stay in float32 when the others become int8
@@ -36,12 +33,14 @@ def classifier_graph(
     encoder: EncoderSettings,
     head: HeadSettings,
     *,
+    int8: Mapping[str, np.ndarray] | None = None,
     int8_tokens: bool = False,
 ) -> ov.Model:
     """The classifier, from token ids to logits; a row may hold several texts.
 
-    `tensors` are float32 weights by name, as in a bundle. `int8_tokens` keeps token embeddings in
-    int8 with a scale each, also in the compiled form, which then loads in half the time.
+    `tensors` are float32 weights by name, as in a bundle; `int8` are the tensors of `int8_shapes`,
+    whose products replace theirs. `int8_tokens` keeps token embeddings in int8 with a scale each,
+    also in the compiled form, which then loads in half the time; `int8` implies it.
 
     Returns:
         A model with the inputs of `packed_inputs`, for any B, T and K. Outputs: `logits`, float32
@@ -59,22 +58,13 @@ def classifier_graph(
         for name in PACKED
     }
     documents = ops.convert(given["document_ids"], "f32")
+    int8_tokens = int8_tokens or int8 is not None
+    tensors = {**tensors, **(int8 or {})}
     hidden = _encoder(
         tensors, given["token_ids"], documents, given["position_ids"], encoder, int8_tokens
     )
     outputs = _head(tensors, hidden, documents, ops.convert(given[NUMBERS], "f32"), head)
     return _model(list(given.values()), outputs)
-
-
-def blank_graph(
-    encoder: EncoderSettings, head: HeadSettings, classes: int, *, int8_tokens: bool
-) -> tuple[bytes, bytes]:
-    """The serialized classifier with zero weights: the graph of all models with these settings."""
-    zeros = {
-        name: np.zeros(shape, np.float32)
-        for name, shape in classifier_shapes(encoder, head, classes).items()
-    }
-    return serialized(classifier_graph(zeros, encoder, head, int8_tokens=int8_tokens))
 
 
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
@@ -89,17 +79,22 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
     }
     documents = ops.convert(given["document_ids"], "f32")
     hidden = _encoder(
-        tensors, given["token_ids"], documents, given["position_ids"], settings, int8=False
+        tensors, given["token_ids"], documents, given["position_ids"], settings, int8_tokens=False
     )
     return _model(list(given.values()), {"sequence_output": hidden})
 
 
 def spans_graph(
-    tensors: Mapping[str, np.ndarray], settings: EncoderSettings, *, int8_tokens: bool = False
+    tensors: Mapping[str, np.ndarray],
+    settings: EncoderSettings,
+    *,
+    int8: Mapping[str, np.ndarray] | None = None,
+    int8_tokens: bool = False,
 ) -> ov.Model:
     """The question answering encoder, from token ids to start and end scores.
 
-    `tensors` are as in `BertQuestionAnswering`; `int8_tokens` is as for `classifier_graph`.
+    `tensors` are as in `BertQuestionAnswering`; `int8` and `int8_tokens` are as for
+    `classifier_graph`.
 
     Returns:
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
@@ -111,12 +106,12 @@ def spans_graph(
     _check_shapes(tensors, question_answering_shapes(settings))
     given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
     hidden = _encoder(
-        tensors,
+        {**tensors, **(int8 or {})},
         given["token_ids"],
         ops.convert(given["document_ids"], "f32"),
         given["position_ids"],
         settings,
-        int8_tokens,
+        int8_tokens or int8 is not None,
         given["segment_ids"],
     )
     spans = _linear(_below(tensors, "spans"), hidden, LAST_PRODUCT)
@@ -164,7 +159,7 @@ def _encoder(
     documents: Node,
     positions: Node,
     settings: EncoderSettings,
-    int8: bool,
+    int8_tokens: bool,
     segments: Node | None = None,
 ) -> Node:
     """Embeddings and all blocks, [B, T, D].
@@ -172,7 +167,7 @@ def _encoder(
     Tokens attend within their own text, `documents` float32 [B, T]. Without `segments`, all tokens
     are in the first segment.
     """
-    hidden = _embeddings(tensors, token_ids, positions, settings, int8, segments)
+    hidden = _embeddings(tensors, token_ids, positions, settings, int8_tokens, segments)
     # [B, 1, T, T]
     own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))
     bias = _mask_bias(_choice(own))
@@ -197,7 +192,7 @@ def _embeddings(
     token_ids: Node,
     positions: Node,
     settings: EncoderSettings,
-    int8: bool,
+    int8_tokens: bool,
     segments: Node | None,
 ) -> Node:
     """Token, position and segment embeddings, normalised, [B, T, D].
@@ -213,7 +208,7 @@ def _embeddings(
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
     # look up first, then scale: otherwise the whole table would become float32
-    if int8:
+    if int8_tokens:
         scales = np.maximum(
             np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)
         ) / np.float32(127)
@@ -237,7 +232,8 @@ def _block(
     epsilon = settings.layer_norm_epsilon
     attended = _attention(_below(tensors, "attention"), hidden, bias, settings.heads)
     hidden = _normalize(_below(tensors, "attention_norm"), ops.add(hidden, attended), epsilon)
-    expanded = _linear(_below(tensors, "expand"), hidden)
+    expand, contract = _below(tensors, "expand"), _below(tensors, "contract")
+    expanded = _linear(expand, _rounded(expand, hidden))
     active = (
         ops.relu(expanded)
         if settings.activation == "relu"
@@ -245,7 +241,7 @@ def _block(
     )
     return _normalize(
         _below(tensors, "output_norm"),
-        ops.add(hidden, _linear(_below(tensors, "contract"), active)),
+        ops.add(hidden, _linear(contract, _rounded(contract, active))),
         epsilon,
     )
 
@@ -257,12 +253,13 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     """softmax(Q K^T / sqrt(K) + bias) V, joined and projected, [B, T, D]."""
     width = tensors["query/kernel"].shape[0]
     split = ops.constant(np.array([0, 0, heads, width // heads], np.int32))
+    hidden = _rounded(tensors, hidden)
 
     def by_head(name: str, order: list[int], scale: float = 1.0) -> Node:
-        values = _linear(
-            {part: values * np.float32(scale) for part, values in _below(tensors, name).items()},
-            hidden,
-        )
+        own = _below(tensors, name)
+        if "weights" not in own:  # int8 weights are scaled already
+            own |= {part: own[part] * np.float32(scale) for part in ("kernel", "bias")}
+        values = _rounded(own, _linear(own, hidden), "output")
         return ops.transpose(
             ops.reshape(values, split, True), ops.constant(np.array(order, np.int32))
         )
@@ -274,7 +271,8 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     context = ops.matmul(ops.softmax(scores, -1), values, False, False)  # [B, H, T, K]
     joined = ops.transpose(context, ops.constant(np.array([0, 2, 1, 3], np.int32)))
     joined = ops.reshape(joined, ops.constant(np.array([0, 0, width], np.int32)), True)  # [B, T, D]
-    return _linear(_below(tensors, "output"), joined)
+    output = _below(tensors, "output")
+    return _linear(output, _rounded(output, joined))
 
 
 def _head(
@@ -302,9 +300,8 @@ def _head(
         for window in settings.window_sizes
         for tap in range(window)
     ]
-    products = ops.matmul(
-        hidden, ops.constant(np.ascontiguousarray(np.concatenate(taps, axis=1).T)), False, True
-    )
+    int8 = _below(tensors, "taps")
+    products = _product({"kernel": np.concatenate(taps, axis=1), **int8}, _rounded(int8, hidden))
     # [B, T + longest - 1, .]
     products = ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))
     # [B, T + longest - 1]
@@ -355,13 +352,32 @@ def _joined(values: Node) -> Node:
 
 
 def _linear(tensors: Mapping[str, np.ndarray], hidden: Node, name: str | None = None) -> Node:
-    # [out, in], as in OpenVINO's fully connected layer
-    kernel = ops.constant(np.ascontiguousarray(tensors["kernel"].T))
-    bias = tensors["bias"].reshape((1,) * (len(hidden.get_output_partial_shape(0)) - 1) + (-1,))
-    product = ops.matmul(hidden, kernel, False, True)
+    product = _product(tensors, hidden)
     if name is not None:
         product.set_friendly_name(name)
+    bias = tensors["bias"].reshape((1,) * (len(hidden.get_output_partial_shape(0)) - 1) + (-1,))
     return ops.add(product, ops.constant(bias))
+
+
+def _product(tensors: Mapping[str, np.ndarray], hidden: Node) -> Node:
+    """`hidden` times the int8 weights if there are any, else the kernel."""
+    # [out, in], as in OpenVINO's fully connected layer
+    if "weights" in tensors:
+        weights = ops.convert(ops.constant(tensors["weights"]), "f32")
+        kernel = ops.multiply(weights, ops.constant(tensors["scales"][:, None]))
+    else:
+        kernel = ops.constant(np.ascontiguousarray(tensors["kernel"].T))
+    return ops.matmul(hidden, kernel, False, True)
+
+
+def _rounded(tensors: Mapping[str, np.ndarray], values: Node, side: str = "input") -> Node:
+    """`values` rounded to 256 steps of a product's input or output; unchanged without a range."""
+    if f"{side}_range" not in tensors:
+        return values
+    if (factors := tensors.get(f"{side}_factors")) is not None:
+        values = ops.multiply(values, ops.constant(factors[None, None]))
+    bounds = [ops.constant(bound) for bound in tensors[f"{side}_range"]]
+    return ops.fake_quantize(values, *bounds, 256)
 
 
 def _normalize(tensors: Mapping[str, np.ndarray], hidden: Node, epsilon: float) -> Node:
@@ -395,22 +411,3 @@ def _axes(*values: int) -> Node:
 
 def _scalar(value: float) -> Node:
     return ops.constant(np.array(value, np.float32 if isinstance(value, float) else np.int32))
-
-
-def serialized(graph: ov.Model) -> tuple[bytes, bytes]:
-    """The graph's XML and constants; float32 constants stay float32.
-
-    Raises:
-        OutputError: the temporary folder is full.
-    """
-    with tempfile.TemporaryDirectory(prefix="bertcnn-engine-") as folder:
-        path = Path(folder) / "model.xml"
-        try:
-            ov.save_model(graph, path, compress_to_fp16=False)
-        except RuntimeError as error:  # OpenVINO raises it for a full disk
-            raise OutputError(
-                f"the compiled engine cannot be written to {folder} ({one_line(str(error))})",
-                expected="room for it there, some 100 MB, for a while",
-                fix=MORE_ROOM,
-            ) from error
-        return path.read_bytes(), path.with_suffix(".bin").read_bytes()

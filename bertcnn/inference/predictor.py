@@ -347,10 +347,9 @@ def load(
     if compiled is not None:
         return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
-    pad_id = bundle.vocabulary.index("[PAD]")
     return Predictor(
         bundle,
-        OpenVINOEngine.from_bundle(bundle, pad_id, streams=streams, keep=True),
+        OpenVINOEngine.from_saved(None, folder, bundle, streams=streams),
         decisions=decisions,
     )
 

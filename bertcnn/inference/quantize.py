@@ -12,12 +12,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from bertcnn.bundle.engine import EngineRecord, Precision, SavedEngine, WeightBits
+from bertcnn.bundle.engine import EngineRecord, Precision, SavedEngine, WeightBits, int8_bytes
 from bertcnn.data.packing import packed_batches, plan_packed
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.engines import EngineOutput
-from bertcnn.inference.int8_graph import round_from_zero, share_activation_range
+from bertcnn.inference.int8_tensors import (
+    Int8Tensors,
+    int8_tensors,
+    round_from_zero,
+    share_activation_range,
+)
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import (
     LAST_PRODUCT,
@@ -25,7 +30,6 @@ from bertcnn.inference.openvino_graph import (
     SUMS,
     TOKEN_SCALES,
     classifier_graph,
-    serialized,
 )
 from bertcnn.inference.runtime import ov, without_telemetry
 from bertcnn.progress import Progress
@@ -113,30 +117,29 @@ def build_engine(
     precision and figures are kept. `progress` receives a note on the result.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
-    plain = classifier_graph(tensors, encoder, head)
     rows = quantization_data.calibration
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     batches = list(packed_batches(rows, plan_packed(lengths), quantization_data.pad_id))
 
-    def candidates() -> Iterator[tuple[Precision, WeightBits, ov.Model]]:
+    def candidates() -> Iterator[tuple[Precision, WeightBits, Int8Tensors | None]]:
         tried: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
         if decided is not None:
             tried = (decided.weight_bits,) if decided.precision == "int8" else ()
         for bits in tried:
             graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
-            yield (
-                "int8",
-                bits,
-                quantize(graph, batches, weight_bits=bits),
-            )
+            try:
+                yield "int8", bits, quantize(graph, batches, encoder, head, weight_bits=bits)
+            except ValueError as error:
+                progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
         if has_bfloat16() if decided is None else decided.precision == "bfloat16":
-            yield "bfloat16", 7, plain
-        yield "float32", 7, plain
+            yield "bfloat16", 7, None
+        yield "float32", 7, None
 
     refused: list[_Comparison] = []
-    for precision, weight_bits, graph in candidates():
+    for precision, weight_bits, int8 in candidates():
         if precision == "int8" and not refused:
             progress.advance(1)
+        graph = classifier_graph(tensors, encoder, head, int8=int8)
         running = OpenVINOEngine.of_graph(graph, quantization_data.pad_id, precision)
         valid = running.run(quantization_data.valid, evidence=True)
         found = _compared(
@@ -153,10 +156,15 @@ def build_engine(
             f"engine: {precision}, as decided on rows that the model had not learned from"
         )
         return _built(
-            graph,
+            int8,
             running,
             valid,
-            decided.model_copy(update={"calibrated_on_rows": len(quantization_data.calibration)}),
+            decided.model_copy(
+                update={
+                    "precision": precision,
+                    "calibrated_on_rows": len(quantization_data.calibration),
+                }
+            ),
         )
     reasons = [*refused, *([] if precision == "float32" else [found])]
     limits = (
@@ -164,11 +172,11 @@ def build_engine(
         if refused
         else ""
     )
-    judged = refused[0] if precision == "float32" else found
+    judged = refused[0] if refused and precision == "float32" else found
     record = EngineRecord(
         precision=precision,
         weight_bits=weight_bits,
-        reason="; ".join(comparison.words for comparison in reasons) + limits,
+        reason="; ".join(comparison.words for comparison in reasons or [found]) + limits,
         calibrated_on_rows=len(quantization_data.calibration),
         compared_on_rows=len(quantization_data.valid),
         agreement=judged.agreement,
@@ -176,14 +184,14 @@ def build_engine(
         versions={name: version(name) for name in ("openvino", "nncf")},
     )
     progress.note(f"engine: {record.precision}, since {record.reason}")
-    return _built(graph, running, valid, record)
+    return _built(int8, running, valid, record)
 
 
 def _built(
-    graph: ov.Model, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord
+    int8: Int8Tensors | None, running: OpenVINOEngine, valid: EngineOutput, record: EngineRecord
 ) -> BuiltEngine:
-    files = serialized(graph)
-    return BuiltEngine(SavedEngine(record, lambda: files), running, valid)
+    tensors = int8_bytes(int8)
+    return BuiltEngine(SavedEngine(record, lambda: tensors), running, valid)
 
 
 @dataclass(frozen=True)
@@ -219,12 +227,36 @@ def _compared(quantization_data: QuantizationData, name: str, logits: np.ndarray
 
 
 def quantize(
-    graph: ov.Model, batches: Sequence[Mapping[str, np.ndarray]], *, weight_bits: WeightBits = 7
-) -> ov.Model:
-    """Quantize the graph's matrix products to int8.
+    graph: ov.Model,
+    batches: Sequence[Mapping[str, np.ndarray]],
+    encoder: EncoderSettings,
+    head: HeadSettings | None = None,
+    *,
+    weight_bits: WeightBits = 7,
+) -> Int8Tensors:
+    """The tensors of a graph's matrix products in int8, as in `int8_shapes`.
 
-    `graph` is modified, and unusable afterwards. `batches` are inputs by name, to set the ranges.
+    Args:
+        graph: a `classifier_graph` or, without `head`, a `spans_graph`, with int8 tokens; it is
+            modified, and unusable afterwards.
+        batches: inputs by name, to set the ranges.
+        encoder: the graph's settings.
+        head: the graph's settings.
+        weight_bits: 7 leaves the eighth bit of the weights unused.
+
+    Raises:
+        ValueError: NNCF rounded other places than it does for these networks.
     """
+    tensors = int8_tensors(quantized_by_nncf(graph, batches, weight_bits), encoder, head)
+    share_activation_range(tensors, encoder)
+    round_from_zero(tensors)
+    return tensors
+
+
+def quantized_by_nncf(
+    graph: ov.Model, batches: Sequence[Mapping[str, np.ndarray]], weight_bits: WeightBits
+) -> ov.Model:
+    """NNCF's own graph with its matrix products in int8; `graph` is unusable afterwards."""
     with without_telemetry():
         import nncf
         from nncf.quantization.advanced_parameters import (
@@ -238,7 +270,7 @@ def quantize(
     with redirect_stdout(io.StringIO()):  # NNCF draws progress bars
         # nncf.set_log_level would change all handlers of the process
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        quantized = nncf.quantize(
+        return nncf.quantize(
             graph,
             nncf.Dataset(list(batches)),
             model_type=nncf.ModelType.TRANSFORMER,
@@ -250,6 +282,3 @@ def quantize(
                 disable_bias_correction=True,  # took 4 of 11 s and changed no label of 1,001 rows
             ),
         )
-    share_activation_range(quantized)
-    round_from_zero(quantized)
-    return quantized

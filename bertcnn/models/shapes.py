@@ -12,9 +12,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 def encoder_shapes(settings: EncoderSettings) -> Shapes:
     """Shapes of an encoder without its pooler."""
-    width, inner = settings.width, settings.feed_forward_width
-    dense = {f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")}
-    dense |= {"expand": (width, inner), "contract": (inner, width)}
+    width = settings.width
+    dense = _block_products(settings)
     layers = [f"layer_{number}" for number in range(settings.layers)]
     tables = {
         "tokens": settings.vocabulary_size,
@@ -62,6 +61,39 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
         **shapes,
         **_dense({"logits": (len(head.window_sizes) * head.filters + encoder.width, classes)}),
     }
+
+
+def int8_shapes(encoder: EncoderSettings, head: HeadSettings | None = None) -> Shapes:
+    """Shapes of the tensors that replace the float32 products in an int8 engine.
+
+    Of each product: `weights`, int8 [out, in]; all others are float32: `scales` of the outputs and
+    `bias`. Of each input: `input_factors`, which it is multiplied by, and `input_range`, the lower
+    and upper bound before and after rounding to 256 steps; query, key and value share one. Queries
+    and keys have an `output_range` too. `taps` are all taps of all windows of the head, without a
+    bias. Without `head`, the shapes of the encoder alone.
+    """
+    products: dict[str, tuple[int, int]] = {}
+    inputs: dict[str, int] = {}
+    outputs: list[str] = []
+    for number in range(encoder.layers):
+        layer = f"layer_{number}"
+        block = {f"{layer}/{name}": shape for name, shape in _block_products(encoder).items()}
+        products |= block
+        inputs[f"{layer}/attention"] = encoder.width
+        inputs |= {
+            f"{layer}/{name}": block[f"{layer}/{name}"][0]
+            for name in ("attention/output", "expand", "contract")
+        }
+        outputs += [f"{layer}/attention/query", f"{layer}/attention/key"]
+    shapes: Shapes = {f"{name}/bias": shape[1:] for name, shape in products.items()}
+    if head is not None:
+        products["taps"] = encoder.width, sum(head.window_sizes) * head.filters
+        inputs["taps"] = encoder.width
+    for name, (values, results) in products.items():
+        shapes |= {f"{name}/weights": (results, values), f"{name}/scales": (results,)}
+    for name, values in inputs.items():
+        shapes |= {f"{name}/input_factors": (values,), f"{name}/input_range": (4,)}
+    return shapes | {f"{name}/output_range": (4,) for name in outputs}
 
 
 def question_answering_shapes(settings: EncoderSettings) -> Shapes:
@@ -120,6 +152,15 @@ def parameters_of(shapes: Shapes) -> int:
         9
     """
     return sum(map(math.prod, shapes.values()))
+
+
+def _block_products(settings: EncoderSettings) -> dict[str, tuple[int, int]]:
+    """Inputs and outputs of the products in a Transformer block, by name."""
+    width, inner = settings.width, settings.feed_forward_width
+    attention = {
+        f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")
+    }
+    return {**attention, "expand": (width, inner), "contract": (inner, width)}
 
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:

@@ -5,7 +5,6 @@ Each is refused with a one-line error or answered by its own weights, quickly an
 
 import json
 import math
-import re
 import shutil
 import struct
 from pathlib import Path
@@ -22,15 +21,13 @@ from bertcnn.data.hierarchy import MOST_LEVELS, Hierarchy
 from bertcnn.encoders.checkpoint import read_checkpoint, read_tensors
 from bertcnn.errors import BundleError, EncoderError, SettingsError
 from bertcnn.export.export import export_model
-from bertcnn.inference.graph_check import checked_graph
-from bertcnn.inference.openvino_graph import blank_graph
-from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.storage.manifest import parse_json
 from tests.forging import Outcome, ask, change_json, reseal
 from tests.tiny import saved
 
 MOST_MEGABYTES = 600
-WEIGHTS, SCOPE, XML = "model.safetensors", "out_of_scope.safetensors", "engine/model.xml"
+WEIGHTS, SCOPE = "model.safetensors", "out_of_scope.safetensors"
+ENGINE = "engine/engine.safetensors"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,11 +85,6 @@ def with_weights(folder: Path, change) -> None:
     (folder / WEIGHTS).write_bytes(
         safetensors.numpy.save({name: change(name, tensor) for name, tensor in tensors.items()})
     )
-    reseal(folder)
-
-
-def with_graph(folder: Path, change) -> None:
-    (folder / XML).write_bytes(change((folder / XML).read_bytes()))
     reseal(folder)
 
 
@@ -435,205 +427,113 @@ def test_weights_that_overflow_never_give_nan(folder, change, words):
 # === The compiled engine ===
 
 
-_LAUGHS = '<!ENTITY a "ha">' + "".join(
-    f'<!ENTITY {name} "{10 * f"&{before};"}">'
-    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda header: header["taps/scales"].update(
+                shape=[1, header["taps/scales"]["shape"][0]]
+            ),
+            "holds 'taps/scales' of shape (1, ",
+        ),
+        (lambda header: header["layer_0/expand/weights"].update(dtype="U8"), "as U8; expected I8"),
+        (
+            lambda header: header["layer_0/expand/scales"].update(dtype="I32"),
+            "as I32; expected F32",
+        ),
+        (
+            lambda header: header.update({"taps/bias": header.pop("taps/scales")}),
+            "engine.safetensors holds 'taps/bias' of shape",
+        ),
+        (
+            lambda header: header.update(x={"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}),
+            "engine.safetensors holds 'x' of shape (0,); expected no tensor of that name",
+        ),
+        (lambda header: header.update(x=3), "engine.safetensors is not a safetensors file"),
+    ],
 )
+def test_an_engine_with_other_tensors_than_the_network_has_is_not_used(
+    folder, change, words, caplog
+):
+    with_header(folder, ENGINE, change)
+    falls_back(folder, words, caplog)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is not a safetensors file"),
+        (b'<?xml version="1.0"?><net name="a" version="11"></net>', "is not a safetensors file"),
+        (safetensors.numpy.save({}), "engine.safetensors lacks"),
+    ],
+)
+def test_an_engine_that_holds_something_else_is_not_used(folder, data, words, caplog):
+    (folder / ENGINE).write_bytes(data)
+    reseal(folder)
+    falls_back(folder, words, caplog)
+
+
+def with_engine(folder, change):
+    """Change each float32 tensor of the engine."""
+    tensors = safetensors.numpy.load((folder / ENGINE).read_bytes())
+    changed = {
+        name: change(name, tensor).astype(tensor.dtype) if tensor.dtype != np.int8 else tensor
+        for name, tensor in tensors.items()
+    }
+    (folder / ENGINE).write_bytes(safetensors.numpy.save(changed))
+    reseal(folder)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (lambda _, tensor: tensor * np.nan, "with NaN or infinity in it"),
         (
-            lambda _: b"\x08\x09:\x10\n\x0e\n\x01w\x12\x06logits",
-            "not the XML that OpenVINO writes",
-        ),  # ONNX
-        (lambda _: b"", "not the XML that OpenVINO writes"),
-        (
-            lambda _: b'<?xml version="1.0"?>\n<net name="a" version="11"></net>',
-            "has another graph for",
+            lambda name, tensor: tensor[::-1].copy() if name.endswith("_range") else tensor,
+            "expected bounds below and above 0",
         ),
         (
-            lambda graph: graph.replace(b"<net", f"<!DOCTYPE l [{_LAUGHS}]><net".encode(), 1),
-            "not the XML that OpenVINO writes",
-        ),
-        (lambda graph: graph.decode().encode("utf-16"), "not the XML that OpenVINO writes"),
-        (
-            lambda graph: graph.replace(
-                b'type="Gelu" version="opset7"', b'type="Loop" version="opset5"'
-            ),
-            "has another graph for",
-        ),
-        (
-            lambda graph: graph.replace(b'version="opset7"', b'version="extension"'),
-            "has another graph for",
-        ),
-        (
-            lambda graph: graph.replace(b'output_names="windows"', b'output_names="widows"'),
-            "has another graph for 'widows, windows'",
-        ),
-        (
-            lambda graph: graph.replace(b' names="windows"', b' names="means"'),
-            "has another graph for 'windows'",
-        ),
-        (
-            lambda graph: graph.replace(b"output_", b"").replace(
-                b'" name="', b'" output_names="', 1
-            ),
-            "a graph that bertcnn saved",
-        ),
-        (
-            lambda graph: graph.replace(b"<dim>3</dim>", b"<dim>4</dim>"),
-            "a constant that is not in model.bin",
-        ),
-        (
-            lambda graph: re.sub(rb'offset="\d+"', b'offset="99999999999"', graph, count=1),
-            "a constant that is not in model.bin",
-        ),
-        (
-            lambda graph: re.sub(rb'offset="\d+"', b'offset="-4"', graph, count=1),
-            "'-4' in place of a whole number",
-        ),
-        (
-            lambda graph: graph.replace(b"</layers>", b"</layers><layers></layers>"),
-            "'net' with other elements",
-        ),
-        (
-            lambda graph: graph.replace(
-                b"</layers>",
-                b'<layer id="99999" name="x" type="Const" version="opset1" /></layers>',
-            ),
-            "saved",
-        ),
-        (lambda graph: graph.replace(b"</layers>", b"<layer /></layers>"), "saved"),
-        (
-            lambda graph: graph.replace(b'name="', b'name="' + b"x" * 300, 1),
-            "an attribute of more than 256 characters",
-        ),
-        (
-            lambda graph: graph.replace(b"<dim>", b"<dim>" + b"<dim>" * 9 + b"</dim>" * 9, 1),
-            "'dim' with other elements",
-        ),
-        (lambda graph: graph + b" " * 60_000_000, "at most"),
-        (
-            lambda graph: graph.replace(b'levels="256"', b'levels="0"'),
-            "the model cannot be compiled by OpenVINO",
-        ),
-        (
-            lambda graph: graph.replace(b'levels="256"', b'levels="many"'),
-            "engine/ cannot be read by OpenVINO",
+            lambda name, tensor: tensor * 0 if name.endswith("_range") else tensor,
+            "expected bounds below and above 0",
         ),
     ],
 )
-def test_an_engine_of_another_graph_is_not_used(folder, change, words, caplog):
-    before = (folder / XML).read_bytes()
-    with_graph(folder, change)
-    assert (folder / XML).read_bytes() != before
+def test_an_engine_with_numbers_that_no_engine_has_is_not_used(folder, change, words, caplog):
+    with_engine(folder, change)
     falls_back(folder, words, caplog)
 
 
-def test_notes_in_an_engine_neither_reach_openvino_nor_the_cache(folder, tmp_path):
-    depth = 8_000  # OpenVINO would indent it: 64 MB
-    notes = b"<rt_info>" + b"<a>" * depth + b"</a>" * depth + b"</rt_info></net>"
-    with_graph(folder, lambda graph: graph.replace(b"</net>", notes))
-    model = load(folder)
-    assert (model.engine.name, len(model.classify(["my router is dead"]))) == ("openvino-int8", 1)
-    (kept,) = (tmp_path / "cache" / "engines").glob("*.blob")
-    assert kept.stat().st_size < 1 << 20
+@pytest.mark.parametrize("ending", ["/scales", "/bias"])
+def test_an_engine_whose_numbers_overflow_gives_no_answer(folder, ending):
+    with_engine(
+        folder,
+        lambda name, tensor: np.full_like(tensor, 3e38) if name.endswith(ending) else tensor,
+    )
+    refused(folder, "not finite")
 
 
-def test_an_engine_with_more_constants_than_the_model_has_weights_is_not_read(folder, caplog):
-    with (folder / "engine" / "model.bin").open("r+b") as file:
+def test_an_engine_larger_than_the_weights_of_its_model_is_not_read(folder, caplog):
+    with (folder / ENGINE).open("r+b") as file:
         file.truncate(1 << 30)
     reseal(folder)
-    falls_back(folder, "engine/model.bin has 1,073,741,824 bytes", caplog)
-
-
-def test_an_engine_whose_axes_or_lengths_were_changed_is_not_used(folder, caplog):
-    constants = np.frombuffer((folder / "engine" / "model.bin").read_bytes(), "<i4").copy()
-    constants[constants == 2] = 3
-    (folder / "engine" / "model.bin").write_bytes(constants.tobytes())
-    reseal(folder)
-    falls_back(folder, "has another graph for", caplog)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e38])
-def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
-    constants = bytearray((folder / "engine" / "model.bin").read_bytes())
-    layers = re.findall(
-        rb'element_type="f32" shape="[^"]+" offset="(\d+)" size="(\d+)"',
-        (folder / XML).read_bytes(),
-    )
-    for offset, size in ((int(offset), int(size)) for offset, size in layers):
-        constants[offset : offset + size] = np.full(size // 4, value, "<f4").tobytes()
-    (folder / "engine" / "model.bin").write_bytes(constants)
-    reseal(folder)
-    refused(folder, "with the engine openvino-int8 gives answers that are not finite")
-
-
-def test_int8_may_not_make_a_tensor_larger():
-    encoder = EncoderSettings(
-        vocabulary_size=8, width=4, layers=1, heads=2, feed_forward_width=8, max_positions=16
-    )
-    graph, constants = blank_graph(
-        encoder, HeadSettings(window_sizes=(2,), filters=4), 3, int8_tokens=False
-    )
-    reference = graph, constants
-    checked_graph(graph, constants, reference)
-    factors = (
-        rb'(<data element_type="f32" shape=")1, 1, 4(" offset=")\d+(" size=")16("'
-        rb' />\s*<output>\s*<port id="0" precision="FP32">\s*<dim>)1<'
-    )
-    wider, count = re.subn(factors, rb"\g<1>5, 1, 4\g<2>0\g<3>80\g<4>5<", graph, count=1)
-    assert count == 1
-    with pytest.raises(BundleError, match="another graph"):
-        checked_graph(wider, constants, reference)
-
-
-@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
-@pytest.mark.parametrize("windows", [(2,), (3, 5)])
-def test_the_check_recognises_and_distinguishes_the_graphs_of_any_settings(activation, windows):
-    encoder = EncoderSettings(
-        vocabulary_size=8,
-        width=4,
-        layers=2,
-        heads=2,
-        feed_forward_width=8,
-        max_positions=16,
-        activation=activation,
-    )
-    head = HeadSettings(window_sizes=windows, filters=4)
-    for int8_tokens in (False, True):
-        graph = blank_graph(encoder, head, 3, int8_tokens=int8_tokens)
-        checked_graph(*graph, blank_graph(encoder, head, 3, int8_tokens=int8_tokens))
-        for other in (
-            blank_graph(encoder.model_copy(update={"layers": 1}), head, 3, int8_tokens=int8_tokens),
-            blank_graph(encoder.model_copy(update={"heads": 1}), head, 3, int8_tokens=int8_tokens),
-            blank_graph(encoder, head, 4, int8_tokens=int8_tokens),
-            blank_graph(
-                encoder, head.model_copy(update={"filters": 8}), 3, int8_tokens=int8_tokens
-            ),
-            blank_graph(encoder, head, 3, int8_tokens=not int8_tokens),
-        ):
-            with pytest.raises(BundleError, match="has another graph for"):
-                checked_graph(*graph, other)
+    falls_back(folder, "engine/engine.safetensors has 1,073,741,824 bytes", caplog)
 
 
 def test_a_changed_engine_with_a_cached_compiled_copy_answers_as_saved(folder):
     expected = ask(folder).numbers
-    with (folder / "engine" / "model.bin").open("r+b") as file:
+    with (folder / ENGINE).open("r+b") as file:
         file.write(b"\xff" * 100)
     outcome = ask(folder)  # the file is not read: the cached copy is bound to its hash
     assert (outcome.numbers, outcome.warnings) == (expected, "")
-    with pytest.raises(BundleError, match=r"model\.bin was changed after the model was saved"):
+    with pytest.raises(
+        BundleError, match=r"engine\.safetensors was changed after the model was saved"
+    ):
         read_engine(folder, read_bundle(folder).bundle_id).read()
 
 
-def test_an_engine_of_another_graph_is_not_exported_and_weights_that_overflow_neither(
-    folder, tmp_path
-):
-    with_graph(folder, lambda graph: graph.replace(b'levels="256"', b'levels="many"'))
-    with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO"):
+def test_neither_a_forged_engine_nor_weights_that_overflow_are_exported(folder, tmp_path):
+    with_header(folder, ENGINE, lambda header: header["taps/scales"].update(dtype="I32"))
+    with pytest.raises(BundleError, match="holds 'taps/scales' as I32; expected F32"):
         export_model(folder, "openvino", tmp_path / "out")
     with_weights(folder, lambda _, tensor: tensor * np.float32(1e30))
     with pytest.raises(BundleError, match="gives answers that are not finite"):

@@ -339,7 +339,7 @@ def test_a_push_goes_on_with_what_was_sent(first, url, store):
     push_model(first, url)
     sent = [line for line in store.requests()[before:] if line.startswith("PUT")]
     assert not any("MODEL_CARD" in line or "calibration" in line for line in sent)
-    assert any("model.xml" in line for line in sent)
+    assert any("engine.safetensors" in line for line in sent)
 
 
 def test_of_two_pushes_at_once_the_last_one_stays_and_nothing_of_the_other(
@@ -409,7 +409,7 @@ def test_a_damaged_member_is_named_and_nothing_stays(first, url, files, cache):
     assert same(first, local_folder(url))
 
 
-@pytest.mark.parametrize("name", ["config.json", "engine/model.bin"])
+@pytest.mark.parametrize("name", ["config.json", "engine/engine.safetensors"])
 def test_a_member_that_is_gone_is_named(name, first, url, files, cache):
     push_model(first, url)
     files.delete_file(f"{path_of(url)}/{identity(first)}/{name}")

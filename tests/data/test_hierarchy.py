@@ -40,7 +40,7 @@ def undecided(folder, parent):
     decisions = Decisions(thresholds=(None,) * len(LABELS), parent_thresholds=(parent,))
     return Predictor(
         bundle,
-        OpenVINOEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")),
+        OpenVINOEngine.from_saved(None, folder, bundle),
         decisions=decisions,
     )
 

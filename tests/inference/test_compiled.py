@@ -21,7 +21,7 @@ from bertcnn.inference.compiled import (
     kept_as,
     read_ahead,
 )
-from bertcnn.inference.openvino_engine import OpenVINOEngine, suited
+from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.runtime import ops, ov
 from tests.inference.test_openvino_graph import rows
 from tests.test_classifier import quick
@@ -40,6 +40,13 @@ def engine(encoder_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: True)
     folder = saved(encoder_folder)
     return folder / "engine", read_engine(folder, read_bundle(folder).bundle_id)
+
+
+def running(folder, streams=1):
+    """The saved engine, with the folder of a model's `engine`."""
+    bundle = read_bundle(folder.parent, weights=False)
+    stored = read_engine(folder.parent, bundle.bundle_id)
+    return OpenVINOEngine.from_saved(stored, folder.parent, bundle, streams=streams)
 
 
 def refuse():
@@ -61,7 +68,7 @@ def loads_of_the_cache(monkeypatch):
 
 def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
     folder, stored = engine
-    expected = OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits
+    expected = running(folder).run(rows()).logits
     found = loads_of_the_cache(monkeypatch)
     read_ahead(folder, streams=1)
     ahead = OpenVINOEngine(lambda: compiled_model(refuse, stored.engine_id, 1), 0, "openvino-int8")
@@ -74,7 +81,7 @@ def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
 def test_another_engine_or_number_of_streams_is_not_taken_for_it(engine, monkeypatch):
     folder, stored = engine
     for streams in (1, 2):
-        OpenVINOEngine.from_saved(stored, 0, streams=streams)
+        running(folder, streams)
     found = loads_of_the_cache(monkeypatch)
     read_ahead(folder, streams=1)
     assert compiled_model(refuse, stored.engine_id, 2).get_property("NUM_STREAMS") == 2
@@ -85,13 +92,13 @@ def test_another_engine_or_number_of_streams_is_not_taken_for_it(engine, monkeyp
 
 
 def test_where_nothing_can_be_read_ahead_it_is_compiled_as_usual(engine, tmp_path):
-    folder, stored = engine
+    folder, _ = engine
     read_ahead(folder, streams=1)  # nothing is cached yet
-    assert OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits.shape == (60, 3)
+    assert running(folder).run(rows()).logits.shape == (60, 3)
     (blob,) = (tmp_path / "engines").iterdir()
     blob.write_bytes(blob.read_bytes()[:-1])
     read_ahead(folder, streams=1)
-    assert OpenVINOEngine.from_saved(stored, 0, streams=1).run(rows()).logits.shape == (60, 3)
+    assert running(folder).run(rows()).logits.shape == (60, 3)
 
 
 @pytest.mark.parametrize(
@@ -207,13 +214,13 @@ def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(
 ):
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     bundle = read_bundle(folder, weights=False)
     monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
-    own = suited(read_engine(folder, bundle.bundle_id), folder, bundle)
-    assert b"FakeQuantize" not in own.read()[0]
+    stored = read_engine(folder, bundle.bundle_id)
     quick(encoder_folder, seed=1).fit(*tickets()).save(folder, overwrite=True)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
-        own.read()
+        OpenVINOEngine.from_saved(stored, folder, bundle)
 
 
 def test_a_compiled_copy_far_larger_than_its_model_is_not_kept(tmp_path, monkeypatch, caplog):

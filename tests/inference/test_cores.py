@@ -3,11 +3,10 @@
 import pytest
 
 from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
 from bertcnn.errors import SettingsError
 from bertcnn.inference.compiled import compiled_model
 from bertcnn.inference.cores import machine_cores, processor_quota, usable_cores
-from bertcnn.inference.openvino_engine import read_graph
+from bertcnn.inference.openvino_engine import engine_graph
 from tests.tiny import saved
 
 
@@ -78,7 +77,7 @@ def test_the_setting_decides(monkeypatch):
 @pytest.mark.skipif(machine_cores() == 1, reason="needs two cores")
 def test_threads_are_not_pinned_where_others_use_the_machine_too(monkeypatch, encoder_folder):
     folder = saved(encoder_folder)
-    graph = read_graph(read_engine(folder, read_bundle(folder).bundle_id))
+    graph = engine_graph(None, read_bundle(folder))
     monkeypatch.setenv("BERTCNN_CORES", "1")
     model = compiled_model(lambda: graph)
     names = "NUM_STREAMS", "INFERENCE_NUM_THREADS", "ENABLE_CPU_PINNING"

@@ -20,11 +20,10 @@ from bertcnn.errors import BundleError, MissingPackageError
 from bertcnn.inference import compiled, engine_choice
 from bertcnn.inference.engine_choice import check_distance, onnx_engine, trial_seconds
 from bertcnn.inference.engines import StreamingEngine
-from bertcnn.inference.int8_products import TAPS, int8_products
 from bertcnn.inference.onnx_engine import OnnxEngine
-from bertcnn.inference.onnx_graph import Quantized, attention_weights, classifier_onnx_int8
+from bertcnn.inference.onnx_graph import attention_weights, classifier_onnx_int8
 from bertcnn.inference.onnx_nodes import OnnxNodes
-from bertcnn.inference.openvino_engine import OpenVINOEngine, read_graph
+from bertcnn.inference.openvino_engine import OpenVINOEngine, engine_graph
 from bertcnn.inference.openvino_graph import classifier_graph
 from bertcnn.inference.served_engine import ServedEngine
 from tests.inference.test_openvino_engine import INT8_ROUNDING
@@ -53,19 +52,20 @@ def stored(folder, bundle):
 
 
 @pytest.fixture(scope="module")
-def quantized(stored, bundle):
-    products = int8_products(read_graph(stored), bundle.config.encoder.layers)
-    return Quantized(bundle.tensors, products, 7)
+def tensors(stored, bundle):
+    """Float32 and int8 tensors."""
+    int8 = stored.int8_tensors(bundle.config.encoder, bundle.config.head)
+    return {**bundle.tensors, **int8}
 
 
-def engine_of(quantized, bundle, **options):
-    model = classifier_onnx_int8(quantized, bundle.config.encoder, bundle.config.head)
+def engine_of(tensors, bundle, weight_bits=7, **options):
+    model = classifier_onnx_int8(tensors, bundle.config.encoder, bundle.config.head, weight_bits)
     return OnnxEngine(model, 0, bundle.config.encoder.max_positions, **options)
 
 
 @pytest.fixture(scope="module")
-def engine(quantized, bundle):
-    return engine_of(quantized, bundle, streams=2)
+def engine(tensors, bundle):
+    return engine_of(tensors, bundle, streams=2)
 
 
 @pytest.fixture
@@ -86,23 +86,9 @@ def refuse(*_, **__):
     raise AssertionError("was called")
 
 
-def test_every_product_of_the_graph_is_found_by_its_place(quantized, bundle):
-    for name, product in quantized.products.items():
-        if name != TAPS:
-            layer, _, part = name.partition("/")
-            kernel = bundle.tensors[f"{layer}/{part}/kernel"]
-            assert product.weights.shape == kernel.shape
-            factors = product.rounding.factors
-            scaled = product.weights * product.scales
-            likeness = np.corrcoef(
-                (scaled if factors is None else scaled * factors[:, None]).ravel(), kernel.ravel()
-            )[0, 1]
-            assert likeness > 0.99, name
-
-
-def test_it_answers_as_the_engine_in_int8_does(engine, stored):
+def test_it_answers_as_the_engine_in_int8_does(engine, stored, bundle):
     token_ids = rows(count=150)
-    by_openvino = OpenVINOEngine.of_graph(read_graph(stored), 0, "int8")
+    by_openvino = OpenVINOEngine.of_graph(engine_graph(stored, bundle), 0, "int8")
     reference = by_openvino.run(token_ids, evidence=True)
     output = engine.run(token_ids, evidence=True)
     np.testing.assert_allclose(output.logits, reference.logits, atol=INT8_ROUNDING)
@@ -188,8 +174,8 @@ def test_several_threads_may_share_it(engine):
         np.testing.assert_allclose(answers, expected, atol=1e-5)
 
 
-def test_weights_of_8_bits_are_computed_without_a_sign_and_answer_alike(quantized, bundle, engine):
-    of_8_bits = engine_of(dataclasses.replace(quantized, weight_bits=8), bundle)
+def test_weights_of_8_bits_are_computed_without_a_sign_and_answer_alike(tensors, bundle, engine):
+    of_8_bits = engine_of(tensors, bundle, weight_bits=8)
     token_ids = rows(count=60)
     np.testing.assert_allclose(
         of_8_bits.run(token_ids).logits, engine.run(token_ids).logits, atol=1e-5
@@ -197,9 +183,9 @@ def test_weights_of_8_bits_are_computed_without_a_sign_and_answer_alike(quantize
 
 
 @pytest.mark.parametrize("activation", ["gelu_tanh", "relu"])
-def test_every_activation_of_the_encoder_is_known(quantized, bundle, activation):
+def test_every_activation_of_the_encoder_is_known(tensors, bundle, activation):
     encoder = bundle.config.encoder.model_copy(update={"activation": activation})
-    model = classifier_onnx_int8(quantized, encoder, bundle.config.head)
+    model = classifier_onnx_int8(tensors, encoder, bundle.config.head, 7)
     graph = classifier_graph(bundle.tensors, encoder, bundle.config.head)
     token_ids = rows(count=30)
     found, reference = OnnxEngine(model, 0, 64), OpenVINOEngine.of_graph(graph, 0)
@@ -235,24 +221,13 @@ def test_a_forked_child_answers_as_its_parent(engine):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_no_graph_in_float32_is_taken_for_int8(bundle):
-    plain = classifier_graph(bundle.tensors, bundle.config.encoder, bundle.config.head)
-    with pytest.raises(BundleError, match=r"is not int8 as bertcnn makes it \(0 products in int8"):
-        int8_products(plain, bundle.config.encoder.layers)
-
-
-def test_an_engine_far_from_float32_is_refused(quantized, bundle):
-    wrong = dataclasses.replace(
-        quantized.products[TAPS], scales=4 * quantized.products[TAPS].scales
-    )
-    products = {**quantized.products, TAPS: wrong}
-    reference = OpenVINOEngine.from_bundle(bundle, 0)
+def test_an_engine_far_from_float32_is_refused(tensors, bundle):
+    wrong = {**tensors, "taps/scales": 4 * tensors["taps/scales"]}
+    reference = OpenVINOEngine.of_graph(engine_graph(None, bundle), 0)
     size = bundle.config.encoder.vocabulary_size
-    check_distance(engine_of(quantized, bundle), reference, size)
+    check_distance(engine_of(tensors, bundle), reference, size)
     with pytest.raises(BundleError, match="of their spread away from float32's; expected at most"):
-        check_distance(
-            engine_of(dataclasses.replace(quantized, products=products), bundle), reference, size
-        )
+        check_distance(engine_of(wrong, bundle), reference, size)
 
 
 # === Loading ===
@@ -293,9 +268,9 @@ def test_a_model_without_int8_is_refused(encoder_folder, tmp_path, stored, bundl
 
 def test_an_engine_that_was_changed_is_refused(folder, tmp_path, cache):
     changed = shutil.copytree(folder, tmp_path / "model")
-    path = changed / "engine" / "model.bin"
+    path = changed / "engine" / "engine.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(BundleError, match=r"engine/|model\.bin"):
+    with pytest.raises(BundleError, match=r"engine\.safetensors was changed"):
         load(changed, engine="onnx")
     assert not list(cache.glob("*.onnx"))
 

@@ -9,8 +9,7 @@ import pytest
 
 from bertcnn import load
 from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import SavedEngine, read_engine
-from bertcnn.errors import BundleError
+from bertcnn.bundle.engine import read_engine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
@@ -19,9 +18,14 @@ INT8_ROUNDING = 0.05  # in logits and features of the tiny model
 
 
 @pytest.fixture(scope="module")
-def stored(encoder_folder):
-    folder = saved(encoder_folder)
-    return read_engine(folder, read_bundle(folder).bundle_id)
+def folder(encoder_folder, cpu_with_vnni):
+    return saved(encoder_folder)
+
+
+def running(folder):
+    """The saved engine, in int8."""
+    bundle = read_bundle(folder, weights=False)
+    return OpenVINOEngine.from_saved(read_engine(folder, bundle.bundle_id), folder, bundle)
 
 
 @pytest.fixture
@@ -30,8 +34,8 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "engines"
 
 
-def test_rows_come_back_in_order_whatever_their_neighbours(stored):
-    engine = OpenVINOEngine.from_saved(stored, 0)
+def test_rows_come_back_in_order_whatever_their_neighbours(folder):
+    engine = running(folder)
     token_ids = rows(count=200)
     together = engine.run(token_ids).logits
     np.testing.assert_allclose(together[::-1], engine.run(token_ids[::-1]).logits, atol=1e-4)
@@ -39,15 +43,15 @@ def test_rows_come_back_in_order_whatever_their_neighbours(stored):
     np.testing.assert_allclose(together[::20], alone, atol=1e-4)
 
 
-def test_no_rows_are_no_answers(stored):
-    output = OpenVINOEngine.from_saved(stored, 0).run([], evidence=True)
+def test_no_rows_are_no_answers(folder):
+    output = running(folder).run([], evidence=True)
     assert output.logits.shape == (0, 3)
     assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
     assert output.evidence.means.shape == (0, 16)
 
 
-def test_several_threads_may_share_it(stored):
-    engine, token_ids = OpenVINOEngine.from_saved(stored, 0), rows(count=50)
+def test_several_threads_may_share_it(folder):
+    engine, token_ids = running(folder), rows(count=50)
     expected, found = engine.run(token_ids).logits, {}
 
     def ask(name):
@@ -64,38 +68,36 @@ def test_several_threads_may_share_it(stored):
     assert len(found) == 4
 
 
-def test_it_is_compiled_once_and_a_damaged_copy_is_made_anew(stored, cache):
-    expected = OpenVINOEngine.from_saved(stored, 0).run(rows()).logits
+def test_it_is_compiled_once_and_a_damaged_copy_is_made_anew(folder, cache):
+    expected = running(folder).run(rows()).logits
     (blob,) = cache.iterdir()
     whole, made = blob.read_bytes(), blob.stat().st_mtime_ns
-    np.testing.assert_array_equal(OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected)
+    np.testing.assert_array_equal(running(folder).run(rows()).logits, expected)
     assert blob.stat().st_mtime_ns == made
     for damaged in (whole[:100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
         blob.write_bytes(damaged)
-        np.testing.assert_array_equal(
-            OpenVINOEngine.from_saved(stored, 0).run(rows()).logits, expected
-        )
+        np.testing.assert_array_equal(running(folder).run(rows()).logits, expected)
         assert len(blob.read_bytes()) > 100
     assert [path.name for path in cache.iterdir()] == [blob.name]
 
 
-def test_the_cache_keeps_the_newest_few(stored, cache):
+def test_the_cache_keeps_the_newest_few(folder, cache):
     cache.mkdir()
     for number in range(12):
         (cache / f"{number}.blob").write_bytes(b"old")
-    OpenVINOEngine.from_saved(stored, 0)
+    running(folder)
     assert len(list(cache.iterdir())) == 8
 
 
-def test_a_cache_that_cannot_be_written_does_no_harm(stored, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_does_no_harm(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "file"))
-    assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
+    assert running(folder).run(rows()).logits.shape == (60, 3)
 
 
-def test_a_user_without_a_home_folder_needs_no_cache(stored, monkeypatch):
+def test_a_user_without_a_home_folder_needs_no_cache(folder, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", "~nobody-of-this-name/cache")
-    assert OpenVINOEngine.from_saved(stored, 0).run(rows()).logits.shape == (60, 3)
+    assert running(folder).run(rows()).logits.shape == (60, 3)
 
 
 @pytest.mark.parametrize("how", ["debris", "folder linked", "files linked", "read only"])
@@ -106,7 +108,7 @@ def test_the_fast_engine_is_used_whatever_lies_beside_it_and_wherever_it_is(
     engine = folder / "engine"
     match how:
         case "debris":
-            for name in (".DS_Store", "._model.xml", "README.md"):
+            for name in (".DS_Store", "._engine.json", "README.md"):
                 (engine / name).write_bytes(b"x")
                 (folder / name).write_bytes(b"x")
         case "folder linked":
@@ -128,11 +130,3 @@ def test_a_dangling_link_of_the_engine_is_an_error(encoder_folder, tmp_path, cap
     (folder / "engine").symlink_to(tmp_path / "nowhere")
     assert load(folder).engine.name == "openvino-float32"
     assert "engine does not exist" in caplog.text
-
-
-def test_an_engine_that_openvino_cannot_read_is_a_one_line_error(stored, cache):
-    with pytest.raises(BundleError, match="engine/ cannot be read by OpenVINO") as refusal:
-        OpenVINOEngine.from_saved(
-            SavedEngine(stored.record, lambda: (b"<net/>", b""), "another"), 0
-        )
-    assert "\n" not in str(refusal.value)

@@ -121,12 +121,12 @@ def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(
     monkeypatch.setattr("bertcnn.inference.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
-    weights = folder / "engine" / "model.bin"
+    weights = folder / "engine" / "engine.safetensors"
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
     changed = bertcnn.load(folder)
-    assert "model.bin was changed after the model was saved" in caplog.text
+    assert "engine.safetensors was changed after the model was saved" in caplog.text
     assert changed.engine.name == "openvino-float32"
     texts = tickets()[0]
     np.testing.assert_allclose(

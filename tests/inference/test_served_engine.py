@@ -16,10 +16,11 @@ LONGEST = 64
 
 
 @pytest.fixture(scope="module")
-def engine(encoder_folder):
+def engine(encoder_folder, cpu_with_vnni):
     folder = saved(encoder_folder)
-    stored = read_engine(folder, read_bundle(folder).bundle_id)
-    return OpenVINOEngine.from_saved(stored, 0, longest=LONGEST, streams=2)
+    bundle = read_bundle(folder)
+    stored = read_engine(folder, bundle.bundle_id)
+    return OpenVINOEngine.from_saved(stored, folder, bundle, streams=2)
 
 
 @pytest.fixture(scope="module")

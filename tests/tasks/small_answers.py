@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from bertcnn.inference.openvino_graph import serialized, spans_graph
+from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
 from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
 from bertcnn.tasks.question_answering.saving import (
-    CONSTANTS,
     FOLDER,
-    GRAPH,
     AnswererConfig,
     SavedAnswerer,
 )
@@ -89,7 +87,6 @@ def save_answerer(folder: Path, *, seed: int = 0) -> Path:
         seed=seed,
         versions={},
     )
-    graph = serialized(spans_graph(tensors, encoder))
-    compiled = dict(zip((GRAPH, CONSTANTS), graph, strict=True))
+    compiled = {INT8_TENSORS: int8_bytes(None)}
     FOLDER.write(SavedAnswerer(config, TINY_VOCABULARY, tensors, {}, compiled), folder)
     return folder

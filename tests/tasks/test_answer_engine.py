@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertcnn.inference.compiled import has_bfloat16, has_fast_int8, has_vnni
-from bertcnn.models.shapes import question_answering_shapes
+from bertcnn.models.shapes import int8_shapes, question_answering_shapes
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.tasks.question_answering.engine import compile_spans, load_spans
@@ -63,7 +63,7 @@ def test_int8_is_taken_where_it_answers_as_float32_does(tensors, windows):
         "int8 gives the answer of float32 to 100.0% of the validation questions, with F1 0.0100"
         " higher"
     )
-    assert b"FakeQuantize" in saved.files["engine.xml"]
+    assert saved.int8.keys() == int8_shapes(SETTINGS).keys()
 
 
 @pytest.mark.parametrize("refused", [OTHER, WORSE])
@@ -74,7 +74,7 @@ def test_bfloat16_is_taken_where_only_int8_answers_otherwise(tensors, windows, r
     assert saved.reason.startswith(f"int8 gives the answer of float32 to {refused[0]:.1%}")
     assert "; bfloat16 gives the answer of float32 to 100.0%" in saved.reason
     assert saved.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
-    assert b"FakeQuantize" not in saved.files["engine.xml"]
+    assert saved.int8 is None
 
 
 def test_float32_is_taken_where_all_others_answer_otherwise(tensors, windows):

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from bertcnn.bundle.bundle import FORMAT as BUNDLE
 from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.errors import (
     BundleError,
@@ -21,15 +23,13 @@ from bertcnn.errors import (
     TableError,
     TrainingError,
 )
-from bertcnn.inference.openvino_graph import serialized, spans_graph
 from bertcnn.models.question_answering import BertQuestionAnswering
-from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.models.weights import extract
 from bertcnn.storage.manifest import MANIFEST, write_manifest
 from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
-from bertcnn.tasks.question_answering.saving import CONSTANTS, FOLDER, GRAPH
+from bertcnn.tasks.question_answering.saving import FOLDER
 from bertcnn.tasks.translation.saving import FOLDER as TRANSLATOR
 from bertcnn.training import savepoints as saving
 from tests.test_classifier import Notes
@@ -102,9 +102,8 @@ def untrained(fitted, encoder, folder):
     start = load_encoder(encoder, seed=0)
     weights = extract(BertQuestionAnswering(start).weights)
     tensors = {name: weights[name] for name in kept.tensors}
-    graph = serialized(spans_graph(tensors, start.settings))
     config = kept.config.model_copy(update={"precision": "float32"})
-    engine = dict(zip((GRAPH, CONSTANTS), graph, strict=True))
+    engine = {INT8_TENSORS: int8_bytes(None)}
     FOLDER.write(replace(kept, config=config, tensors=tensors, more=engine), folder / "new")
     return QuestionAnswerer.load(folder / "new")
 
@@ -272,59 +271,52 @@ def refused(folder, message):
     assert "\n" not in str(caught.value)
 
 
+def with_engine(folder, change):
+    tensors = safetensors.numpy.load((folder / INT8_TENSORS).read_bytes())
+    assert tensors  # the original is in int8
+    (folder / INT8_TENSORS).write_bytes(safetensors.numpy.save(change(tensors)))
+    reseal(folder)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _: b"", "not the XML that OpenVINO writes"),
+        (lambda _: {}, "engine.safetensors lacks"),
         (
-            lambda graph: graph.replace(
-                b'type="Gelu" version="opset7"', b'type="Loop" version="opset5"'
-            ),
-            "has another graph for 'spans'",
+            lambda tensors: {**tensors, "taps/scales": tensors["layer_0/expand/scales"]},
+            "expected no tensor of that name",
         ),
-        (lambda graph: graph.replace(b'"spans"', b'"logits"'), "another graph for 'logits, spans'"),
         (
-            lambda graph: re.sub(rb'offset="\d+"', b'offset="99999999999"', graph, count=1),
-            "a constant that is not in",
+            lambda tensors: {
+                name: values * np.nan if values.dtype == np.float32 else values
+                for name, values in tensors.items()
+            },
+            "with NaN or infinity",
         ),
-        (lambda graph: graph + b" " * 9_000_000, "at most"),
-        (lambda graph: graph.replace(b'levels="256"', b'levels="0"'), "cannot be compiled by"),
-        (lambda graph: graph.replace(b'levels="256"', b'levels="many"'), "cannot be read by"),
+        (
+            lambda tensors: {
+                name: values[::-1].copy() if name.endswith("_range") else values
+                for name, values in tensors.items()
+            },
+            "expected bounds below and above 0",
+        ),
     ],
 )
-def test_an_engine_of_another_graph_is_refused(folder, change, message):
-    before = (folder / "engine.xml").read_bytes()
-    assert b'levels="256"' in before  # the original is in int8
-    (folder / "engine.xml").write_bytes(change(before))
-    assert (folder / "engine.xml").read_bytes() != before
-    reseal(folder)
+def test_an_engine_that_does_not_fit_its_model_is_refused(folder, change, message):
+    with_engine(folder, change)
     refused(folder, message)
 
 
-def test_an_engine_of_other_settings_is_refused(folder):
-    encoder = FOLDER.read(folder).config.encoder
-    for changes in ({"layers": 2}, {"heads": 1}, {"activation": "relu"}):
-        other = encoder.model_copy(update=changes)
-        shapes = question_answering_shapes(other)
-        zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-        graph, constants = serialized(spans_graph(zeros, other, int8_tokens=True))
-        (folder / "engine.xml").write_bytes(graph)
-        (folder / "engine.bin").write_bytes(constants)
-        reseal(folder)
-        refused(folder, "has another graph for 'spans'")
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
-    constants = bytearray((folder / "engine.bin").read_bytes())
-    layers = re.findall(
-        rb'element_type="f32" shape="[^"]+" offset="(\d+)" size="(\d+)"',
-        (folder / "engine.xml").read_bytes(),
+def test_an_engine_whose_numbers_overflow_gives_no_answer(folder, monkeypatch):
+    monkeypatch.setattr("bertcnn.tasks.question_answering.engine.has_fast_int8", lambda: True)
+    monkeypatch.setattr("bertcnn.tasks.question_answering.engine.has_vnni", lambda: True)
+    with_engine(
+        folder,
+        lambda tensors: {
+            name: np.full_like(values, 3e38) if name.endswith("/scales") else values
+            for name, values in tensors.items()
+        },
     )
-    for offset, size in ((int(offset), int(size)) for offset, size in layers):
-        constants[offset : offset + size] = np.full(size // 4, value, "<f4").tobytes()
-    (folder / "engine.bin").write_bytes(constants)
-    reseal(folder)
     refused(folder, "not finite")
 
 
@@ -333,7 +325,7 @@ def test_an_engine_whose_numbers_are_not_finite_gives_no_answer(folder, value):
 
 def same_weights(one, other):
     """Whether two folders hold the same weights, of the model and of the compiled one."""
-    names = ("model.safetensors", "engine.bin")
+    names = ("model.safetensors", INT8_TENSORS)
     return [(one / name).read_bytes() == (other / name).read_bytes() for name in names]
 
 

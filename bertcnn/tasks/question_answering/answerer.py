@@ -191,7 +191,7 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         config = saved.config
         reader = QuestionReader(saved.vocabulary, config.lowercase, config.questions)
         engine = load_spans(
-            CompiledSpans(config.precision, config.precision_reason, saved.more),
+            CompiledSpans.of(saved),
             saved.tensors,
             config.encoder,
             reader.pad_id,

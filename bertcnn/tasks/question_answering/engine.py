@@ -7,30 +7,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertcnn.bundle.engine import Precision, WeightBits
-from bertcnn.errors import BundleError
+from bertcnn.bundle.engine import INT8_TENSORS, Precision, WeightBits, parse_int8
 from bertcnn.inference.compiled import compiled_model, has_bfloat16, has_fast_int8, has_vnni
-from bertcnn.inference.engines import reason
-from bertcnn.inference.graph_check import checked_graph
-from bertcnn.inference.openvino_graph import serialized, spans_graph
+from bertcnn.inference.openvino_graph import spans_graph
 from bertcnn.inference.quantize import CALIBRATION_ROWS, quantize, spread
 from bertcnn.inference.runtime import ov
 from bertcnn.inference.spans_engine import SpansEngine, SpansModel, packed_windows
-from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings
-from bertcnn.tasks.question_answering.saving import CONSTANTS, GRAPH
+from bertcnn.tasks.question_answering.saving import SavedAnswerer
 from bertcnn.tasks.question_answering.windows import Window
 
 _AGREEMENT, _F1_LOSS = 0.99, 0.003
 
 
 class CompiledSpans(NamedTuple):
-    """A compiled model as it is saved: precision, the reason for it, and files by name."""
+    """A compiled model as it is saved: precision, the reason for it, and its int8 tensors."""
 
     precision: Precision
     reason: str
-    files: Mapping[str, bytes]
+    int8: Mapping[str, np.ndarray] | None
+
+    @classmethod
+    def of(cls, saved: SavedAnswerer) -> CompiledSpans:
+        """The compiled model of a saved folder; raises BundleError if it does not fit."""
+        config, data = saved.config, saved.more[INT8_TENSORS]
+        is_int8 = config.precision == "int8"
+        int8 = parse_int8(INT8_TENSORS, data, config.encoder) if is_int8 else None
+        return cls(config.precision, config.precision_reason, int8)
 
 
 def compile_spans(
@@ -53,18 +57,25 @@ def compile_spans(
     batches = [batch for _, batch in packed_windows(*given, pad_id)]
     weight_bits: WeightBits = 8 if has_vnni() else 7
 
-    def candidates() -> Iterator[tuple[Precision, ov.Model]]:
+    def candidates() -> Iterator[tuple[Precision, Mapping[str, np.ndarray] | None]]:
         graph = spans_graph(tensors, encoder, int8_tokens=True)
-        yield "int8", quantize(graph, batches, weight_bits=weight_bits)
+        try:
+            yield "int8", quantize(graph, batches, encoder, weight_bits=weight_bits)
+        except ValueError as error:
+            progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
         if has_bfloat16():
-            yield "bfloat16", spans_graph(tensors, encoder)
+            yield "bfloat16", None
 
-    def compared(precision: Precision, graph: ov.Model) -> tuple[float, float]:
-        return compare(_running(lambda: graph, precision, pad_id))
+    def compared(
+        precision: Precision, int8: Mapping[str, np.ndarray] | None
+    ) -> tuple[float, float]:
+        return compare(
+            _running(lambda: spans_graph(tensors, encoder, int8=int8), precision, pad_id)
+        )
 
     reasons = []
-    for precision, graph in candidates():
-        agreement, loss = compared(precision, graph)
+    for precision, int8 in candidates():
+        agreement, loss = compared(precision, int8)
         reasons.append(
             f"{precision} gives the answer of float32 to {agreement:.1%} of the validation"
             f" questions, with F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
@@ -74,17 +85,12 @@ def compile_spans(
         if precision == "int8":
             progress.advance(1)
     else:
-        precision, graph = "float32", spans_graph(tensors, encoder)
+        precision, int8 = "float32", None
     progress.advance(1)
     limits = f"; at least {_AGREEMENT:.0%} and at most {_F1_LOSS} lower are wanted"
     why = "; ".join(reasons) + (limits if precision != "int8" else "")
     progress.note(f"engine: {precision}, since {why}")
-    # names that do not depend on other graphs in the process: the same model gets the same id
-    for place, node in enumerate(graph.get_ordered_ops()):
-        if node.get_type_name() not in ("Parameter", "Result"):
-            node.set_friendly_name(f"{node.get_type_name()}_{place}")
-    files = dict(zip((GRAPH, CONSTANTS), serialized(graph), strict=True))
-    return CompiledSpans(precision, why, files)
+    return CompiledSpans(precision, why, int8)
 
 
 def _running(
@@ -119,27 +125,11 @@ def load_spans(
     OpenVINO's compiled form is cached by `identity`, if given.
 
     Raises:
-        BundleError: the graph does not match the settings, or OpenVINO cannot run it.
+        BundleError: the tensors do not match the settings, or OpenVINO cannot run them.
     """
     precision = saved.precision if _is_fast(saved.precision) else "float32"
 
     def read() -> ov.Model:
-        if precision != saved.precision:
-            return spans_graph(tensors, encoder)
-        zeros = {
-            name: np.zeros(shape, np.float32)
-            for name, shape in question_answering_shapes(encoder).items()
-        }
-        constants = saved.files[CONSTANTS]
-        blank = spans_graph(zeros, encoder, int8_tokens=precision == "int8")
-        graph = checked_graph(saved.files[GRAPH], constants, serialized(blank))
-        try:
-            return ov.Core().read_model(graph, constants)
-        except RuntimeError as error:
-            raise BundleError(
-                f"engine.xml cannot be read by OpenVINO {ov.__version__} ({reason(error)})",
-                expected="a model that this version reads",
-                fix="train and save the model again with this version",
-            ) from None
+        return spans_graph(tensors, encoder, int8=saved.int8 if precision == "int8" else None)
 
     return _running(read, precision, pad_id, identity and f"{identity}-{precision}")

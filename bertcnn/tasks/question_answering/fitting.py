@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference.spans_engine import SpansModel
 from bertcnn.models.question_answering import BertQuestionAnswering
@@ -171,4 +172,5 @@ def fitted(
         "kept_epoch": kept,
         "learned_questions": len(learned.questions),
     }
-    return SavedAnswerer(config, tokenizer.vocabulary, tensors, metrics, compiled.files)
+    more = {INT8_TENSORS: int8_bytes(compiled.int8)}
+    return SavedAnswerer(config, tokenizer.vocabulary, tensors, metrics, more)

@@ -6,14 +6,12 @@ from typing import Final
 
 from pydantic import Field
 
-from bertcnn.bundle.engine import Precision
+from bertcnn.bundle.engine import INT8_TENSORS, Precision
 from bertcnn.bundle.schemas import Temperature
 from bertcnn.models.shapes import Shapes, question_answering_shapes
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
 from bertcnn.storage.manifest import Member
 from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
-
-GRAPH, CONSTANTS = "engine.xml", "engine.bin"
 
 
 class AnswererConfig(TaskConfig):
@@ -46,6 +44,4 @@ class AnswererConfig(TaskConfig):
 
 
 SavedAnswerer = SavedModel[AnswererConfig]
-FOLDER: Final = ModelFolder(
-    "question answerer", AnswererConfig, Member(GRAPH, 64 << 20), Member(CONSTANTS, 8 << 30)
-)
+FOLDER: Final = ModelFolder("question answerer", AnswererConfig, Member(INT8_TENSORS, 8 << 30))
