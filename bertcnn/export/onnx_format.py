@@ -11,8 +11,8 @@ import onnx
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import Batch
-from bertcnn.export.onnx_graph import classifier_onnx
 from bertcnn.export.parity import probabilities_by
+from bertcnn.inference.onnx_graph import classifier_onnx
 from bertcnn.inference.runtime import ov
 
 MODEL: Final = "model.onnx"

@@ -78,7 +78,7 @@ _ABOUT: Final[dict[str, str]] = {
         "OpenVINO IR, {precision}, for `pip install openvino tokenizers numpy`. " + _EVIDENCE
     ),
     "onnx": (
-        "ONNX (opset 17), {precision}, for `pip install onnxruntime tokenizers numpy`. " + _EVIDENCE
+        "ONNX (opset 20), {precision}, for `pip install onnxruntime tokenizers numpy`. " + _EVIDENCE
     ),
     "keras": (
         """\

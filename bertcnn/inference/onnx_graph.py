@@ -1,9 +1,9 @@
-"""The int8 classifier as ONNX, for CPUs where ONNX Runtime's int8 is faster than OpenVINO.
+"""The classifier as ONNX: in int8 for CPUs where ONNX Runtime is fastest, in float32 to export.
 
-It computes the same as `openvino_graph.classifier_graph` with the same int8 tensors. Ranges are
-fixed, so a text's answer does not depend on its batch. Only the products of queries and keys are in
-float32. The nodes are those that ONNX Runtime computes fastest without its own fusions; its fused
-addition and normalisation took seven times as long.
+It computes the same as `openvino_graph.classifier_graph` with the same tensors. In int8, ranges are
+fixed, so a text's answer does not depend on its batch, and only the products of queries and keys
+are in float32. The nodes are those that ONNX Runtime computes fastest without its own fusions; its
+fused addition and normalisation took seven times as long.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def classifier_onnx_int8(
     head: HeadSettings,
     weight_bits: int,
 ) -> bytes:
-    """The classifier, from token ids to logits; a row may hold several texts.
+    """The classifier in int8, from token ids to logits; a row may hold several texts.
 
     `tensors` are float32 weights by name, and those of `int8_shapes`, which replace some of them.
     `weight_bits` of 8 stores weights as uint8, whose products take a third longer but never
@@ -49,7 +49,75 @@ def classifier_onnx_int8(
     Raises:
         BundleError: the weights are too large for one ONNX file.
     """
-    graph = _Graph(tensors, weight_bits)
+    graph = _Graph(tensors, head, weight_bits)
+    outputs = _network(graph, encoder, head)
+    shapes = {name: ["K"] if name == NUMBERS else ["B", "T"] for name in PACKED}
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT32, shape)
+        for name, shape in shapes.items()
+    ]
+    return bytes(_model(graph, inputs, outputs, "texts").SerializeToString())
+
+
+def classifier_onnx(
+    tensors: Mapping[str, np.ndarray], encoder: EncoderSettings, head: HeadSettings
+) -> onnx.ModelProto:
+    """The classifier in float32, from token ids to logits; one text a row.
+
+    `tensors` are float32 weights by name, as in a bundle, with checked shapes.
+
+    Returns:
+        A model with inputs `token_ids` and `padding_mask`, int64 [B, T] with any B and T. Outputs
+        are those of `openvino_graph.classifier_graph` with K = 1; it needs operators of ONNX only.
+
+    Raises:
+        BundleError: the weights are too large for one ONNX file.
+    """
+    graph = _Graph(tensors, head)
+    # one text, number 1, a row
+    graph.add("Cast", "padding_mask", to=TensorProto.INT32, name="document_ids")
+    places = graph.constant(np.arange(encoder.max_positions), "places")
+    length = graph.add("Shape", "token_ids", start=1, end=2)
+    first = graph.integers(0)
+    graph.add("Slice", places, first, length, first, name="position_ids")  # [T]
+    graph.constant(np.ones(1, np.int32), NUMBERS)
+    outputs = _network(graph, encoder, head)
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["B", "T"])
+        for name in ("token_ids", "padding_mask")
+    ]
+    model = _model(graph, inputs, outputs, "B")
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _model(
+    graph: _Graph, inputs: list[onnx.ValueInfoProto], outputs: Mapping[str, int], rows: str
+) -> onnx.ModelProto:
+    """The graph as a model; `outputs` are widths by name."""
+    types = {"windows": TensorProto.INT32}
+    results = [
+        helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), [rows, width])
+        for name, width in outputs.items()
+    ]
+    extensions = [helper.make_opsetid(_OF_ONNX_RUNTIME, 1)] if graph.is_int8 else []
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "bertcnn", inputs, results, graph.constants),
+        opset_imports=[helper.make_opsetid("", _OPSET), *extensions],
+        ir_version=_IR_VERSION,
+        producer_name="bertcnn",
+    )
+    if model.ByteSize() > _LARGEST:
+        raise BundleError(
+            f"a model of {model.ByteSize():,} bytes",
+            expected=f"at most {_LARGEST:,} in one ONNX file",
+            fix="use OpenVINO",
+        )
+    return model
+
+
+def _network(graph: _Graph, encoder: EncoderSettings, head: HeadSettings) -> dict[str, int]:
+    """Embeddings, blocks and head; returns the widths of the outputs by name."""
     hidden = _embeddings(graph, encoder)  # [B, T, D]
     own = graph.add(
         "Equal",
@@ -59,56 +127,32 @@ def classifier_onnx_int8(
     bias = graph.choice(own, 0.0, _MASKED)  # [B, 1, T, T]
     for layer in range(encoder.layers):
         hidden = _block(graph, f"layer_{layer}", hidden, bias, encoder)
-    _head(graph, hidden, head)
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, "bertcnn", _inputs(), _outputs(), graph.constants),
-        opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_OF_ONNX_RUNTIME, 1)],
-        ir_version=_IR_VERSION,
-        producer_name="bertcnn",
-    )
-    if model.ByteSize() > _LARGEST:
-        raise BundleError(
-            f"a model of {model.ByteSize():,} bytes in int8",
-            expected=f"at most {_LARGEST:,} for ONNX Runtime",
-            fix="use the engine 'openvino'",
-        )
-    return bytes(model.SerializeToString())
-
-
-def _inputs() -> list[onnx.ValueInfoProto]:
-    shapes = {name: ["K"] if name == NUMBERS else ["B", "T"] for name in PACKED}
-    return [
-        helper.make_tensor_value_info(name, TensorProto.INT32, shape)
-        for name, shape in shapes.items()
-    ]
-
-
-def _outputs() -> list[onnx.ValueInfoProto]:
-    types = {
-        "logits": TensorProto.FLOAT,
-        "activations": TensorProto.FLOAT,
-        "windows": TensorProto.INT32,
-        "means": TensorProto.FLOAT,
-    }
-    return [
-        helper.make_tensor_value_info(name, kind, ["texts", name]) for name, kind in types.items()
-    ]
+    return _head(graph, hidden, head)
 
 
 class Rounded(NamedTuple):
-    """Values in uint8: n represents (n - zero) * step."""
+    """A product's input: float32 values, or in uint8, where n represents (n - zero) * step."""
 
     values: str
-    step: float
-    zero: int
+    step: float = 1.0
+    zero: int = 0
 
 
 class _Graph(OnnxNodes):
     """A graph with these weights."""
 
-    def __init__(self, tensors: Mapping[str, np.ndarray], weight_bits: int) -> None:
+    def __init__(
+        self, tensors: Mapping[str, np.ndarray], head: HeadSettings, weight_bits: int = 7
+    ) -> None:
         super().__init__()
-        self.tensors, self._weight_bits = tensors, weight_bits
+        taps = [
+            tensors[f"convolution_{window}/kernel"][tap]
+            for window in head.window_sizes
+            for tap in range(window)
+        ]  # all taps of all windows in one product, [D, sum(W) * N]
+        self.tensors = {**tensors, "taps/kernel": np.concatenate(taps, axis=1)}
+        self.is_int8 = "taps/weights" in tensors
+        self._weight_bits = weight_bits
 
     def weight(self, name: str) -> str:
         """A weight, unchanged."""
@@ -118,8 +162,12 @@ class _Graph(OnnxNodes):
         """`there` where the condition holds, otherwise `elsewhere`."""
         return self.add("Where", condition, self.scalar(there), self.scalar(elsewhere))
 
-    def product(self, name: str, rounded: Rounded) -> str:
-        """A rounded input times the int8 weights of that name, plus bias, float32."""
+    def product(self, name: str, given: Rounded) -> str:
+        """An input times the weights of that name, plus bias if there is one, float32."""
+        bias = [self.weight(f"{name}/bias")] if f"{name}/bias" in self.tensors else []
+        if f"{name}/weights" not in self.tensors:
+            product = self.add("MatMul", given.values, self.weight(f"{name}/kernel"))
+            return self.add("Add", product, *bias) if bias else product
         # [in, out]
         weights = np.ascontiguousarray(self.tensors[f"{name}/weights"].T)
         scales = self.tensors[f"{name}/scales"]
@@ -128,19 +176,20 @@ class _Graph(OnnxNodes):
             weights = (weights.astype(np.int16) + _MIDDLE).astype(np.uint8)
             zeros = np.full_like(zeros, _MIDDLE, np.uint8)
         inputs = [
-            rounded.values,
+            given.values,
             self.constant(weights, f"{name}/weights"),
-            self.scalar(rounded.step),
+            self.scalar(given.step),
             self.constant(scales, f"{name}/scales"),
-            self._zero(rounded.zero),
+            self._zero(given.zero),
             self.constant(zeros, f"zeros_{zeros.dtype}_{len(zeros)}"),
+            *bias,
         ]
-        if f"{name}/bias" in self.tensors:
-            inputs.append(self.weight(f"{name}/bias"))
         return self.add("MatMulIntegerToFloat", *inputs, domain=_OF_ONNX_RUNTIME)
 
     def rounded(self, name: str, hidden: str) -> Rounded:
-        """`hidden` in uint8, as the input of the products at that name."""
+        """`hidden` as the input of the products at that name: in uint8 if they are in int8."""
+        if f"{name}/input_range" not in self.tensors:
+            return Rounded(hidden)
         smoothed = self.add("Mul", hidden, self.weight(f"{name}/input_factors"))
         low, high, value_low, value_high = self.tensors[f"{name}/input_range"].tolist()
         step, value_step = (high - low) / _STEPS, (value_high - value_low) / _STEPS
@@ -154,14 +203,17 @@ class _Graph(OnnxNodes):
 
 
 def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
-    """Int8 tokens with a scale each, plus positions and first segment, normalised, [B, T, D]."""
+    """Tokens, positions and the first segment, normalised, [B, T, D]."""
     table = graph.tensors["embeddings/tokens"]
-    largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12))
-    scales = largest / np.float32(127)
-    rounded = np.rint(table / scales).astype(np.int8)
-    tokens = graph.add("Gather", graph.constant(rounded, "tokens"), "token_ids", axis=0)
-    scale = graph.add("Gather", graph.constant(scales, "token_scales"), "token_ids", axis=0)
-    hidden = graph.add("Mul", graph.add("Cast", tokens, to=TensorProto.FLOAT), scale)
+    if graph.is_int8:  # with a scale for each token
+        largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12))
+        scales = largest / np.float32(127)
+        rounded = np.rint(table / scales).astype(np.int8)
+        tokens = graph.add("Gather", graph.constant(rounded, "tokens"), "token_ids", axis=0)
+        scale = graph.add("Gather", graph.constant(scales, "token_scales"), "token_ids", axis=0)
+        hidden = graph.add("Mul", graph.add("Cast", tokens, to=TensorProto.FLOAT), scale)
+    else:
+        hidden = graph.add("Gather", graph.weight("embeddings/tokens"), "token_ids", axis=0)
     positions = graph.tensors["embeddings/positions"] + graph.tensors["embeddings/segments"][0]
     taken = graph.add("Gather", graph.constant(positions, "positions"), "position_ids", axis=0)
     return _normalize(
@@ -203,7 +255,7 @@ def attention_weights(graph: OnnxNodes, scores: str) -> str:
 
 
 def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) -> str:
-    """softmax(Q K^T + bias) V, projected, [B, T, D]; the scale is in the weights of Q."""
+    """softmax(Q K^T / sqrt(K) + bias) V, projected, [B, T, D]."""
     width = len(graph.tensors[f"{layer}/query/bias"])
     split = graph.integers(0, 0, heads, width // heads)
     rounded = graph.rounded(layer, hidden)
@@ -213,18 +265,28 @@ def _attention(graph: _Graph, layer: str, hidden: str, bias: str, heads: int) ->
         return graph.add("Transpose", graph.add("Reshape", values, split), perm=order)
 
     queries = by_head("query", [0, 2, 1, 3])  # [B, H, T, K]
+    if not graph.is_int8:  # whose weights have the scale in them
+        queries = graph.add("Mul", queries, graph.scalar((width // heads) ** -0.5))
     scores = graph.add("MatMul", queries, by_head("key", [0, 2, 3, 1]))  # [B, H, T, T]
-    weights = attention_weights(graph, graph.add("Add", scores, bias))
-    total = graph.add("ReduceSum", weights, graph.integers(-1), keepdims=1)  # [B, H, T, 1]
-    weighted = graph.add("MatMul", weights, by_head("value", [0, 2, 1, 3]))  # [B, H, T, K]
-    context = graph.add("Div", weighted, total)
+    scores = graph.add("Add", scores, bias)
+    values = by_head("value", [0, 2, 1, 3])  # [B, H, T, K]
+    if graph.is_int8:
+        weights = attention_weights(graph, scores)
+        total = graph.add("ReduceSum", weights, graph.integers(-1), keepdims=1)  # [B, H, T, 1]
+        context = graph.add("Div", graph.add("MatMul", weights, values), total)
+    else:
+        context = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), values)
     joined = graph.add("Transpose", context, perm=[0, 2, 1, 3])
     joined = graph.add("Reshape", joined, graph.integers(0, 0, width))  # [B, T, D]
     return _linear(graph, f"{layer}/output", joined)
 
 
-def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> None:
-    """Filters over windows, max and mean pooling, and the linear layer, per text."""
+def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> dict[str, int]:
+    """Filters over windows, max and mean pooling, and the linear layer, per text.
+
+    Returns:
+        The widths of the outputs by name.
+    """
     of_token = graph.add("Unsqueeze", "document_ids", graph.integers(1))  # [B, 1, T]
     of_text = graph.add("Unsqueeze", NUMBERS, graph.integers(0, 2))  # [1, K, 1]
     own = graph.add("Equal", of_token, of_text)
@@ -251,17 +313,22 @@ def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> None:
     )  # [B, K, D]
     pooled = graph.add("Concat", *activations, axis=2)
     features = graph.add("Concat", pooled, mean, axis=2)
-    product = graph.add("MatMul", features, graph.weight("logits/kernel"))
-    found_by_name = {
-        "logits": graph.add("Add", product, graph.weight("logits/bias")),
+    results = {
+        "logits": _linear(graph, "logits", features),
         "activations": pooled,
         "windows": graph.add("Concat", *windows, axis=2),
         "means": mean,
     }
     filters = len(settings.window_sizes) * settings.filters
-    widths = (len(graph.tensors["logits/bias"]), filters, filters, _width(graph))
-    for (name, values), width in zip(found_by_name.items(), widths, strict=True):
-        graph.add("Reshape", values, graph.integers(-1, width), name=name)  # [B * K, .]
+    outputs = {
+        "logits": len(graph.tensors["logits/bias"]),
+        "activations": filters,
+        "windows": filters,
+        "means": graph.tensors["embeddings/tokens"].shape[1],
+    }
+    for name, width in outputs.items():
+        graph.add("Reshape", results[name], graph.integers(-1, width), name=name)  # [B * K, .]
+    return outputs
 
 
 def _starts(graph: _Graph, of_token: str, of_text: str) -> str:
@@ -303,10 +370,6 @@ def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
             first += settings.filters
         sums.append(total)
     return sums
-
-
-def _width(graph: _Graph) -> int:
-    return int(graph.tensors["embeddings/tokens"].shape[1])
 
 
 def _normalize(graph: _Graph, layer: str, hidden: str, epsilon: float) -> str:

@@ -31,6 +31,7 @@ from bertcnn.export.export import check_export, export_model
 from bertcnn.export.mlflow_model import PyFuncModel
 from bertcnn.export.parity import BOUND, CLEAR, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
+from bertcnn.inference.openvino_engine import engine_graph
 from bertcnn.text.cleaning import clean_text
 from tests.inference.test_predictor import NAUGHTY
 from tests.test_classifier import Notes
@@ -94,11 +95,10 @@ def test_openvino_is_the_graph_that_was_saved_with_the_model_for_one_text_a_row(
     exported, encoder_folder
 ):
     model = saved(encoder_folder)
-    engine = read_engine(model, read_bundle(model, weights=False).bundle_id)
-    written, stored = (
-        ov.Core().read_model(exported("openvino") / "model.xml"),
-        ov.Core().read_model(*engine.read()),
-    )
+    bundle = read_bundle(model)
+    engine = read_engine(model, bundle.bundle_id)
+    written = ov.Core().read_model(exported("openvino") / "model.xml")
+    stored = engine_graph(engine, bundle)
     assert sorted(parameter.get_friendly_name() for parameter in written.get_parameters()) == [
         "padding_mask",
         "token_ids",

@@ -18,8 +18,8 @@ from bertcnn.bundle.schemas import BundleConfig, Calibration
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, lay_out, plan_packed
 from bertcnn.export import savedmodel_format
-from bertcnn.export.onnx_graph import classifier_onnx
 from bertcnn.inference.keras_engine import KerasEngine, classifier_of
+from bertcnn.inference.onnx_graph import classifier_onnx
 from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.inference.openvino_graph import classifier_graph, encoder_graph, one_text_a_row
 from bertcnn.models.bert import Bert
