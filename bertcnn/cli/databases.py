@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from bertcnn.cli.local_model import local_model
 from bertcnn.cli.resumable import answers_are_kept, tell_figures
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import SettingsError, one_line
+
+if TYPE_CHECKING:
+    from bertcnn.scoring.options import ScoringKeywords
 
 Query = Annotated[
     str | None,
@@ -67,12 +70,12 @@ def check_no_file(target: object, **options: object) -> None:
 def score_database(
     model: str,
     address: str,
+    options: ScoringKeywords,
     *,
     query: str | None,
     into: str | None,
     id: str | None,
     as_json: bool,
-    **options: Any,  # noqa: ANN401 - those of `score_table`
 ) -> None:
     """Score a query into a table and print a summary."""
     from bertcnn.bundle.bundle import read_config
@@ -93,9 +96,8 @@ def score_database(
     from bertcnn.scoring.databases import score_table
 
     with answers_are_kept(options["restart"]), show_progress() as progress:
-        report = score_table(
-            folder, address, query=query, into=into, id=id or "id", progress=progress, **options
-        )
+        options["progress"] = progress
+        report = score_table(folder, address, query=query, into=into, id=id or "id", **options)
     if as_json:
         summary(report)
     if report.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,6 +36,7 @@ from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.scoring.folders import FolderReport
+    from bertcnn.scoring.options import ScoringKeywords
     from bertcnn.scoring.score import ScoringReport
 
 
@@ -102,24 +103,23 @@ def score(
     from bertcnn.tables.sql.addresses import is_address
     from bertcnn.tables.writing import check_output
 
+    options: ScoringKeywords = {
+        "text": text,
+        "auto_precision": auto_precision,
+        "probabilities": probabilities,
+        "reasons": reasons,
+        "raw": raw,
+        "overwrite": force,
+        "restart": restart,
+        "allow_rejects": allow_rejects,
+        "engine": engine,  # type: ignore[typeddict-item] # checked below
+        "cluster": ray,
+    }
     if is_address(given):
         check_no_file(
             target, raw=raw, force=force, allow_rejects=allow_rejects, shard=shard, ray=ray
         )
-        score_database(
-            model,
-            given,
-            query=query,
-            into=into,
-            id=id,
-            as_json=as_json,
-            text=text,
-            auto_precision=auto_precision,
-            probabilities=probabilities,
-            reasons=reasons,
-            restart=restart,
-            engine=engine,
-        )
+        score_database(model, given, options, query=query, into=into, id=id, as_json=as_json)
         return
     check_no_query(query=query, into=into, id=id)
     if target is None:
@@ -143,18 +143,6 @@ def score(
     from bertcnn.scoring.folders import Shard, score_folder
     from bertcnn.scoring.score import score_csv
 
-    options: dict[str, Any] = {
-        "text": text,
-        "auto_precision": auto_precision,
-        "probabilities": probabilities,
-        "reasons": reasons,
-        "raw": raw,
-        "overwrite": force,
-        "restart": restart,
-        "allow_rejects": allow_rejects,
-        "engine": engine,
-        "cluster": ray,
-    }
     part = None if shard is None else Shard.of(shard)
     with answers_are_kept(restart), show_progress() as progress:
         options["progress"] = progress

@@ -71,7 +71,7 @@ for label, shares in zip(answer["labels"].numpy(), answer["probabilities"].numpy
 
 _EVIDENCE: Final = """\
 Inputs `token_ids` and `padding_mask`, {dtype} [texts, tokens]; outputs `logits`, `activations` (the largest activation of each filter of
-the CNN head) and `windows` (the token at which it starts: the evidence behind a logit){more}."""
+the CNN head), `windows` (the token at which it starts: the evidence behind a logit) and `means` (of the token embeddings)."""
 
 _ABOUT: Final[dict[str, str]] = {
     "openvino": (
@@ -115,12 +115,10 @@ TensorFlow Serving takes it as version 1 of a model:
 def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
     """The README in Markdown. `parity` is the comparison with the original model, as a sentence."""
     dtype = "int64" if form == "onnx" else "int32"
-    more = ", and `means` (of the token embeddings)" if form == "openvino" else ""
     columns = [json.dumps(name) for name in input_columns(bundle.config.text_columns)]
     values = {
         "precision": precision,
         "dtype": dtype,
-        "more": more,
         "columns": ", ".join(columns),
         "cells": ", ".join(json.dumps("My router is broken") for _ in columns),
     }

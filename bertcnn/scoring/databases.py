@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import ColumnError, one_line
-from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Silent
 from bertcnn.scoring.answering import Answering
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal
+from bertcnn.scoring.options import ScoringKeywords, ScoringOptions
 from bertcnn.scoring.run import begin_journal, resumed
 from bertcnn.scoring.score import (
     ScoringReport,
@@ -26,7 +26,6 @@ from bertcnn.scoring.score import (
     scored,
     trained_text_columns,
 )
-from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import output_error
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
@@ -41,20 +40,15 @@ from bertcnn.wording import count
 _SAMPLE_ROWS = 1000  # rows sampled to guess the text column
 
 
-def score_table(  # noqa: PLR0913 - options that callers name
+def score_table(
     model: str | Path | Predictor,
     address: str,
+    options: ScoringOptions | None = None,
     *,
     query: str,
     into: str,
     id: str = "id",
-    text: str | Sequence[str] | None = None,
-    auto_precision: float | str | PrecisionTargets | None = None,
-    probabilities: bool = False,
-    reasons: bool = False,
-    restart: bool = False,
-    engine: EngineName = "auto",
-    progress: Progress | None = None,
+    **changes: Unpack[ScoringKeywords],
 ) -> ScoringReport:
     """Classify every row of a query, in constant memory, and store the answers in a table.
 
@@ -70,18 +64,14 @@ def score_table(  # noqa: PLR0913 - options that callers name
     Args:
         model: a saved model's folder or URL, or a loaded one.
         address: `postgresql://USER@HOST/DATABASE`, as for libpq, or `sqlite:///FILE`.
+        options: as for `score_csv`, without those of files and clusters.
         query: one SELECT that returns ids and texts.
         into: the table as an SQL name: `answers`, `triage.answers`, `"Answers"`.
         id: the query's column with a unique id.
-        text: as for `score_csv`.
-        auto_precision: as for `score_csv`.
-        probabilities: as for `score_csv`.
-        reasons: as for `score_csv`.
-        restart: as for `score_csv`.
-        engine: as for `score_csv`.
-        progress: progress callback.
+        changes: single options by name.
 
     Raises:
+        SettingsError: an option that only a file or a cluster has.
         DatabaseError: the address, query or table is invalid, or the database failed.
         ColumnError: the id column or the text columns are missing, or have no texts.
         OutputError: another run on this machine fills the table, or a disk is full.
@@ -97,27 +87,17 @@ def score_table(  # noqa: PLR0913 - options that callers name
             into="answers",
         )
     """
-    check_engine(engine)
-    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    job = _Job(
-        database_at(address),
-        query,
-        TableName.of(into),
-        id,
-        text,
-        targets,
-        probabilities,
-        reasons,
-        engine,
-        progress or Silent(),
-    )
+    options = replace(options or ScoringOptions(), **changes)
+    options.refuse("raw", "overwrite", "allow_rejects", "cluster", source="a database")
+    job = _Job(database_at(address), query, TableName.of(into), id, options)
     if not isinstance(model, Predictor):
-        model = local_folder(model, progress=job.progress)
-    with Journal(job.journal_place(), restart=restart, name=f"the table {job.into}") as journal:
+        model = local_folder(model, progress=options.progress)
+    name = f"the table {job.into}"
+    with Journal(job.journal_place(), restart=options.restart, name=name) as journal:
         return resumed(
             journal,
             lambda: _run(model, job, journal),
-            job.progress,
+            options.progress,
             "the texts of the query have",
         )
 
@@ -130,12 +110,7 @@ class _Job:
     query: str
     into: TableName
     id: str
-    text: str | Sequence[str] | None
-    auto_precision: PrecisionTargets | None
-    probabilities: bool
-    reasons: bool
-    engine: EngineName
-    progress: Progress
+    options: ScoringOptions
 
     def journal_place(self) -> Path:
         """Path of the journal, one per table.
@@ -172,10 +147,12 @@ class _Columns:
 
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    database, progress = job.database, job.progress
+    database, options, progress = job.database, job.options, job.options.progress
     given = _columns_of(job, trained_text_columns(model))
-    predictor = loaded(model, engine=job.engine, auto_precision=job.auto_precision)
-    columns = OutputColumns(given, predictor, probabilities=job.probabilities, reasons=job.reasons)
+    predictor = loaded(model, engine=options.engine, auto_precision=options.targets)
+    columns = OutputColumns(
+        given, predictor, probabilities=options.probabilities, reasons=options.reasons
+    )
     for wanted, written in columns.renamed.items():
         progress.note(f"the ids are in a column {wanted!r}: ours is called {written!r}")
     target = Target(
@@ -186,15 +163,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
         started = time.perf_counter()
         _read(job, given, spool)
         database.write(target, spool, Silent(), rehearse=True)  # now with the ids
-        header = journal_header(
-            job.state(),
-            predictor,
-            given.text.text,
-            probabilities=job.probabilities,
-            reasons=job.reasons,
-            raw=False,
-            target=job.into.sql,
-        )
+        header = journal_header(job.state(), predictor, given.text.text, options, job.into.sql)
         begin_journal(journal, header, progress)
         totals = _answer(predictor, columns, target, spool, journal, job)
         database.write(target, spool, progress)
@@ -224,17 +193,19 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
     key, key_type, _ = columns[column_position(job.id, found)]
     rows: list[tuple[str, ...]] = []
     names = found
-    if job.text is None and not trained_on:
+    if job.options.text is None and not trained_on:
         _check_different(found, found)
         names = tuple(column.name for column in columns if column.is_text)
         sample = job.database.rows(job.query, None, names, most=_SAMPLE_ROWS)
         rows = [row for batch in sample for row in batch]
     choice = guess_text_columns(
-        Chunk(names, rows, list(range(1, len(rows) + 1))), text=job.text, trained_on=trained_on
+        Chunk(names, rows, list(range(1, len(rows) + 1))),
+        text=job.options.text,
+        trained_on=trained_on,
     )
     _check_different((key, *choice.text), found)
     _check_texts(choice.text, columns)
-    job.progress.note(f"text: {choice.reasons['text']}")
+    job.options.progress.note(f"text: {choice.reasons['text']}")
     return _Columns(key, key_type, choice)
 
 
@@ -260,12 +231,13 @@ def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
 
 
 def _read(job: _Job, given: _Columns, spool: Spool) -> None:
-    job.progress.stage("reading the query", 0)
+    progress = job.options.progress
+    progress.stage("reading the query", 0)
     for batch in prefetch(job.database.rows(job.query, given.id, given.text.text)):
         spool.add([(key, join_texts(cells)) for key, *cells in batch])
-        job.progress.advance(len(batch))
+        progress.advance(len(batch))
     spool.check_ids(given.id)
-    job.progress.note(f"the query gives {count(spool.rows, 'row')}")
+    progress.note(f"the query gives {count(spool.rows, 'row')}")
 
 
 def _answer(
@@ -278,10 +250,13 @@ def _answer(
 ) -> Totals:
     totals = Totals(columns, predictor)
     # separator of labels, if a text may have several
-    keeps_probabilities = job.probabilities or predictor.multi_label
+    keeps_probabilities = job.options.probabilities or predictor.multi_label
     numbers = list(target.columns.values())
     for question, answers in scored(
-        spool, Answering(predictor, journal, keeps_probabilities), spool.columns, job.progress
+        spool,
+        Answering(predictor, journal, keeps_probabilities),
+        spool.columns,
+        job.options.progress,
     ):
         totals.add(answers, question.places)
         ours = [_values(cells, numbers) for cells in columns.cells(question.texts, answers)]

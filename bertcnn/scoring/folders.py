@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from bertcnn.errors import OutputError, SettingsError, TableError, one_line
-from bertcnn.inference.engines import EngineName
 from bertcnn.inference.predictor import Predictor
-from bertcnn.progress import Progress, Silent
+from bertcnn.scoring.options import ScoringKeywords, ScoringOptions
 from bertcnn.scoring.score import ScoringReport, computing, score_csv
-from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.files import output_error
 from bertcnn.tables.folders import tables_in
 from bertcnn.tables.formats import is_json, kind_of
@@ -97,23 +95,14 @@ class FolderReport:
         }
 
 
-def score_folder(  # noqa: PLR0913 - options that callers name
+def score_folder(
     model: str | Path | Predictor,
     source: str | Path,
     target: str | Path,
+    options: ScoringOptions | None = None,
     *,
-    text: str | Sequence[str] | None = None,
-    auto_precision: float | str | PrecisionTargets | None = None,
-    probabilities: bool = False,
-    reasons: bool = False,
-    raw: bool = False,
-    overwrite: bool = False,
-    restart: bool = False,
-    allow_rejects: bool = False,
-    engine: EngineName = "auto",
-    cluster: str | None = None,
     shard: Shard | None = None,
-    progress: Progress | None = None,
+    **changes: Unpack[ScoringKeywords],
 ) -> FolderReport:
     """Classify every row of all tables in a folder and its subfolders.
 
@@ -125,18 +114,10 @@ def score_folder(  # noqa: PLR0913 - options that callers name
         model: a saved model's folder or URL, or a loaded one.
         source: the folder.
         target: the output folder, which may lie in `source`.
-        text: as for `score_csv`.
-        auto_precision: as for `score_csv`.
-        probabilities: as for `score_csv`.
-        reasons: as for `score_csv`.
-        raw: as for `score_csv`.
-        overwrite: also score files with an existing output, and replace it.
-        restart: as for `score_csv`.
-        allow_rejects: as for `score_csv`.
-        engine: as for `score_csv`.
-        cluster: as for `score_csv`; joined once for all files.
+        options: as for `score_csv`. `overwrite` also scores files with an existing output; a
+            cluster is joined once for all files.
         shard: score only the files of this part.
-        progress: progress callback.
+        changes: single options by name.
 
     Raises:
         BundleError: the model folder is not a model.
@@ -147,41 +128,25 @@ def score_folder(  # noqa: PLR0913 - options that callers name
     Example:
         score_folder("models/triage", "inbox", "scored")
     """
-    progress = progress or Silent()
+    options = replace(options or ScoringOptions(), **changes)
     planned = _planned(Path(source), Path(target))
     if shard is not None:
         planned = {path: out for path, out in planned.items() if shard.has(_name(path, source))}
-    wanted = {path: out for path, out in planned.items() if overwrite or not out.exists()}
-    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    wanted = {path: out for path, out in planned.items() if options.overwrite or not out.exists()}
     there = tuple(path for path in planned if path not in wanted)
     if not wanted:
         return FolderReport(there=there)
     scored, failed = {}, {}
-    with computing(model, cluster, engine=engine, auto_precision=targets, progress=progress) as (
-        predictor,
-        running,
-    ):
+    with computing(model, options) as (predictor, cluster):
+        loaded_once = replace(options, cluster=cluster, engine="auto", auto_precision=None)
         for number, (path, out) in enumerate(wanted.items(), 1):
-            progress.note(f"file {number:,} of {len(wanted):,}: {_name(path, source)}")
+            options.progress.note(f"file {number:,} of {len(wanted):,}: {_name(path, source)}")
             try:
                 out.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise output_error(out, error) from None
             try:
-                scored[path] = score_csv(
-                    predictor,
-                    path,
-                    out,
-                    text=text,
-                    probabilities=probabilities,
-                    reasons=reasons,
-                    raw=raw,
-                    overwrite=overwrite,
-                    restart=restart,
-                    allow_rejects=allow_rejects,
-                    cluster=running,
-                    progress=progress,
-                )
+                scored[path] = score_csv(predictor, path, out, loaded_once)
             except TableError as error:
                 failed[path] = str(error)
     return FolderReport(scored, there, failed)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress
 from bertcnn.scoring.journal import InputState, Journal, OtherTextsError, RunHeader
+from bertcnn.scoring.options import FileOptions
 from bertcnn.tables.columns import ColumnChoice, guess_text_columns
 from bertcnn.tables.formats import check_input, kind_of
 from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
@@ -75,22 +76,11 @@ def begin_journal(journal: Journal, header: RunHeader, progress: Progress) -> No
 
 @dataclass(frozen=True)
 class FileRun:
-    """A file of texts, and its output file.
-
-    Attributes:
-        text: the text column or columns; None to guess.
-        raw: keep cells unquoted that a spreadsheet would run as formulas.
-        overwrite: replace an existing `target`.
-        allow_rejects: write the output even if most rows are unreadable.
-    """
+    """A file of texts, and its output file."""
 
     source: Path
     target: Path
-    text: str | Sequence[str] | None
-    raw: bool
-    overwrite: bool
-    allow_rejects: bool
-    progress: Progress
+    options: FileOptions
 
     @property
     def rejects(self) -> Path:
@@ -105,7 +95,7 @@ class FileRun:
             OutputError: the output exists, is not writable, or cannot hold the rows.
         """
         with explained(self.target):
-            check_outcome(self.source, self.target, overwrite=self.overwrite)
+            check_outcome(self.source, self.target, overwrite=self.options.overwrite)
             kind = check_input(self.source)
         target = kind_of(self.target.resolve())
         if target is not None and target.format == "xlsx" and kind.format != "xlsx":
@@ -124,17 +114,18 @@ class FileRun:
             TableError: the input or all of its rows are unreadable.
             ColumnError: the text columns are missing.
         """
-        text = self.text.split(",") if isinstance(self.text, str) else self.text
-        known = tuple(trained_on if text is None else (name.strip() for name in text))
+        text, note = self.options.text, self.options.progress.note
+        named = text.split(",") if isinstance(text, str) else text
+        known = tuple(trained_on if named is None else (name.strip() for name in named))
         with open_table(self.source, rejects=self.rejects, known=known) as reader:
             first = reader.peek()
             if not first.rows:
                 self._check_rejects(reader, journal)
-            choice = guess_text_columns(first, text=self.text, trained_on=trained_on)
+            choice = guess_text_columns(first, text=text, trained_on=trained_on)
             reader.require(choice.text)
             if reader.remark:
-                self.progress.note(reader.remark)
-            self.progress.note(f"text: {choice.reasons['text']}")
+                note(reader.remark)
+            note(f"text: {choice.reasons['text']}")
             yield reader, choice
 
     def write(
@@ -153,13 +144,13 @@ class FileRun:
             TableError: most rows were unreadable, or the input has changed.
             OutputError: the output is not writable.
         """
-        remark = reader.remark
-        with TableWriter(self.target, columns, raw=self.raw, overwrite=self.overwrite) as writer:
+        remark, raw, overwrite = reader.remark, self.options.raw, self.options.overwrite
+        with TableWriter(self.target, columns, raw=raw, overwrite=overwrite) as writer:
             for part in rows:
                 writer.write(part)
             self._check_rejects(reader, journal)
             if reader.remark != remark:  # updated while reading the rows
-                self.progress.note(reader.remark)
+                self.options.progress.note(reader.remark)
             writer.finish()
             if not state.is_that_of(self.source):
                 journal.remove()  # this input no longer exists
@@ -184,7 +175,7 @@ class FileRun:
         }
 
     def _check_rejects(self, reader: TableReader, journal: Journal) -> None:
-        if self.allow_rejects or not reader.is_mostly_rejected:
+        if self.options.allow_rejects or not reader.is_mostly_rejected:
             return
         reader.close()
         # the answers to the few readable rows should not block a better file of this name

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from bertcnn.bundle.remote import local_folder
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import SettingsError, explain_missing_packages
 from bertcnn.inference.answers import Answers
-from bertcnn.inference.engines import EngineName, check_engine
 from bertcnn.inference.predictor import Predictor, loaded
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Progress
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.scoring.journal import InputState, Journal, JournalHeader
+from bertcnn.scoring.options import ScoringKeywords, ScoringOptions
 from bertcnn.scoring.run import FileRun, begin_journal, resumed
-from bertcnn.settings import DECISIONS, PrecisionTargets
+from bertcnn.settings import DECISIONS
 from bertcnn.tables.columns import ColumnChoice, join_texts
 from bertcnn.tables.tables import Chunk, column_position
 
@@ -71,22 +71,12 @@ class ScoringReport:
     repeated_headers: int = 0
 
 
-def score_csv(  # noqa: PLR0913 - options that callers name
+def score_csv(
     model: str | Path | Predictor,
     source: str | Path,
     target: str | Path,
-    *,
-    text: str | Sequence[str] | None = None,
-    auto_precision: float | str | PrecisionTargets | None = None,
-    probabilities: bool = False,
-    reasons: bool = False,
-    raw: bool = False,
-    overwrite: bool = False,
-    restart: bool = False,
-    allow_rejects: bool = False,
-    engine: EngineName = "auto",
-    cluster: str | Cluster | None = None,
-    progress: Progress | None = None,
+    options: ScoringOptions | None = None,
+    **changes: Unpack[ScoringKeywords],
 ) -> ScoringReport:
     """Classify every row of a file, in constant memory; resumes an interrupted run.
 
@@ -106,19 +96,8 @@ def score_csv(  # noqa: PLR0913 - options that callers name
         model: a saved model's folder or URL, or a loaded one.
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the output file; the extension sets its format.
-        text: the text column or columns; by default the training file's, which must exist, or a
-            guess if the model has none.
-        auto_precision: required precision of automatic answers; see `bertcnn.load`.
-        probabilities: add the probability of every label.
-        reasons: add the column `reason`.
-        raw: do not quote cells that a spreadsheet would run as formulas.
-        overwrite: replace an existing `target`.
-        restart: discard the answers of an interrupted run.
-        allow_rejects: write the output even if most rows are unreadable.
-        engine: of a saved model; see `bertcnn.load`.
-        cluster: a Ray cluster for a saved model: "local" starts one on this machine for this run,
-            "auto" joins one on this machine, or HOST:PORT.
-        progress: progress callback.
+        options: all options; by default `ScoringOptions()`.
+        changes: single options by name, such as `probabilities=True`: see `ScoringOptions`.
 
     Raises:
         ClusterError: there is no such cluster, or its nodes would give different answers.
@@ -132,74 +111,36 @@ def score_csv(  # noqa: PLR0913 - options that callers name
     Example:
         score_csv("models/triage", "inbox.csv", "scored.csv", probabilities=True)
     """
-    check_engine(engine)
-    targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
-    job = _Job(
-        source=Path(source),
-        target=Path(target),
-        text=text,
-        auto_precision=targets,
-        probabilities=probabilities,
-        reasons=reasons,
-        raw=raw,
-        overwrite=overwrite,
-        allow_rejects=allow_rejects,
-        engine=engine,
-        cluster=cluster,
-        progress=progress or Silent(),
-    )
-    job.check()
+    options = replace(options or ScoringOptions(), **changes)
+    run = FileRun(Path(source), Path(target), options)
+    run.check()
     if not isinstance(model, Predictor):
-        model = local_folder(model, progress=job.progress)
-    with Journal(job.target, restart=restart) as journal:
-        return resumed(journal, lambda: _run(model, job, journal), job.progress)
+        model = local_folder(model, progress=options.progress)
+    with Journal(run.target, restart=options.restart) as journal:
+        return resumed(journal, lambda: _run(model, run, options, journal), options.progress)
 
 
-@dataclass(frozen=True)
-class _Job(FileRun):
-    """The arguments of `score_csv`."""
-
-    auto_precision: PrecisionTargets | None
-    probabilities: bool
-    reasons: bool
-    engine: EngineName
-    cluster: str | Cluster | None
-
-
-def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
-    progress, state = job.progress, InputState.of(job.source)
+def _run(
+    model: str | Path | Predictor, run: FileRun, options: ScoringOptions, journal: Journal
+) -> ScoringReport:
+    progress, state = options.progress, InputState.of(run.source)
     with (
         ExitStack() as stack,
-        job.opened(journal, trained_text_columns(model)) as (reader, choice),
+        run.opened(journal, trained_text_columns(model)) as (reader, choice),
     ):
-        predictor, cluster = stack.enter_context(
-            computing(
-                model,
-                job.cluster,
-                engine=job.engine,
-                auto_precision=job.auto_precision,
-                progress=progress,
-            )
-        )
+        predictor, cluster = stack.enter_context(computing(model, options))
         columns = OutputColumns(
-            reader, predictor, probabilities=job.probabilities, reasons=job.reasons
+            reader, predictor, probabilities=options.probabilities, reasons=options.reasons
         )
         for wanted, written in columns.renamed.items():
             progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
-        header = journal_header(
-            state,
-            predictor,
-            choice.text,
-            probabilities=job.probabilities,
-            reasons=job.reasons,
-            raw=job.raw,
-            target=job.target.resolve().name,
-        )
+        target = run.target.resolve().name
+        header = journal_header(state, predictor, choice.text, options, target)
         begin_journal(journal, header, progress)
         started = time.perf_counter()
         totals = Totals(columns, predictor)
         # separator of labels, if a text may have several
-        keeps_probabilities = job.probabilities or predictor.multi_label
+        keeps_probabilities = options.probabilities or predictor.multi_label
         answering = Answering(predictor, journal, keeps_probabilities, cluster)
 
         def rows() -> Iterator[list[tuple[str, ...]]]:
@@ -209,9 +150,9 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
                 pairs = zip(question.rows, question.places, strict=True)
                 yield [row + ours[place] for row, place in pairs]
 
-        job.write(reader, columns.all, rows(), journal, state)
+        run.write(reader, columns.all, rows(), journal, state)
     return ScoringReport(
-        **job.counts(reader),
+        **run.counts(reader),
         blank=totals.blank,
         labels=totals.labels,
         decisions=totals.decisions,
@@ -224,22 +165,16 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
 
 @contextmanager
 def computing(
-    model: str | Path | Predictor,
-    cluster: str | Cluster | None,
-    *,
-    engine: EngineName,
-    auto_precision: PrecisionTargets | None,
-    progress: Progress,
+    model: str | Path | Predictor, options: ScoringOptions
 ) -> Iterator[tuple[Predictor, Cluster | None]]:
-    """Provide a model within a block, in this process or on a cluster.
-
-    `cluster` is an address, or an open cluster, which stays open.
+    """Provide a model within a block, in this process or on a cluster; an open one stays open.
 
     Raises:
         SettingsError: a loaded model with a cluster; otherwise as `score_csv`.
     """
+    cluster, engine, targets = options.cluster, options.engine, options.targets
     if cluster is None:
-        yield loaded(model, engine=engine, auto_precision=auto_precision), None
+        yield loaded(model, engine=engine, auto_precision=targets), None
         return
     if not isinstance(cluster, str):
         yield cluster.predictor, cluster
@@ -253,7 +188,7 @@ def computing(
     with explain_missing_packages():
         from bertcnn.scoring.cluster import Cluster
     with Cluster.of_folder(
-        model, cluster, engine=engine, auto_precision=auto_precision, progress=progress
+        model, cluster, engine=engine, auto_precision=targets, progress=options.progress
     ) as opened:
         yield opened.predictor, opened
 
@@ -308,10 +243,7 @@ def journal_header(
     state: InputState,
     predictor: Predictor,
     text_columns: tuple[str, ...],
-    *,
-    probabilities: bool,
-    reasons: bool,
-    raw: bool,
+    options: ScoringOptions,
     target: str,
 ) -> JournalHeader:
     """Everything that a run's answers depend on.
@@ -333,9 +265,9 @@ def journal_header(
         software=software,
         text_columns=text_columns,
         auto_precision=str(predictor.decisions.auto_precision),
-        probabilities=probabilities or predictor.multi_label,
-        reasons=reasons,
-        raw=raw,
+        probabilities=options.probabilities or predictor.multi_label,
+        reasons=options.reasons,
+        raw=options.raw,
         labels=len(predictor.hierarchy.names),
         chunk_rows=_CHUNK_ROWS,
         target=target,

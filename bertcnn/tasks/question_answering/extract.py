@@ -11,18 +11,18 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import ColumnError, SettingsError, one_line
-from bertcnn.progress import Progress, Silent
 from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal, RunHeader
+from bertcnn.scoring.options import FileKeywords, FileOptions
 from bertcnn.scoring.run import FileRun, begin_journal, resumed
 from bertcnn.tables.columns import ColumnChoice, join_texts
 from bertcnn.tables.tables import TableReader, column_position
@@ -93,18 +93,13 @@ class _Frame:
         return cls(rows, digest, answers.reshape(texts, fields))
 
 
-def extract_csv(  # noqa: PLR0913 - options that callers name
+def extract_csv(
     model: str | Path | QuestionAnswerer,
     source: str | Path,
     target: str | Path,
     fields: Mapping[str, str],
-    *,
-    text: str | Sequence[str] | None = None,
-    raw: bool = False,
-    overwrite: bool = False,
-    restart: bool = False,
-    allow_rejects: bool = False,
-    progress: Progress | None = None,
+    options: FileOptions | None = None,
+    **changes: Unpack[FileKeywords],
 ) -> ExtractionReport:
     """Ask each question about every row of a file, in constant memory.
 
@@ -119,12 +114,8 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
         source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         target: the file to write; its extension sets the format.
         fields: a question for each new column.
-        text: the text column or columns; guessed by default.
-        raw: do not quote cells that a spreadsheet would run as a formula.
-        overwrite: overwrite an existing `target`.
-        restart: discard the answers of an interrupted run.
-        allow_rejects: write the output even if most rows could not be read.
-        progress: progress callback.
+        options: all options; by default `FileOptions()`.
+        changes: single options by name, such as `text="body"`: see `FileOptions`.
 
     Raises:
         SettingsError: there are no fields, or a name or a question is blank.
@@ -138,19 +129,12 @@ def extract_csv(  # noqa: PLR0913 - options that callers name
         extract_csv("models/fields", "inbox.csv", "out.csv", {"month": "Which month is it about?"})
     """
     _check_fields(fields)
-    job = FileRun(
-        source=Path(source),
-        target=Path(target),
-        text=text,
-        raw=raw,
-        overwrite=overwrite,
-        allow_rejects=allow_rejects,
-        progress=progress or Silent(),
-    )
-    job.check()
+    options = replace(options or FileOptions(), **changes)
+    run = FileRun(Path(source), Path(target), options)
+    run.check()
     answerer = model if isinstance(model, QuestionAnswerer) else QuestionAnswerer.load(model)
-    with Journal(job.target, restart=restart, parse=_Frame.from_bytes) as journal:
-        return resumed(journal, lambda: _run(answerer, fields, job, journal), job.progress)
+    with Journal(run.target, restart=options.restart, parse=_Frame.from_bytes) as journal:
+        return resumed(journal, lambda: _run(answerer, fields, run, journal), options.progress)
 
 
 def _check_fields(fields: Mapping[str, str]) -> None:
@@ -167,23 +151,23 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 
 
 def _run(
-    answerer: QuestionAnswerer, fields: Mapping[str, str], job: FileRun, journal: Journal
+    answerer: QuestionAnswerer, fields: Mapping[str, str], run: FileRun, journal: Journal
 ) -> ExtractionReport:
-    progress, state = job.progress, InputState.of(job.source)
-    with job.opened(journal) as (reader, choice):
+    progress, state = run.options.progress, InputState.of(run.source)
+    with run.opened(journal) as (reader, choice):
         header = _Header(
             **vars(state),
             model=answerer.identity,
             engine=answerer.engine_name,
             software=version("bertcnn"),
             text_columns=choice.text,
-            raw=job.raw,
+            raw=run.options.raw,
             chunk_rows=_CHUNK_ROWS,
-            target=job.target.resolve().name,
+            target=run.target.resolve().name,
             fields=json.dumps(list(fields.items()), ensure_ascii=False),
         )
         columns = [f"{name}{part}" for name in fields for part in _PARTS]
-        _check_names(columns, job.source, reader)
+        _check_names(columns, run.source, reader)
         begin_journal(journal, header, progress)
         started, answered = time.perf_counter(), np.zeros(len(fields), np.int64)
         questions = list(fields.values())
@@ -203,9 +187,9 @@ def _run(
                 progress.advance(position - read, rows_per_second=speed)
                 read = position
 
-        job.write(reader, (*reader.header, *columns), rows(), journal, state)
+        run.write(reader, (*reader.header, *columns), rows(), journal, state)
     return ExtractionReport(
-        **job.counts(reader),
+        **run.counts(reader),
         answered=dict(zip(fields, answered.tolist(), strict=True)),
         text_columns=choice,
         seconds=time.perf_counter() - started,
