@@ -12,7 +12,7 @@ from tests.packaging.conftest import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 FEATURES = (
-    *("jax", "tune", "export", "onnx", "sql", "databases", "login", "serve", "ray"),
+    *("jax", "tune", "sql", "databases", "login", "serve", "ray"),
     "tensorboard",
 )
 IMPORTED_AS = {"scikit_learn": "sklearn"}  # packages with another import name
