@@ -1,5 +1,6 @@
 # make demo       train, evaluate and score on the sample tickets
-# make test       lint, types, layer contracts, documentation and the tests
+# make test       lint, types, layer contracts, documentation and the tests that are quick
+# make test-all   the same with all tests
 # make dashboard  the app in the browser, on the demo's model
 # make docs       the documentation in the browser
 
@@ -16,7 +17,7 @@ export BERTCNN_CACHE ?= $(CURDIR)/.cache/bertcnn
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE # importing TensorFlow takes four times as long without bytecode
 
-.PHONY: demo test unit coverage packaging lint types contracts dashboard docs docs-check reference setup clean constraints
+.PHONY: demo test test-all unit coverage packaging lint types contracts dashboard docs docs-check reference setup clean constraints
 
 setup: $(DEV)
 
@@ -53,12 +54,15 @@ dashboard: $(READY)
 
 test: $(DEV) lint types contracts docs-check unit
 
-unit: $(DEV)
+test-all:
+	@$(MAKE) --no-print-directory test GROUPS=all
+
+unit: $(DEV) # GROUPS are names of tests/groups.py, or all
 	@echo "== tests"
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=15 $(MEASURE)
+	@$(BIN)/pytest --groups "$(GROUPS)" -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=15 $(MEASURE)
 
 coverage: # the tests, and which lines they reach; on Python 3.11 in 1.6 times the time
-	@COVERAGE_CORE=sysmon $(MAKE) --no-print-directory unit MEASURE="--cov=bertcnn --cov-report=term:skip-covered"
+	@COVERAGE_CORE=sysmon $(MAKE) --no-print-directory unit GROUPS=all MEASURE="--cov=bertcnn --cov-report=term:skip-covered"
 
 packaging: $(DEV) # what `make test` knows of it, and the plain install: some minutes, and 1 GB to download
 	@echo "== packaging"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiling import name_functions_by_content, remember_matches
+from tests.groups import ALL, group_of
 
 # Tiny models compute fast and compile slowly, here and in the child processes, which inherit this.
 QUICK_COMPILING = (
@@ -113,8 +114,21 @@ _LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items):
-    """Run the slowest files first."""
+def pytest_addoption(parser):
+    parser.addoption(
+        "--groups",
+        help="run only these groups of tests/groups.py, and the tests of no group; by default all",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out groups that were not asked for, and run the slowest files first."""
+    asked = config.getoption("groups")
+    if asked not in (None, ALL):
+        wanted = {None, *asked.split(",")}
+        left_out = [item for item in items if group_of(item.nodeid) not in wanted]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if group_of(item.nodeid) in wanted]
 
     def place(item):
         return next(

@@ -1,0 +1,80 @@
+"""Groups of slow tests, which run at night and where a changed path belongs to them.
+
+`make test` runs all other tests; `make test-all` runs everything. `python3 tests/groups.py
+COMMIT` prints the groups whose paths have changed since that commit, for continuous integration.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests, by the beginnings of their ids, and the beginnings of the paths that they test."""
+
+    tests: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+GROUPS = {
+    "browser": Group(
+        tests=("tests/apps/test_",),
+        paths=("apps/", "bertcnn/review/", "tests/apps/"),
+    ),
+    "deploy": Group(
+        tests=("tests/packaging/", "tests/apps/test_train_new_labels.py"),
+        paths=("deploy/", "pyproject.toml", "constraints.txt", "apps/train", "tests/packaging/"),
+    ),
+    "jax": Group(
+        tests=("tests/test_jax.py", "tests/training/test_several_devices.py"),
+        paths=("bertcnn/backend.py", "bertcnn/layers/", "bertcnn/models/", "bertcnn/training/"),
+    ),
+    "kills": Group(
+        tests=(
+            "tests/scoring/test_resume.py",
+            "tests/review/test_store_kills.py",
+            "tests/training/test_savepoints.py",
+            "tests/inference/test_forks.py",
+        ),
+        paths=("bertcnn/scoring/", "bertcnn/storage/", "bertcnn/training/savepoints.py"),
+    ),
+    "notebooks": Group(
+        tests=tuple(
+            f"tests/test_documents.py::test_a_notebook_runs[0{number}" for number in range(3, 8)
+        ),
+        paths=("notebooks/",),
+    ),
+    "ray": Group(
+        tests=("tests/scoring/test_cluster.py",),
+        paths=("bertcnn/scoring/cluster.py", "bertcnn/scoring/node.py", "bertcnn/scoring/ray_"),
+    ),
+}
+
+
+def group_of(test: str) -> str | None:
+    """The group of a test, by its id; None for those that always run."""
+    return next((name for name, group in GROUPS.items() if test.startswith(group.tests)), None)
+
+
+def changed_since(commit: str) -> list[str]:
+    """The groups with a path that differs from a commit; all of them if it is unknown here."""
+    found = subprocess.run(
+        ["git", "diff", "--name-only", commit], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        return [ALL]
+    paths = found.stdout.splitlines()
+    return [
+        name
+        for name, group in GROUPS.items()
+        if any(path.startswith((*group.paths, *group.tests)) for path in paths)
+    ]
+
+
+if __name__ == "__main__":
+    print(",".join(changed_since(sys.argv[1])))  # noqa: T201 - its result
