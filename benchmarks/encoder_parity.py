@@ -22,8 +22,8 @@ from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.export import export_encoder
 from bertcnn.encoders.folder import Pieces, write_encoder
-from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import pretraining_shapes
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 
 CLOSE = 1e-5

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from bertcnn.cli.progress import show_progress as show_progress
     from bertcnn.cli.startup import load_keras as load_keras
     from bertcnn.doctor import check_csv as check_csv
-    from bertcnn.encoders.convert import load_encoder as load_encoder
-    from bertcnn.encoders.download import fetch_encoder as fetch_encoder
+    from bertcnn.encoders import fetch_encoder as fetch_encoder
+    from bertcnn.encoders import load_encoder as load_encoder
     from bertcnn.errors import BertCNNError as BertCNNError
     from bertcnn.export import export_model as export_model
     from bertcnn.inference.predictor import Predictor as Predictor
     from bertcnn.inference.predictor import load as load
-    from bertcnn.models.bert import Bert as Bert
-    from bertcnn.scoring.batches import BatchScorer as BatchScorer
-    from bertcnn.scoring.databases import score_table as score_table
-    from bertcnn.scoring.folders import score_folder as score_folder
-    from bertcnn.scoring.score import score_csv as score_csv
+    from bertcnn.models import Bert as Bert
+    from bertcnn.scoring import BatchScorer as BatchScorer
+    from bertcnn.scoring import score_csv as score_csv
+    from bertcnn.scoring import score_folder as score_folder
+    from bertcnn.scoring import score_table as score_table
     from bertcnn.tables.labelled import LabelledTable as LabelledTable
     from bertcnn.tables.labelled import read_labelled as read_labelled
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer

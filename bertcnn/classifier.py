@@ -44,9 +44,7 @@ from bertcnn.inference.evidence import Explanation
 from bertcnn.inference.keras_embeddings import fastest_embed
 from bertcnn.inference.keras_engine import classifier_of
 from bertcnn.inference.predictor import Predictor, check_texts, load, not_pickled, place_of_label
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import BertCnn
-from bertcnn.models.weights import extract
+from bertcnn.models import Bert, BertCnn, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.reports import Provenance
 from bertcnn.settings import (
@@ -58,9 +56,7 @@ from bertcnn.settings import (
     TrainingSettings,
 )
 from bertcnn.tables.columns import Columns
-from bertcnn.text.cleaning import is_blank
-from bertcnn.text.languages import main_languages
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer, is_blank, main_languages
 from bertcnn.training.accuracy import accuracy
 from bertcnn.training.cross_fitting import computed_once, cross_fit
 from bertcnn.training.deadline import Deadline

@@ -18,8 +18,13 @@ from pathlib import Path
 from typing import Any
 
 
-def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package, read from its `__init__`."""
+def door(
+    package: str, *, light: bool = False
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package, read from its `__init__`.
+
+    `light` is for packages whose modules do not import Keras: its backend is not chosen for them.
+    """
     module = sys.modules[package]
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     guarded = [node for node in tree.body if isinstance(node, ast.If)]
@@ -34,10 +39,12 @@ def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
     def load(name: str) -> Any:  # noqa: ANN401 - any public name
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from bertcnn.backend import choose_backend
         from bertcnn.errors import explain_missing_packages
 
-        choose_backend()
+        if not light:
+            from bertcnn.backend import choose_backend
+
+            choose_backend()
         with explain_missing_packages():
             return getattr(import_module(homes[name]), name)
 

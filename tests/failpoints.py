@@ -22,9 +22,9 @@ from bertcnn.bundle.bundle import Bundle, read_bundle, write_bundle
 from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions, HeldOut
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BertCNNError
-from bertcnn.models.shapes import classifier_shapes
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.shapes import classifier_shapes
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 AUDITED = (

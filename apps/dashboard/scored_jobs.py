@@ -23,7 +23,7 @@ from bertcnn.data.label_sets import split_cell
 from bertcnn.errors import BundleError, StoreError
 from bertcnn.review.jobs.job import Job
 from bertcnn.review.jobs.jobs import start_job
-from bertcnn.scoring.results import ScoredRows, Wanted, index_scored
+from bertcnn.scoring import ScoredRows, Wanted, index_scored
 from bertcnn.tables.folders import tables_in
 from bertcnn.wording import count, percent
 

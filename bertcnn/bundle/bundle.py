@@ -42,7 +42,7 @@ from bertcnn.bundle.tensors import (
 )
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import BundleError, LabelError
-from bertcnn.models.shapes import Shapes, parameters_of
+from bertcnn.shapes import Shapes, parameters_of
 from bertcnn.storage.files import sync_folder, write_new
 from bertcnn.storage.folders import check_target, new_folder, real_folder
 from bertcnn.storage.manifest import (

@@ -13,7 +13,7 @@ from bertcnn.bundle.scope import FILE as SCOPE
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.bundle.tensors import check_tensors
 from bertcnn.data.hierarchy import Hierarchy
-from bertcnn.models.shapes import Shapes, classifier_shapes
+from bertcnn.shapes import Shapes, classifier_shapes
 from bertcnn.storage.manifest import refuse
 
 LONGEST_LABEL: Final = 1 << 16  # in characters

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from bertcnn.bundle.tensors import parse_tensors
 from bertcnn.errors import BundleError
-from bertcnn.models.shapes import int8_shapes
 from bertcnn.settings import MOST, EncoderSettings, HeadSettings, Settings, Share, Whole
+from bertcnn.shapes import int8_shapes
 from bertcnn.storage.manifest import (
     MANIFEST,
     FolderFormat,

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.models.shapes import Shapes
 from bertcnn.settings import Settings
+from bertcnn.shapes import Shapes
 from bertcnn.storage.manifest import refuse
 
 LENGTH_BYTES: Final = 8  # hold the header's length

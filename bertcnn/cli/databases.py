@@ -13,7 +13,7 @@ from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import SettingsError, one_line
 
 if TYPE_CHECKING:
-    from bertcnn.scoring.options import ScoringKeywords
+    from bertcnn.scoring import ScoringKeywords
 
 Query = Annotated[
     str | None,
@@ -93,7 +93,7 @@ def score_database(
     folder = local_model(model)
     read_config(folder)
     prepare_engine(options["engine"])
-    from bertcnn.scoring.databases import score_table
+    from bertcnn.scoring import score_table
 
     with answers_are_kept(options["restart"]), show_progress() as progress:
         options["progress"] = progress

@@ -29,7 +29,7 @@ def list_() -> None:
     from rich.table import Table
 
     from bertcnn.cli.screen import Screen
-    from bertcnn.encoders.download import list_encoders
+    from bertcnn.encoders import list_encoders
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
@@ -52,7 +52,7 @@ def list_() -> None:
 def pull(name: Name) -> None:
     """Download an encoder into the cache, so that training needs no network."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.encoders.download import fetch_encoder
+    from bertcnn.encoders import fetch_encoder
 
     with show_progress() as progress:
         fetched = fetch_encoder(name, progress=progress)
@@ -62,7 +62,7 @@ def pull(name: Name) -> None:
 @encoder_app.command()
 def info(name: Name) -> None:
     """Show an encoder's shape, licence and source."""
-    from bertcnn.encoders.download import encoder_info
+    from bertcnn.encoders import encoder_info
 
     encoder = encoder_info(name)
     shape = encoder.encoder
@@ -98,7 +98,7 @@ def export(
 ) -> None:
     """Write an encoder in the layout that transformers and sentence-transformers load."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.encoders.export import check_encoder_target, export_encoder
+    from bertcnn.encoders import check_encoder_target, export_encoder
 
     check_encoder_target(to, force)
     with show_progress() as progress:

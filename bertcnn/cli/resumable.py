@@ -13,7 +13,7 @@ from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
-    from bertcnn.scoring.score import ScoringReport
+    from bertcnn.scoring import ScoringReport
     from bertcnn.tasks.question_answering import ExtractionReport
 
 
@@ -54,7 +54,7 @@ def resumes(out: Path) -> Iterator[None]:
 @contextmanager
 def answers_are_kept(restart: bool) -> Iterator[None]:
     """After Ctrl-C, tell the user to rerun the command if there are saved answers."""
-    from bertcnn.scoring.run import ScoringInterrupted
+    from bertcnn.scoring import ScoringInterrupted
 
     try:
         yield

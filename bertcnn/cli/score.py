@@ -35,9 +35,7 @@ from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
-    from bertcnn.scoring.folders import FolderReport
-    from bertcnn.scoring.options import ScoringKeywords
-    from bertcnn.scoring.score import ScoringReport
+    from bertcnn.scoring import FolderReport, ScoringKeywords, ScoringReport
 
 
 def score(
@@ -140,8 +138,7 @@ def score(
     folder = local_model(model)
     read_config(folder)
     prepare_engine(engine if ray is None else "openvino")
-    from bertcnn.scoring.folders import Shard, score_folder
-    from bertcnn.scoring.score import score_csv
+    from bertcnn.scoring import Shard, score_csv, score_folder
 
     part = None if shard is None else Shard.of(shard)
     with answers_are_kept(restart), show_progress() as progress:

@@ -49,7 +49,7 @@ from bertcnn.doctor.texts import (
     check_markup,
     check_near_duplicates,
 )
-from bertcnn.encoders.download import FetchedEncoder, fetch_encoder
+from bertcnn.encoders import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
 from bertcnn.tables.formats import check_input
 from bertcnn.tables.tables import check_outcome, rejects_of

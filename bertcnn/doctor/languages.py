@@ -6,7 +6,7 @@ from collections import Counter
 
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Finding, examples_of
-from bertcnn.text.languages import language_of
+from bertcnn.text import language_of
 from bertcnn.wording import percent
 
 _ENCODERS = "en"  # the language of the default encoder

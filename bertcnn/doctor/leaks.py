@@ -14,7 +14,7 @@ from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.tables.column_names import folded
 from bertcnn.tables.columns import columns_after_decision
-from bertcnn.text.cleaning import split_lines
+from bertcnn.text import split_lines
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 5

@@ -12,13 +12,11 @@ import numpy as np
 from bertcnn.backend import keras_has_gpu
 from bertcnn.bundle.scope import unit
 from bertcnn.data.label_sets import numbered
-from bertcnn.encoders.checkpoint import read_checkpoint
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
-from bertcnn.encoders.download import FetchedEncoder
+from bertcnn.encoders import FetchedEncoder, read_checkpoint, read_settings, read_tokenizer_settings
 from bertcnn.inference.embeddings import Embed, mean_embeddings
 from bertcnn.progress import Progress
 from bertcnn.settings import FULL, TokenizerSettings
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text import WordPieceTokenizer, read_vocabulary
 
 FOLDS = 5
 _EMBEDDED_TOKENS = 256  # of a longer text: a quarter of them from its start, the rest from its end
@@ -68,7 +66,7 @@ def _embed(folder: Path, pad_id: int) -> Embed:
     Imported lazily: checks of texts alone need neither.
     """
     if keras_has_gpu():
-        from bertcnn.encoders.convert import load_encoder
+        from bertcnn.encoders import load_encoder
         from bertcnn.inference.keras_embeddings import keras_embed
 
         return keras_embed(load_encoder(folder))

@@ -17,8 +17,8 @@ from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import WEIGHTS
 from bertcnn.errors import EncoderError, one_line
-from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import pretraining_shapes
 
 # Our weight name -> Hugging Face's (transformers/models/bert/modeling_bert.py); for layers, after
 # the layer's number

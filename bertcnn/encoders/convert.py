@@ -9,9 +9,7 @@ import numpy as np
 
 from bertcnn.encoders.checkpoint import HEADS, checkpoint_of, read_published
 from bertcnn.errors import EncoderError
-from bertcnn.models.bert import Bert
-from bertcnn.models.pretraining import BertPretraining
-from bertcnn.models.weights import assign
+from bertcnn.models import Bert, BertPretraining, assign
 
 
 def load_published(

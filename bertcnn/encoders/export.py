@@ -20,7 +20,7 @@ from bertcnn.storage.folders import (
     new_folder,
     real_folder,
 )
-from bertcnn.text.wordpiece import read_vocabulary
+from bertcnn.text import read_vocabulary
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bertcnn.encoders.config import published_config
 from bertcnn.encoders.layout import CONFIG, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage.files import sync_folder, write_new
-from bertcnn.text.wordpiece import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
+from bertcnn.text import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"
 STORY: Final = "pretraining.json"  # record of our own pretraining

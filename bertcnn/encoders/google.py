@@ -13,9 +13,9 @@ from bertcnn.encoders.converted import OtherLayout
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.layout import VOCABULARY
 from bertcnn.errors import EncoderError, one_line
-from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
-from bertcnn.text.wordpiece import read_vocabulary
+from bertcnn.shapes import pretraining_shapes
+from bertcnn.text import read_vocabulary
 
 CONFIG: Final = "bert_config.json"
 _INDEX = (  # the file of a TensorFlow checkpoint that lists the tensors

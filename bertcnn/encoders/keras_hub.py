@@ -10,7 +10,7 @@ from typing import Any, Final
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
 from bertcnn.storage.files import read_text
-from bertcnn.text.wordpiece import read_vocabulary
+from bertcnn.text import read_vocabulary
 
 CONFIG: Final = "config.json"
 TOKENIZER: Final = "tokenizer.json"

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer
 
 CODE_POINTS: Final = 0x110000
 ITSELF: Final = -1  # in a replacement: the original character

@@ -41,7 +41,7 @@ from bertcnn.storage.folders import (
     real_folder,
 )
 from bertcnn.storage.manifest import canonical_json, parse_json, settings_of
-from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+from bertcnn.text import PAD, WordPieceTokenizer
 
 Format = Literal["openvino", "savedmodel", "onnx", "keras", "mlflow"]
 SCHEMA_VERSION: Final = 1

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bertcnn.export.characters import character_table
-from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, SEPARATE, UNKNOWN, WordPieceTokenizer
+from bertcnn.text import CLASSIFY, LONGEST_WORD, SEPARATE, UNKNOWN, WordPieceTokenizer
 
 _MOST_BYTES: Final = 4  # per character in UTF-8
 # characters that the normaliser drops, so no text can contain them

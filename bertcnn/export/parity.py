@@ -13,7 +13,7 @@ from bertcnn.data.batches import Batch, pad, plan_scoring
 from bertcnn.errors import ExportError, one_line
 from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen
 from bertcnn.settings import Count, Settings
-from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+from bertcnn.text import PAD, WordPieceTokenizer
 
 BOUND: Final = 1e-4  # float32: difference of a probability, caused by the order of additions
 CLEAR: Final = 0.2  # int8: a lead in probability that rounding cannot reverse

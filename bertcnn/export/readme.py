@@ -8,7 +8,7 @@ from typing import Final
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.export.mlflow_model import input_columns
-from bertcnn.text.wordpiece import CLASSIFY, SEPARATE
+from bertcnn.text import CLASSIFY, SEPARATE
 
 _IDS: Final = """\
 import json

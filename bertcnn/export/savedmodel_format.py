@@ -16,7 +16,7 @@ from bertcnn.errors import ExportError
 from bertcnn.evaluation.probabilities import chosen
 from bertcnn.export.graph_tokenizer import GraphTokenizer
 from bertcnn.inference.keras_engine import classifier_of
-from bertcnn.text.wordpiece import PAD, WordPieceTokenizer
+from bertcnn.text import PAD, WordPieceTokenizer
 
 _TEXTS = 32  # per batch; padded to the longest
 

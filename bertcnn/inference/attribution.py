@@ -16,8 +16,8 @@ from keras import ops
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.inference.evidence import Part
-from bertcnn.models.classifier import BertCnn
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.models import BertCnn
+from bertcnn.text import WordPieceTokenizer
 
 _PART_TOKENS = 2048  # tokens per gradient batch
 

@@ -13,7 +13,7 @@ from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.evaluation.decisions import HeldBack
 from bertcnn.evaluation.probabilities import exact_match_probability
 from bertcnn.settings import DECISIONS, REASONS
-from bertcnn.text.languages import is_foreign
+from bertcnn.text import is_foreign
 
 _AUTO: Final = DECISIONS.index("auto")
 _AMBIGUOUS: Final = DECISIONS.index("review:ambiguous")

@@ -21,7 +21,7 @@ import numpy as np
 from bertcnn.inference.engines import Evidence
 from bertcnn.inference.output_layer import LastLayer
 from bertcnn.settings import PHRASES, HeadSettings
-from bertcnn.text.wordpiece import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
+from bertcnn.text import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
 
 _MOST_WORDS = 8
 _ENOUGH = 0.5  # of the total positive share

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from bertcnn.inference.runtime import ov
-from bertcnn.models.shapes import int8_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.shapes import int8_shapes
 
 LEVELS: Final = 256  # of a rounded input
 _ROUNDING = 1e-3  # of a step between two of the 256 values

@@ -14,9 +14,7 @@ from bertcnn.errors import EncoderError
 from bertcnn.inference.embeddings import Embed, Store
 from bertcnn.inference.openvino_engine import token_embeddings
 from bertcnn.inference.openvino_graph import encoder_graph
-from bertcnn.models.bert import Bert
-from bertcnn.models.forward import Forward, padded_up_to
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, Forward, assign, extract, padded_up_to
 
 
 def fastest_embed(encoder: Bert, pad_id: int) -> Embed:

@@ -15,9 +15,7 @@ from bertcnn.bundle.bundle import Bundle
 from bertcnn.data.batches import pad
 from bertcnn.errors import BundleError, TrainingError
 from bertcnn.inference.engines import Engine, EngineOutput, Evidence
-from bertcnn.models.classifier import BertCnn, build_classifier
-from bertcnn.models.forward import Forward, padded_up_to
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import BertCnn, Forward, assign, build_classifier, extract, padded_up_to
 
 Precision = Literal["float32", "bfloat16"]
 

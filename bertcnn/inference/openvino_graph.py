@@ -15,8 +15,8 @@ import numpy as np
 from bertcnn.data.packing import NUMBERS, PACKED
 from bertcnn.errors import BundleError
 from bertcnn.inference.runtime import ops, ov
-from bertcnn.models.shapes import classifier_shapes, question_answering_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.shapes import classifier_shapes, question_answering_shapes
 
 SPANS_INPUTS = ("token_ids", "document_ids", "position_ids", "segment_ids")
 # nodes that stay in float32 when the others become int8

@@ -31,8 +31,7 @@ from bertcnn.inference.output_layer import LastLayer, read_last_layer
 from bertcnn.inference.reasons import reason_in_words
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.cells import is_missing
-from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import EncodedTexts, WordPieceTokenizer
+from bertcnn.text import EncodedTexts, WordPieceTokenizer, is_blank
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,30 @@
 """Keras models, built from the layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bertcnn.doors import door
+
+if TYPE_CHECKING:
+    from bertcnn.models.bert import Bert as Bert
+    from bertcnn.models.classifier import BertCnn as BertCnn
+    from bertcnn.models.classifier import CnnHead as CnnHead
+    from bertcnn.models.classifier import build_classifier as build_classifier
+    from bertcnn.models.decoding import SearchSettings as SearchSettings
+    from bertcnn.models.decoding import Written as Written
+    from bertcnn.models.decoding import search as search
+    from bertcnn.models.forward import Collate as Collate
+    from bertcnn.models.forward import Forward as Forward
+    from bertcnn.models.forward import Inputs as Inputs
+    from bertcnn.models.forward import Plans as Plans
+    from bertcnn.models.forward import padded_up_to as padded_up_to
+    from bertcnn.models.pretraining import BertPretraining as BertPretraining
+    from bertcnn.models.pretraining import pretraining_figures as pretraining_figures
+    from bertcnn.models.question_answering import BertQuestionAnswering as BertQuestionAnswering
+    from bertcnn.models.recurrent import RecurrentTranslator as RecurrentTranslator
+    from bertcnn.models.transformer import Transformer as Transformer
+    from bertcnn.models.weights import assign as assign
+    from bertcnn.models.weights import extract as extract
+
+__getattr__, __dir__, __all__ = door(__name__)

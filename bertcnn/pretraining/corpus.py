@@ -23,7 +23,7 @@ from bertcnn.settings import Settings, TokenizerSettings, Whole
 from bertcnn.storage.cache import cache_folder
 from bertcnn.storage.files import open_regular, output_error, write_new
 from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
-from bertcnn.text.wordpiece import (
+from bertcnn.text import (
     CLASSIFY,
     CONTINUES,
     MASK,

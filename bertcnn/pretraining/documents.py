@@ -13,7 +13,7 @@ from bertcnn.tables.dialect import detect_encoding, sample_bytes
 from bertcnn.tables.formats import check_input, kind_of, read_head, seems_to_be
 from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.tables import column_position, open_table
-from bertcnn.text.cleaning import split_lines
+from bertcnn.text import split_lines
 
 _TEXT = (".txt", ".text", ".md", "")
 # possessive quantifiers keep this linear in time

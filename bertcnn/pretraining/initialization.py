@@ -10,18 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import head_of, read_published
-from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.convert import load_published
-from bertcnn.encoders.download import fetch_encoder
-from bertcnn.encoders.layout import VOCABULARY, WEIGHTS
-from bertcnn.models.pretraining import BertPretraining
+from bertcnn.encoders import (
+    VOCABULARY,
+    WEIGHTS,
+    fetch_encoder,
+    head_of,
+    load_published,
+    read_published,
+    read_tokenizer_settings,
+)
+from bertcnn.models import BertPretraining
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 from bertcnn.storage.files import sha256_of
-from bertcnn.text.vocabulary import learn_vocabulary
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text import WordPieceTokenizer, learn_vocabulary, read_vocabulary
 
 _HEADS = {
     "mlm": "head for masked words",

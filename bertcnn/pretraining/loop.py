@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.models.pretraining import BertPretraining, pretraining_figures
+from bertcnn.models import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertcnn.encoders.checkpoint import EncoderCheckpoint, checkpoint_of, read_published
-from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.download import fetch_encoder
-from bertcnn.encoders.layout import VOCABULARY
+from bertcnn.encoders import (
+    VOCABULARY,
+    EncoderCheckpoint,
+    checkpoint_of,
+    fetch_encoder,
+    read_published,
+    read_tokenizer_settings,
+)
 from bertcnn.errors import EncoderError, SettingsError, one_line
 from bertcnn.evaluation.probabilities import softmax
 from bertcnn.progress import Progress
-from bertcnn.text.wordpiece import MASK, WordPieceTokenizer, read_vocabulary
+from bertcnn.text import MASK, WordPieceTokenizer, read_vocabulary
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,7 @@ def _joined(parts: Sequence[np.ndarray], mask_id: int) -> np.ndarray:
 
 
 def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-    from bertcnn.models.bert import Bert
-    from bertcnn.models.pretraining import BertPretraining
-    from bertcnn.models.weights import assign
+    from bertcnn.models import Bert, BertPretraining, assign
 
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
     weights = [weight for weight in model.weights if weight.path in checkpoint.tensors]

@@ -11,12 +11,9 @@ from typing import Any
 
 import keras
 
-from bertcnn.encoders.checkpoint import EncoderCheckpoint
-from bertcnn.encoders.export import check_encoder_target
+from bertcnn.encoders import EncoderCheckpoint, check_encoder_target
 from bertcnn.errors import SettingsError, explain_missing_packages
-from bertcnn.models.bert import Bert
-from bertcnn.models.pretraining import BertPretraining, pretraining_figures
-from bertcnn.models.weights import extract
+from bertcnn.models import Bert, BertPretraining, extract, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import Corpus, open_corpus
 from bertcnn.pretraining.documents import DocumentFiles

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.encoders.checkpoint import EncoderCheckpoint
-from bertcnn.encoders.export import check_encoder_target
-from bertcnn.encoders.folder import STORY, Pieces, write_encoder
+from bertcnn.encoders import STORY, EncoderCheckpoint, Pieces, check_encoder_target, write_encoder
 from bertcnn.storage.files import write_new
 from bertcnn.storage.folders import new_folder
 from bertcnn.storage.manifest import canonical_json
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer
 
 VERSION: Final = 1
 

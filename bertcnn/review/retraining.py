@@ -24,7 +24,7 @@ from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import answer_waiting, text_hash
 from bertcnn.tables.labelled import read_labelled
 from bertcnn.tables.writing import TableWriter
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 from bertcnn.wording import count
 from bertcnn.workflows import train_csv
 

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import func, select, update
 
 from bertcnn.doctor import unit_embeddings
-from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders import fetch_encoder
 from bertcnn.errors import StoreError, one_line
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.labels import merge_labels, replace_labels

@@ -15,7 +15,7 @@ from bertcnn.review.tickets import NewTicket, own_id, same_words
 from bertcnn.tables.columns import guess_text_columns, id_columns, join_texts
 from bertcnn.tables.tables import Chunk, TableReader, column_position, open_table, rejects_of
 from bertcnn.tables.times import DateOrder
-from bertcnn.text.cleaning import clean_text
+from bertcnn.text import clean_text
 from bertcnn.wording import count
 
 _AT_ONCE = 512  # rows

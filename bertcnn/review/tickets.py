@@ -20,7 +20,7 @@ from bertcnn.review.statistics.audit import is_audited
 from bertcnn.review.statistics.selection import review_order
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
-from bertcnn.text.cleaning import clean_text
+from bertcnn.text import clean_text
 
 AUDITED = 0.03  # share of automatic answers
 BESIDE = 0.0  # the time of an answer that only serves to compare models

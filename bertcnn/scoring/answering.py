@@ -15,7 +15,7 @@ from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineOutput
 from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
-from bertcnn.text.wordpiece import EncodedTexts
+from bertcnn.text import EncodedTexts
 
 _CACHE_SETS, _CACHE_WAYS = 8192, 16  # 131,072 texts
 _CACHED_PROBABILITIES = 16 * 1024**2  # values, 64 MiB

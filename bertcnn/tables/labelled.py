@@ -19,7 +19,7 @@ from bertcnn.tables.formats import DELIMITED
 from bertcnn.tables.formulas import unescape_formula
 from bertcnn.tables.slices import slice_columns
 from bertcnn.tables.tables import Table, column_position, open_table
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 
 
 @dataclass(frozen=True)

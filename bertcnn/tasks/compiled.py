@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from bertcnn.backend import check_process
-from bertcnn.models.decoding import SearchSettings, Written, search
+from bertcnn.models import SearchSettings, Written, search
 
 
 def compiled(

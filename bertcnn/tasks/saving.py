@@ -15,8 +15,8 @@ import safetensors.numpy
 from pydantic import Field
 
 from bertcnn.bundle.tensors import check_tensors, parse_tensors
-from bertcnn.models.shapes import Shapes
 from bertcnn.settings import Settings
+from bertcnn.shapes import Shapes
 from bertcnn.storage.files import write_new
 from bertcnn.storage.folders import check_target, new_folder, real_folder
 from bertcnn.storage.manifest import (

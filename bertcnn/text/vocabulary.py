@@ -15,7 +15,7 @@ from bertcnn.text.cleaning import clean_text
 from bertcnn.text.wordpiece import LONGEST_WORD, SPECIAL_TOKENS, WordPieceTokenizer
 
 PUBLISHED_SIZE: Final = 30_522  # pieces of bert-base-uncased
-CONTINUES: Final = "##"  # prefix of a piece that continues a word
+CONTINUATION: Final = "##"  # prefix of a piece that continues a word
 _Pair = tuple[int, int]
 
 
@@ -179,7 +179,7 @@ def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[
                 places[char].update(known)
     kept = sorted(char for char, known in places.items() if len(known) >= words.enough)
     yield from kept
-    yield from (CONTINUES + char for char in kept if len(split(f"0{char}0")) == 1)
+    yield from (CONTINUATION + char for char in kept if len(split(f"0{char}0")) == 1)
 
 
 # === Merging ===
@@ -201,7 +201,7 @@ class _Merges:
         self._found_in: defaultdict[_Pair, set[int]] = defaultdict(set)
         for word, frequency in words.frequencies.items():
             written = [
-                self._ids.get(char if place == 0 else CONTINUES + char, -1)
+                self._ids.get(char if place == 0 else CONTINUATION + char, -1)
                 for place, char in enumerate(word)
             ]
             if len(written) > 1 and -1 not in written:
@@ -221,7 +221,7 @@ class _Merges:
     def merge(self, pair: _Pair) -> set[_Pair]:
         """Replaces a pair by one piece, added if new; returns the new pairs of all words."""
         left, right = pair
-        piece = self.pieces[left] + self.pieces[right].removeprefix(CONTINUES)
+        piece = self.pieces[left] + self.pieces[right].removeprefix(CONTINUATION)
         if piece not in self._ids:
             self._ids[piece] = len(self.pieces)
             self.pieces.append(piece)

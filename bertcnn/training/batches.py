@@ -9,7 +9,7 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan
 from bertcnn.data.packing import PackedPlan, Packing
 from bertcnn.evaluation.macro_f1 import macro_f1_score
-from bertcnn.models.forward import Collate, Inputs
+from bertcnn.models import Collate, Inputs
 from bertcnn.settings import ClassWeight
 
 _MOST_WEIGHT = 100.0  # cap on the weight of a label's positive rows

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from bertcnn.errors import TrainingError
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import assign, extract
 from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
 from bertcnn.training.trainer import Saved, TrainerCallback
 

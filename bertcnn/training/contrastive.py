@@ -15,7 +15,7 @@ from keras import ops
 
 from bertcnn.data.packing import PackedPlan, lay_out, pack
 from bertcnn.layers import DocumentMean
-from bertcnn.models.bert import Bert
+from bertcnn.models import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.devices import compute_policy

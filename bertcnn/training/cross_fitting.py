@@ -18,8 +18,7 @@ import numpy as np
 
 from bertcnn.errors import TrainingError
 from bertcnn.inference.keras_engine import KerasEngine
-from bertcnn.models.bert import Bert
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, assign, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.training.features import Features, TokenizedRows, stored_embed
 from bertcnn.training.refit import Train

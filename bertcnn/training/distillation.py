@@ -16,11 +16,10 @@ import numpy as np
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import LabelError, SettingsError, TrainingError, one_line
 from bertcnn.inference.predictor import Predictor, load
-from bertcnn.models.bert import Bert
-from bertcnn.models.shapes import encoder_shapes
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, assign, extract
 from bertcnn.settings import HeadSettings
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.shapes import encoder_shapes
+from bertcnn.text import WordPieceTokenizer
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.start import Start
 

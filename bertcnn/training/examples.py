@@ -21,8 +21,7 @@ from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.predictor import check_texts
 from bertcnn.progress import Progress
-from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer, is_blank
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.training_data import OutsideRows
 from bertcnn.wording import count

@@ -14,7 +14,7 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan
 from bertcnn.data.packing import PackedPlan, places
 from bertcnn.inference.embeddings import Embed, Store
-from bertcnn.models.forward import Inputs
+from bertcnn.models import Inputs
 from bertcnn.progress import Progress
 from bertcnn.storage.files import reserve
 

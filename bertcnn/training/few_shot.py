@@ -13,8 +13,7 @@ import numpy as np
 
 from bertcnn.bundle.scope import unit
 from bertcnn.inference.embeddings import Embed, mean_embeddings
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import CnnHead
+from bertcnn.models import Bert, CnnHead
 from bertcnn.progress import Progress
 from bertcnn.settings import ClassWeight, TrainingSettings
 from bertcnn.training.batches import class_weights

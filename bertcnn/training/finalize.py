@@ -34,8 +34,7 @@ from bertcnn.inference.engines import Engine, EngineOutput
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.predictor import Predictor
 from bertcnn.inference.quantize import QuantizationData, build_engine
-from bertcnn.models.classifier import BertCnn
-from bertcnn.models.weights import extract
+from bertcnn.models import BertCnn, extract
 from bertcnn.progress import Progress
 from bertcnn.reports import Epoch, Measured, Provenance, Rows, about, model_card, training_report
 from bertcnn.settings import PrecisionTargets

@@ -10,8 +10,7 @@ import numpy as np
 
 from bertcnn.data.batches import choose_lengths
 from bertcnn.errors import TrainingError
-from bertcnn.models.forward import Forward, Plans
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Forward, Plans, assign, extract
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, labelled_batch, positive_weights
 from bertcnn.training.callbacks import BestEpoch, EndsInTime, LateMean, standard_error

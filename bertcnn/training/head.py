@@ -11,9 +11,7 @@ import numpy as np
 from bertcnn.data.packing import Packing
 from bertcnn.errors import TrainingError
 from bertcnn.inference.embeddings import Embed
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.forward import Forward
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import CnnHead, Forward, assign, extract
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, positive_weights
 from bertcnn.training.devices import compute_policy

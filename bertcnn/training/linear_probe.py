@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from bertcnn.errors import TrainingError
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import CnnHead, assign, extract
 
 _INVERSE_REGULARIZATION = 10.0  # scikit-learn's C, for inputs of length 1
 _ITERATIONS = 1000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bertcnn.backend import on_gpu
-from bertcnn.models.bert import Bert
+from bertcnn.models import Bert
 from bertcnn.settings import FULL, Recipe, TrainingSettings
 from bertcnn.training.device_speed import device_speed, measured_cpu_speed
 from bertcnn.wording import count

@@ -5,10 +5,7 @@ from __future__ import annotations
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.data.packing import PackedPlan, lay_out
 from bertcnn.errors import TrainingError
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.forward import Inputs
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, BertCnn, CnnHead, Inputs, assign, extract
 from bertcnn.settings import (
     FEW_SHOT,
     FROZEN,

@@ -13,9 +13,7 @@ import numpy as np
 from bertcnn.bundle.engine import EngineRecord
 from bertcnn.errors import TrainingError
 from bertcnn.inference.quantize import CALIBRATION_ROWS, QuantizationData, build_engine, spread
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import BertCnn
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, BertCnn, assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.deadline import OutOfTime
 from bertcnn.training.features import TokenizedRows

@@ -10,14 +10,12 @@ import keras
 import numpy as np
 
 from bertcnn.backend import has_nvidia_gpu, on_gpu
-from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.convert import load_encoder
-from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders import fetch_encoder, load_encoder, read_tokenizer_settings
 from bertcnn.errors import SettingsError
-from bertcnn.models.bert import Bert
+from bertcnn.models import Bert
 from bertcnn.progress import Progress
 from bertcnn.settings import ComputePrecision, TokenizerSettings
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text import WordPieceTokenizer, read_vocabulary
 from bertcnn.training.devices import compute_policy, gpu_name
 
 SEEDS = 2**31  # exclusive upper limit

@@ -11,7 +11,7 @@ import numpy as np
 from bertcnn.inference.embeddings import Embed
 from bertcnn.inference.engines import Engine
 from bertcnn.inference.keras_embeddings import keras_embed
-from bertcnn.models.bert import Bert
+from bertcnn.models import Bert
 from bertcnn.progress import Progress
 from bertcnn.training.deadline import Deadline
 from bertcnn.training.features import TokenizedRows

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bertcnn.errors import TrainingError
-from bertcnn.models.bert import Bert
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import Bert, assign, extract
 
 _TOKENS = "embeddings/tokens"
 

@@ -16,7 +16,7 @@ from bertcnn.data.label_sets import AUTO
 from bertcnn.data.labels import check_labels
 from bertcnn.data.same_labels import KnownLabels
 from bertcnn.data.splits import split_validation
-from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders import fetch_encoder
 from bertcnn.errors import LabelError, SettingsError, one_line
 from bertcnn.evaluation.metrics import describe_unknown
 from bertcnn.progress import Progress, Silent

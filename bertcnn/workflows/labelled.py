@@ -17,7 +17,7 @@ from bertcnn.progress import Progress
 from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
 from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
 from bertcnn.tables.tables import Table
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 
 
 def labelled_rows(

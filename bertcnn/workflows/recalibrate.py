@@ -30,7 +30,7 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import PrecisionTargets
 from bertcnn.storage.files import sha256_of
 from bertcnn.tables.tables import rejects_of
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 from bertcnn.wording import count
 from bertcnn.workflows.labelled import read_as_in_training, rows_in_scope
 from bertcnn.workflows.train import is_file, texts_of

@@ -33,7 +33,7 @@ from bertcnn.errors import (
 from bertcnn.evaluation.best_of_many import p_value
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.inference.keras_embeddings import fastest_embed
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import assign, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, HeadSettings
 from bertcnn.storage.files import as_json, check_file_target, companion, write_whole

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from benchmarks.long_texts import largest_batch, operations
-from bertcnn.models.shapes import classifier_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.shapes import classifier_shapes
 
 
 class Config:

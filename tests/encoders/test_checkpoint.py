@@ -18,8 +18,8 @@ from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.layout import check_layout
 from bertcnn.errors import EncoderError
-from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import pretraining_shapes
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Rome", "is", "##s")
 SETTINGS = EncoderSettings(

@@ -24,8 +24,8 @@ from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.inference.openvino_graph import classifier_graph, encoder_graph, one_text_a_row
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
-from bertcnn.models.shapes import classifier_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.shapes import classifier_shapes
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 PAD_ID, LONGEST, LABELS = 0, 40, ("billing", "hardware", "software")

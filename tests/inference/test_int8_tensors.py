@@ -9,9 +9,9 @@ from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph, spans_graph
 from bertcnn.inference.quantize import quantized_by_nncf
 from bertcnn.inference.spans_engine import SpansEngine, packed_windows
-from bertcnn.models.shapes import int8_shapes, question_answering_shapes
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.shapes import int8_shapes, question_answering_shapes
 from tests.inference.test_openvino_graph import SHAPE, noisy, rows
 from tests.inference.test_quantize import batches
 

@@ -23,7 +23,7 @@ sys.addaudithook(watch)
 _QUANTIZE = """
 import numpy as np
 from bertcnn.inference.quantize import QuantizationData, build_engine
-from bertcnn.models.shapes import classifier_shapes
+from bertcnn.shapes import classifier_shapes
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings
 shape = dict(width=8, layers=1, heads=2, feed_forward_width=16, max_positions=16)

@@ -10,9 +10,9 @@ from bertcnn.inference.quantize import quantize
 from bertcnn.inference.spans_engine import SpansEngine, packed_windows
 from bertcnn.models.bert import Bert
 from bertcnn.models.question_answering import BertQuestionAnswering
-from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.question_answering.reference import KerasSpans
 
 SETTINGS = EncoderSettings(

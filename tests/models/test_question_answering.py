@@ -7,8 +7,8 @@ import pytest
 
 from bertcnn.models.bert import Bert
 from bertcnn.models.question_answering import BertQuestionAnswering
-from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import question_answering_shapes
 
 with np.load(Path(__file__).parent.parent / "golden" / "spans_golden.npz") as file:
     GOLDEN = dict(file)

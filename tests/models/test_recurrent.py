@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from bertcnn.models.recurrent import RecurrentTranslator
-from bertcnn.models.shapes import parameters_of, translator_shapes
 from bertcnn.models.weights import extract
 from bertcnn.settings import TranslatorSettings
+from bertcnn.shapes import parameters_of, translator_shapes
 from bertcnn.training.step import make_gradients
 
 VOCABULARY, WIDTH, TOKENS = 11, 8, 5

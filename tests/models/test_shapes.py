@@ -3,8 +3,8 @@
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.pretraining import BertPretraining
-from bertcnn.models.shapes import classifier_shapes, encoder_shapes, pretraining_shapes
 from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.shapes import classifier_shapes, encoder_shapes, pretraining_shapes
 
 ENCODER = EncoderSettings(
     vocabulary_size=20,

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.models.shapes import parameters_of, translator_shapes
 from bertcnn.models.transformer import Transformer
 from bertcnn.settings import TranslatorSettings
+from bertcnn.shapes import parameters_of, translator_shapes
 from bertcnn.training.step import make_gradients
 
 VOCABULARY, TOKENS = 11, 5

@@ -6,9 +6,9 @@ import pytest
 from bertcnn.encoders.checkpoint import EncoderCheckpoint, head_of
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.errors import EncoderError, SettingsError
-from bertcnn.models.shapes import pretraining_shapes
 from bertcnn.pretraining.masked_words import fill_mask
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import pretraining_shapes
 
 VOCABULARY = (
     "[PAD]",

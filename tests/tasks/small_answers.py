@@ -9,8 +9,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
-from bertcnn.models.shapes import question_answering_shapes
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
+from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.question_answering.saving import (
     FOLDER,
     AnswererConfig,

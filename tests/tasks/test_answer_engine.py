@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bertcnn.inference.compiled import has_bfloat16, has_fast_int8, has_vnni
-from bertcnn.models.shapes import int8_shapes, question_answering_shapes
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings
+from bertcnn.shapes import int8_shapes, question_answering_shapes
 from bertcnn.tasks.question_answering.engine import compile_spans, load_spans
 from bertcnn.tasks.question_answering.windows import Window
 

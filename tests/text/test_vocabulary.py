@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.settings import TokenizerSettings
-from bertcnn.text.vocabulary import CONTINUES, PUBLISHED_SIZE, SPECIAL_TOKENS, learn_vocabulary
+from bertcnn.text.vocabulary import CONTINUATION, PUBLISHED_SIZE, SPECIAL_TOKENS, learn_vocabulary
 from bertcnn.text.wordpiece import LONGEST_WORD, WordPieceTokenizer, read_vocabulary
 
 TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
@@ -37,7 +37,7 @@ def words_of(documents, lowercase):
 
 def contains(word, piece):
     """Whether the piece occurs in the word, as its beginning or later."""
-    return piece[2:] in word[1:] if piece.startswith(CONTINUES) else word.startswith(piece)
+    return piece[2:] in word[1:] if piece.startswith(CONTINUATION) else word.startswith(piece)
 
 
 def learned_or_none(documents, **options):
@@ -63,7 +63,7 @@ def test_every_piece_is_seen_in_enough_documents_and_often_enough(
     )
     found = words_of(documents, lowercase)
     for piece in (pieces or [])[len(SPECIAL_TOKENS) :]:
-        string = piece.removeprefix(CONTINUES)
+        string = piece.removeprefix(CONTINUATION)
         if len(string) == 1:
             assert sum(any(string in word for word in words) for words in found) >= min_documents, (
                 piece

@@ -30,7 +30,7 @@ from uploads import (
 from bertcnn import Predictor, score_csv
 from bertcnn.errors import BertCNNError
 from bertcnn.review.jobs.jobs import job_status
-from bertcnn.scoring.score import ScoringReport
+from bertcnn.scoring import ScoringReport
 from bertcnn.tables.folders import tables_in
 from bertcnn.wording import count
 

@@ -21,13 +21,21 @@ import numpy as np
 
 from bertcnn.data.prefetch import prefetch
 from bertcnn.errors import ColumnError, SettingsError, one_line
-from bertcnn.scoring.journal import DIGEST_BYTES, InputState, Journal, RunHeader
-from bertcnn.scoring.options import FileKeywords, FileOptions
-from bertcnn.scoring.run import FileRun, begin_journal, resumed
+from bertcnn.scoring import (
+    DIGEST_BYTES,
+    FileKeywords,
+    FileOptions,
+    FileRun,
+    InputState,
+    Journal,
+    RunHeader,
+    begin_journal,
+    resumed,
+)
 from bertcnn.tables.columns import ColumnChoice, join_texts
 from bertcnn.tables.tables import TableReader, column_position
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 
 _CHUNK_ROWS = 1024
 _FRAME = struct.Struct(f"<III{DIGEST_BYTES}s")  # rows, different texts, fields, digest

@@ -12,10 +12,9 @@ import numpy as np
 from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference.spans_engine import SpansModel
-from bertcnn.models.question_answering import BertQuestionAnswering
-from bertcnn.models.shapes import question_answering_shapes
-from bertcnn.models.weights import extract
+from bertcnn.models import BertQuestionAnswering, extract
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
+from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.question_answering.engine import compile_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, split_by_context

@@ -16,7 +16,7 @@ from bertcnn.storage.files import read_text
 from bertcnn.tables.cells import whole_number
 from bertcnn.tables.column_names import find_name
 from bertcnn.tables.tables import list_columns, open_table
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 
 _COLUMNS = ("question", "context", "answer")
 _OPTIONAL = ("start", "id", "ticket_id")

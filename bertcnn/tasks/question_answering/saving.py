@@ -8,8 +8,8 @@ from pydantic import Field
 
 from bertcnn.bundle.engine import INT8_TENSORS, Precision
 from bertcnn.bundle.schemas import Temperature
-from bertcnn.models.shapes import Shapes, question_answering_shapes
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
+from bertcnn.shapes import Shapes, question_answering_shapes
 from bertcnn.storage.manifest import Member
 from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from bertcnn.errors import SettingsError, TableError, one_line
 from bertcnn.settings import QuestionSettings, TokenizerSettings
-from bertcnn.text.cleaning import is_blank
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer, is_blank
 
 _NO_LIMIT = 1 << 30  # tokens
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertcnn.errors import TableError, one_line
 from bertcnn.storage.files import read_text
-from bertcnn.text.cleaning import is_blank, split_lines
+from bertcnn.text import is_blank, split_lines
 
 FEWEST_PAIRS = 20
 

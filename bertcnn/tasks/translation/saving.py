@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import Field
 
-from bertcnn.models.shapes import Shapes, translator_shapes
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings, Whole
+from bertcnn.shapes import Shapes, translator_shapes
 from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
 
 

@@ -16,9 +16,17 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from bertcnn.errors import BundleError
-from bertcnn.text.cleaning import clean_text
-from bertcnn.text.vocabulary import CONTINUES, learn_vocabulary
-from bertcnn.text.wordpiece import CLASSIFY, LONGEST_WORD, PAD, SEPARATE, SPECIAL_TOKENS, UNKNOWN
+from bertcnn.text import (
+    CLASSIFY,
+    CONTINUATION,
+    LONGEST_WORD,
+    PAD,
+    SEPARATE,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    clean_text,
+    learn_vocabulary,
+)
 
 
 def words(text: str) -> list[str]:
@@ -68,7 +76,7 @@ class Subwords:
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
         """Learn a vocabulary of at most `size` tokens, or more if there are more characters."""
         pieces = learn_vocabulary(texts, words=words, lowercase=False)
-        characters = sum(len(piece.removeprefix(CONTINUES)) == 1 for piece in pieces)
+        characters = sum(len(piece.removeprefix(CONTINUATION)) == 1 for piece in pieces)
         return cls(pieces[: max(size, len(SPECIAL_TOKENS) + characters)])
 
     def encode(self, texts: Sequence[str], longest: int) -> list[np.ndarray]:
@@ -87,4 +95,4 @@ class Subwords:
         """The text of ids up to the first end token or padding."""
         ends = (self.end_id, self.pad_id)
         pieces = (self.vocabulary[one] for one in takewhile(lambda one: one not in ends, ids))
-        return "".join(f" {piece}" for piece in pieces).replace(f" {CONTINUES}", "").lstrip()
+        return "".join(f" {piece}" for piece in pieces).replace(f" {CONTINUATION}", "").lstrip()

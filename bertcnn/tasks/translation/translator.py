@@ -14,10 +14,14 @@ import numpy as np
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.errors import SettingsError, TrainingError
 from bertcnn.inference.predictor import check_texts
-from bertcnn.models.decoding import SearchSettings, Written
-from bertcnn.models.recurrent import RecurrentTranslator
-from bertcnn.models.transformer import Transformer
-from bertcnn.models.weights import assign, extract
+from bertcnn.models import (
+    RecurrentTranslator,
+    SearchSettings,
+    Transformer,
+    Written,
+    assign,
+    extract,
+)
 from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
 from bertcnn.tasks.compiled import compiled_search
@@ -26,7 +30,7 @@ from bertcnn.tasks.translation.pairs import FEWEST_PAIRS, Pairs
 from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
 from bertcnn.tasks.translation.subwords import Subwords
 from bertcnn.tasks.translation.training import EncodedPairs, train_translator
-from bertcnn.text.cleaning import is_blank
+from bertcnn.text import is_blank
 from bertcnn.training.devices import compute_policy
 from bertcnn.training.savepoints import Savepoints, digest
 from bertcnn.training.start import check_seed, note_device
