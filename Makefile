@@ -73,6 +73,7 @@ lint: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/codespell
+	@$(BIN)/python tests/prose.py
 
 types: $(DEV)
 	@echo "== types"

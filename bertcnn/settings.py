@@ -530,8 +530,8 @@ class TrainingSettings(Settings):
     folds: Annotated[int, Field(ge=0, le=100)] | None = Field(
         None,
         description=(
-            "trainings without a part of the rows each, whose answers to that part set temperature,"
-            " thresholds and limits beside the validation rows; 0: none; by default 5, 3 or 2 where"
+            "trainings, each without a part of the rows, whose answers to that part set"
+            " temperature, thresholds and limits beside the validation rows; 0: none; by default 5, 3 or 2 where"
             " fewer than 1,000 rows are held out, as many as take about 5 minutes; not if a"
             " validation file is given"
         ),

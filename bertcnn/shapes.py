@@ -66,11 +66,11 @@ def classifier_shapes(encoder: EncoderSettings, head: HeadSettings, classes: int
 def int8_shapes(encoder: EncoderSettings, head: HeadSettings | None = None) -> Shapes:
     """Shapes of the tensors that replace the float32 products in an int8 engine.
 
-    Of each product: `weights`, int8 [out, in]; all others are float32: `scales` of the outputs and
-    `bias`. Of each input: `input_factors`, which it is multiplied by, and `input_range`, the lower
-    and upper bound before and after rounding to 256 steps; query, key and value share one. Queries
-    and keys have an `output_range` too. `taps` are all taps of all windows of the head, without a
-    bias. Without `head`, the shapes of the encoder alone.
+    Each product has `weights`, int8 [out, in]; all other tensors are float32: `scales` of the
+    outputs and `bias`. Each input has `input_factors`, which it is multiplied by, and
+    `input_range`, the lower and upper bound before and after rounding to 256 steps; query, key and
+    value share one. Queries and keys have an `output_range` too. `taps` are all taps of all windows
+    of the head, without a bias. Without `head`, the shapes of the encoder alone.
     """
     products: dict[str, tuple[int, int]] = {}
     inputs: dict[str, int] = {}

@@ -69,7 +69,7 @@ class EngineRecord(Settings):
         0, description="training rows whose activations set the ranges of int8"
     )
     compared_on_rows: Annotated[int, Field(ge=1, le=MOST)] = Field(
-        description="validation rows on which it was compared with float32"
+        description="validation rows that compared it with float32"
     )
     agreement: Share = Field(
         description=(

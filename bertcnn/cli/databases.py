@@ -27,13 +27,19 @@ Query = Annotated[
 Into = Annotated[
     str | None,
     typer.Option(
-        "--into", metavar="TABLE", help="Of a database, the table of answers.", show_default=False
+        "--into",
+        metavar="TABLE",
+        help="Table that gets the answers (databases only).",
+        show_default=False,
     ),
 ]
 Id = Annotated[
     str | None,
     typer.Option(
-        "--id", metavar="COLUMN", help="Of a query, the column of ids.", show_default="id"
+        "--id",
+        metavar="COLUMN",
+        help="Column of ids in the query (databases only).",
+        show_default="id",
     ),
 ]
 

@@ -31,7 +31,7 @@ def distill(
     texts: Annotated[
         Path | None,
         typer.Option(
-            help="File of texts without a label, for which the model's answers are learned.",
+            help="File of unlabelled texts; the student learns the model's answers to them.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +57,7 @@ def distill(
     ] = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(help="Minutes after which training ends.", show_default="none"),
+        typer.Option(help="End training after this many minutes.", show_default="none"),
     ] = None,
     precision: Precision = None,
     devices: Devices = None,

@@ -129,7 +129,7 @@ def compare(
     label: Label = None,
     multi_label: Annotated[
         str,
-        typer.Option(help="no: one label per cell, whatever it contains.", show_default="detected"),
+        typer.Option(help="no: one label per cell, even with separators.", show_default="detected"),
     ] = "auto",
 ) -> None:
     """Compare classifiers trained from two encoders, OLD and NEW.

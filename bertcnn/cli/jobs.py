@@ -79,7 +79,7 @@ def show_(id: Id, store: Store) -> None:
 def cancel(id: Id, store: Store, name: Name = None) -> None:
     """End a job as Ctrl-C does.
 
-    What it has done is kept, and `restart` goes on from there.
+    Finished work is kept, and `restart` goes on from there.
     """
     from bertcnn.review.jobs.jobs import cancel_job
 

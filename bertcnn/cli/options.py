@@ -70,7 +70,7 @@ Precision = Annotated[
     str | None,
     typer.Option(
         "--precision",
-        help="Of what layers compute in training: float32 or bfloat16; weights are float32.",
+        help="Precision of computing in training: float32 or bfloat16; weights are float32.",
         show_default="bfloat16 on a GPU, else float32",
     ),
 ]

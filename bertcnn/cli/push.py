@@ -23,7 +23,7 @@ def push(
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace another model there.")] = False,
 ) -> None:
-    """Copy a model to a URL, from which every command can use it.
+    """Copy a model to a URL, where every command can use it.
 
     Every file is compared with the model's manifest first.
     Readers see the old or the new model.

@@ -432,7 +432,7 @@ def drift(
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
-    """What has changed in the tickets and in the model's answers.
+    """Show changes in the tickets and in the model's answers.
 
     The last day is compared with the same weekday of eight weeks, and its
     week with these weeks. Ends with 1 where something has changed.
@@ -461,7 +461,7 @@ def drift(
 @review_app.command("topics")
 def topics(
     store: Store,
-    days: Annotated[float, typer.Option(min=1, help="Tickets of so many last days.")] = 30,
+    days: Annotated[float, typer.Option(min=1, help="Number of recent days.")] = 30,
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:

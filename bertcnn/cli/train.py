@@ -48,7 +48,7 @@ def train(
     unlabelled: Annotated[
         Path | None,
         typer.Option(
-            help="File of texts without a label, from which few-shot learns too.",
+            help="File of unlabelled texts; few-shot learns from them too.",
             show_default=False,
         ),
     ] = None,
@@ -134,7 +134,7 @@ def train(
         int | None,
         typer.Option(
             help=(
-                "Train so many times more, without a part of the rows each, so that all rows set"
+                "Train this many more times, each without a part of the rows, so that all rows set"
                 " the thresholds; 0: none."
             ),
             show_default="2 to 5, where few rows are held out",

@@ -1,4 +1,4 @@
-"""The int8 tensors of a quantized OpenVINO graph, from which engines build graphs of their own."""
+"""Takes the int8 tensors out of a quantized OpenVINO graph."""
 
 from __future__ import annotations
 

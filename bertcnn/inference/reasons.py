@@ -18,7 +18,7 @@ _WORDS: Final = {
     "directions": "its scores resemble those of no label",
     "places": "its meaning is far from that of known texts",
     "probability": "no label stands out",
-    "words": "its words are not those of the label",
+    "words": "its words differ from the words of the label",
     "background": "it reads like messages about other matters",
 }
 _OUTSIDE: Final = DECISIONS.index("review:out_of_scope")

@@ -24,7 +24,7 @@ class Limits(Settings):
     characters: Count = Field(100_000, description="most characters of a text")
     body_bytes: Count = Field(8 << 20, description="most bytes of a request's body")
     waiting_texts: Count = Field(
-        2048, description="most texts that wait to be answered; what comes then is refused"
+        2048, description="most texts that wait to be answered; more are refused"
     )
     head_bytes: Count = Field(64 << 10, description="most bytes of a request's headers")
     head_fields: Count = Field(100, description="most headers of a request")

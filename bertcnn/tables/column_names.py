@@ -12,7 +12,7 @@ _BETWEEN = re.compile(r"[\s_]+")
 
 
 def folded(name: str) -> str:
-    r"""The key by which names are compared.
+    r"""The key for comparing names.
 
     Spaces, underscores and hyphens between words are equal; other signs are kept.
 

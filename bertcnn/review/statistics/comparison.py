@@ -208,7 +208,7 @@ def _check_rows(*columns: np.ndarray | Sequence[Any] | None) -> None:
     if weights is not None and not (np.isfinite(weights) & (np.asarray(weights) > 0)).all():
         raise SettingsError(
             "a weight that is not above 0",
-            expected="the inverse of the probability with which a row was selected",
+            expected="the inverse of a row's probability of being selected",
             fix="leave out rows that could not be selected",
         )
 
