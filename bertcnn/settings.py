@@ -531,9 +531,9 @@ class TrainingSettings(Settings):
         None,
         description=(
             "trainings, each without a part of the rows, whose answers to that part set"
-            " temperature, thresholds and limits beside the validation rows; 0: none; by default 5, 3 or 2 where"
-            " fewer than 1,000 rows are held out, as many as take about 5 minutes; not if a"
-            " validation file is given"
+            " temperature, thresholds and limits beside the validation rows; 0: none; by default"
+            " 5, 3 or 2 where fewer than 1,000 rows are held out, as many as take about 5 minutes;"
+            " not if a validation file is given"
         ),
     )
     contrast_steps: Annotated[int, Field(ge=0)] = Field(

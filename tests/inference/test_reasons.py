@@ -25,7 +25,8 @@ LABELS = ("billing", "wifi")
             "review:ambiguous",
             "words",
             0,
-            "almost unlike known texts: its words differ from the words of the label; nearest: 'billing'",
+            "almost unlike known texts: its words differ from the words of the label; nearest:"
+            " 'billing'",
         ),
     ],
 )
