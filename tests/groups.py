@@ -34,6 +34,17 @@ GROUPS = {
         tests=("tests/test_jax.py", "tests/training/test_several_devices.py"),
         paths=("bertcnn/backend.py", "bertcnn/layers/", "bertcnn/models/", "bertcnn/training/"),
     ),
+    "documents": Group(
+        tests=tuple(
+            f"tests/test_documents.py::test_{name}"
+            for name in ("a_notebook", "the_commands_of_a_page", "the_python_of_a_page")
+        ),
+        paths=("notebooks/", "docs/", "README.md", "data/", "apps/train"),
+    ),
+    "exports": Group(
+        tests=("tests/export/test_export.py", "tests/export/test_graph_tokenizer.py"),
+        paths=("bertcnn/export/", "bertcnn/models/", "bertcnn/inference/onnx_graph.py"),
+    ),
     "kills": Group(
         tests=(
             "tests/scoring/test_resume.py",
@@ -43,15 +54,31 @@ GROUPS = {
         ),
         paths=("bertcnn/scoring/", "bertcnn/storage/", "bertcnn/training/savepoints.py"),
     ),
-    "notebooks": Group(
-        tests=tuple(
-            f"tests/test_documents.py::test_a_notebook_runs[0{number}" for number in range(3, 8)
-        ),
-        paths=("notebooks/",),
-    ),
     "ray": Group(
         tests=("tests/scoring/test_cluster.py",),
         paths=("bertcnn/scoring/cluster.py", "bertcnn/scoring/node.py", "bertcnn/scoring/ray_"),
+    ),
+    "trainings": Group(
+        tests=(
+            "tests/test_several_labels.py",
+            "tests/training/test_refit.py",
+            "tests/training/test_few_shot.py",
+            "tests/workflows/",
+            "tests/tasks/test_translator.py",
+            "tests/cli/test_tune.py",
+            "tests/cli/test_translate.py",
+            "tests/cli/test_review.py::test_a_new_model_is_trained",
+        ),
+        paths=(
+            "bertcnn/training/",
+            "bertcnn/workflows/",
+            "bertcnn/tasks/",
+            "bertcnn/classifier.py",
+        ),
+    ),
+    "wordpiece": Group(
+        tests=("tests/text/test_wordpiece_golden.py",),
+        paths=("bertcnn/text/",),
     ),
 }
 

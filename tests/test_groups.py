@@ -1,0 +1,47 @@
+"""The groups of slow tests name tests and paths that exist."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.groups import ALL, GROUPS, changed_since, group_of
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_names_tests_and_paths_that_exist(name):
+    tracked = subprocess.run(
+        ["git", "ls-files"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.splitlines()
+    for test in GROUPS[name].tests:
+        path, _, function = test.partition("::")
+        assert [file for file in tracked if file.startswith(path)], test
+        assert not function or f"def {function.partition('[')[0]}" in (ROOT / path).read_text()
+    for path in GROUPS[name].paths:
+        assert [file for file in tracked if file.startswith(path)], path
+
+
+def test_a_test_belongs_to_its_group_or_to_none():
+    assert group_of("tests/test_jax.py::test_anything") == "jax"
+    assert group_of("tests/data/test_hierarchy.py::test_anything") is None
+
+
+def test_unknown_commits_run_everything_and_no_change_runs_nothing(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def git(*words):
+        subprocess.run(["git", *words], check=True, capture_output=True)
+
+    git("init")
+    git("config", "user.name", "test")
+    git("config", "user.email", "test@example.org")
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "page.py").write_text("one = 1\n")
+    git("add", ".")
+    git("commit", "-m", "one")
+    assert changed_since("HEAD") == []
+    assert changed_since("0" * 40) == [ALL]
+    (tmp_path / "apps" / "page.py").write_text("two = 2\n")
+    assert changed_since("HEAD") == ["browser"]
