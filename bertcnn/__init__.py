@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bertcnn.scoring import BatchScorer as BatchScorer
     from bertcnn.scoring import score_csv as score_csv
     from bertcnn.scoring import score_folder as score_folder
+    from bertcnn.scoring import score_frame as score_frame
     from bertcnn.scoring import score_table as score_table
     from bertcnn.tables.labelled import LabelledTable as LabelledTable
     from bertcnn.tables.labelled import read_labelled as read_labelled

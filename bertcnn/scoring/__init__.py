@@ -8,6 +8,7 @@ from bertcnn.doors import door
 
 if TYPE_CHECKING:
     from bertcnn.scoring.batches import BatchScorer as BatchScorer
+    from bertcnn.scoring.batches import score_frame as score_frame
     from bertcnn.scoring.databases import score_table as score_table
     from bertcnn.scoring.folders import FolderReport as FolderReport
     from bertcnn.scoring.folders import Shard as Shard

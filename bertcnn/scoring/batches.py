@@ -1,4 +1,4 @@
-"""`BatchScorer`: scores batches of rows for distributed data frameworks."""
+"""`score_frame` scores a table in memory, `BatchScorer` batches of distributed data frameworks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from bertcnn.errors import ColumnError, SettingsError, one_line
 from bertcnn.inference.engines import EngineName, check_engine
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference.predictor import Predictor, load, loaded
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.settings import PrecisionTargets
 from bertcnn.tables.cells import given_text
@@ -24,6 +24,43 @@ from bertcnn.tables.columns import join_texts
 _MODELS = 2  # models kept per process
 _CONFIDENCE = 1  # index of the confidence column
 _IN_WORDS = 4  # number of columns before the reason and the probabilities
+
+
+class FrameKeywords(TypedDict, total=False):
+    """The options of `score_frame`."""
+
+    text: str | Sequence[str] | None
+    probabilities: bool
+    reasons: bool
+    auto_precision: float | str | PrecisionTargets | None
+    engine: EngineName
+
+
+def score_frame(
+    model: str | Path | Predictor,
+    frame: Any,  # noqa: ANN401 - pandas, a dict of arrays, or Arrow
+    **options: Unpack[FrameKeywords],
+) -> Any:  # noqa: ANN401 - of the same type
+    """Classify every row of a table in memory, as `score_csv` does with a file.
+
+    Args:
+        model: a saved model's folder or URL, or a loaded one.
+        frame: a pandas DataFrame, a pyarrow Table or a dict of NumPy arrays.
+        options: those of `BatchScorer` by name, such as `text="body"`.
+
+    Returns:
+        The table with the columns of `score_csv` added: a DataFrame keeps its index. `confidence`
+        and `p_<label>` are numbers, NaN or null for rows without text.
+
+    Raises:
+        BundleError: the folder is not a model.
+        ColumnError: a text column is missing.
+        SettingsError: the table has another type, or bytes that are not UTF-8.
+
+    Example:
+        scored = score_frame("models/triage", pandas.read_csv("inbox.csv"))
+    """
+    return BatchScorer(model, **options)(frame)
 
 
 @dataclass(frozen=True)
@@ -37,7 +74,8 @@ class BatchScorer:
     rows without text.
 
     Args:
-        model: a saved model's URL, or its folder, visible to all machines.
+        model: a saved model's URL, or its folder, visible to all machines. A loaded model serves
+            this process only.
         text: the text column or columns; by default the training file's.
         probabilities: add the probability of every label.
         reasons: add the reason for each decision.
@@ -48,7 +86,7 @@ class BatchScorer:
         answered = dataset.map_batches(BatchScorer("models/triage"))
     """
 
-    model: str | Path
+    model: str | Path | Predictor
     text: str | Sequence[str] | None = None
     probabilities: bool = False
     reasons: bool = False
@@ -158,10 +196,14 @@ _lock = threading.Lock()
 
 
 def _loaded(
-    model: str | Path, engine: EngineName, auto_precision: float | str | PrecisionTargets | None
+    model: str | Path | Predictor,
+    engine: EngineName,
+    auto_precision: float | str | PrecisionTargets | None,
 ) -> Predictor:
     """The model, shared by all scorers and threads of this process."""
     targets = None if auto_precision is None else PrecisionTargets.of(auto_precision)
+    if isinstance(model, Predictor):
+        return loaded(model, engine=engine, auto_precision=targets)
     with _lock:
         return _load(str(model), engine, None if targets is None else targets.model_dump_json())
 

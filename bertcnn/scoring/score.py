@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
@@ -112,6 +113,12 @@ def score_csv(
         score_csv("models/triage", "inbox.csv", "scored.csv", probabilities=True)
     """
     options = replace(options or ScoringOptions(), **changes)
+    if not isinstance(source, str | PathLike):
+        raise SettingsError(
+            f"a {type(source).__name__} as the file to score",
+            expected="a path",
+            fix="use score_frame(model, frame) for a table in memory",
+        )
     run = FileRun(Path(source), Path(target), options)
     run.check()
     if not isinstance(model, Predictor):
