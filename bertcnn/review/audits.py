@@ -81,19 +81,19 @@ class AuditReport:
 
     def lines(self) -> list[str]:
         """The report as text lines."""
-        found, promised = self.all, percent(self.model.precision)
-        if not found.population:
+        overall, promised = self.all, percent(self.model.precision)
+        if not overall.population:
             return ["There are no automatic answers yet."]
-        if found.accuracy is None:
+        if overall.accuracy is None:
             first = (
-                f"Nobody has checked any of {count(found.population, 'automatic answer')} yet, so"
+                f"Nobody has checked any of {count(overall.population, 'automatic answer')} yet, so"
                 " their accuracy is not known."
             )
             return [first, *self._open()]
         said = [
-            f"{found.accuracy:.1%} of {count(found.population, 'automatic answer')} are right"
-            f" (95% confidence: {found.low:.1%} to {found.high:.1%}), by"
-            f" {count(found.audits, 'audit')}; {promised} was promised."
+            f"{overall.accuracy:.1%} of {count(overall.population, 'automatic answer')} are right"
+            f" (95% confidence: {overall.low:.1%} to {overall.high:.1%}), by"
+            f" {count(overall.audits, 'audit')}; {promised} was promised."
         ]
         if self.broken:
             noticed = "" if self.alarm is None else f" (noticed on {day_of(self.alarm.at)})"
@@ -101,12 +101,12 @@ class AuditReport:
                 f"What was promised, {promised}, does not hold any more{noticed}. Retrain, or roll"
                 " back."
             )
-        elif found.low >= self.model.precision:
+        elif overall.low >= self.model.precision:
             said.append("The promise holds.")
         else:
             said.append("No sign that the promise is broken.")
-        if found.reason:
-            said.append(f"Note: {found.reason}.")
+        if overall.reason:
+            said.append(f"Note: {overall.reason}.")
         said += [
             f"  {label}: {one.accuracy:.1%} ({one.low:.1%} to {one.high:.1%}),"
             f" {count(one.audits, 'audit')}"
@@ -273,12 +273,12 @@ def _answers(connection: Connection, model: str, since: float) -> dict[int, _Ans
         .group_by(week, draw.c.stratum, draw.c.drawn)
         .order_by(week, draw.c.stratum)
     )
-    found: dict[int, _Answers] = defaultdict(_Answers)
+    by_week: dict[int, _Answers] = defaultdict(_Answers)
     for row in rows:
         stratum = _stratum(row.stratum)
-        found[row.week].population[stratum] += row.number
-        found[row.week].drawn[stratum] += row.number if row.drawn else 0
-    return found
+        by_week[row.week].population[stratum] += row.number
+        by_week[row.week].drawn[stratum] += row.number if row.drawn else 0
+    return by_week
 
 
 def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[list[_Audit], int]:
@@ -330,7 +330,7 @@ def _waiting(connection: Connection, model: str, since: float) -> int:
         .where(decision.c.ticket == draw.c.ticket, decision.c.kind != "skip")
         .exists()
     )
-    found = connection.scalar(
+    number = connection.scalar(
         select(func.count())
         .select_from(draw)
         .join(
@@ -346,7 +346,7 @@ def _waiting(connection: Connection, model: str, since: float) -> int:
             ~decided,
         )
     )
-    return int(found or 0)
+    return int(number or 0)
 
 
 def _week(connection: Connection) -> ColumnElement[int]:
@@ -358,10 +358,10 @@ def is_right(decided: str, answer: str | None, separator: str | None) -> bool:
 
     `separator` stands between several labels; None for single labels.
     """
-    given = answer or ""
+    predicted = answer or ""
     if separator:
-        return set(names_in(decided, separator)) == set(names_in(given, separator))
-    return bool(given) and (decided == given or decided.startswith(f"{given}{LEVELS}"))
+        return set(names_in(decided, separator)) == set(names_in(predicted, separator))
+    return bool(predicted) and (decided == predicted or decided.startswith(f"{predicted}{LEVELS}"))
 
 
 def _stratum(name: str) -> Stratum:

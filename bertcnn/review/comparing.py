@@ -36,16 +36,16 @@ class ModelComparison:
 
     def lines(self) -> list[str]:
         """The comparison as text lines."""
-        found = self.result
+        result = self.result
         said = [
-            f"{found.verdict}: {found.sentences}",
-            f"macro-F1: {found.macro_f1.champion:.4f} now, {found.macro_f1.challenger:.4f} then"
-            f" (difference {found.macro_f1.low:+.4f} to {found.macro_f1.high:+.4f})",
+            f"{result.verdict}: {result.sentences}",
+            f"macro-F1: {result.macro_f1.champion:.4f} now, {result.macro_f1.challenger:.4f} then"
+            f" (difference {result.macro_f1.low:+.4f} to {result.macro_f1.high:+.4f})",
         ]
-        if found.automated is not None:
+        if result.automated is not None:
             said.append(
-                f"automatic: {found.automated.champion:.1%} now,"
-                f" {found.automated.challenger:.1%} then"
+                f"automatic: {result.automated.champion:.1%} now,"
+                f" {result.automated.challenger:.1%} then"
             )
         return said
 
@@ -109,9 +109,9 @@ def compare_models(
         gains=[f"the label {name}" for name in gained],
         promised=new.precision,
     )
-    found = ModelComparison(serving, new, result)
-    note_comparison(store, new.id, person, found.to_json())
-    return found
+    comparison = ModelComparison(serving, new, result)
+    note_comparison(store, new.id, person, comparison.to_json())
+    return comparison
 
 
 def rows_to_compare_on(store: ReviewStore, learned: Collection[str] = ()) -> list[Correction]:

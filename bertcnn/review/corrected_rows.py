@@ -91,8 +91,10 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
         .limit(_PAGE)
     )
     if held_out is not None:
-        wanted = test_row.c.text_hash.is_not(None) if held_out else test_row.c.text_hash.is_(None)
-        statement = statement.where(wanted)
+        condition = (
+            test_row.c.text_hash.is_not(None) if held_out else test_row.c.text_hash.is_(None)
+        )
+        statement = statement.where(condition)
     last = 0
     while True:
         with store.reading() as connection:

@@ -40,11 +40,11 @@ def newest_day(store: ReviewStore) -> date | None:
     today = day_of(now())
     with store.reading() as connection:
         for before in (today, today + timedelta(days=1)):
-            found = connection.scalar(
+            latest = connection.scalar(
                 select(func.max(arrived_at)).where(arrived_at < start_of(before))
             )
-            if found is not None:
-                return day_of(found)
+            if latest is not None:
+                return day_of(latest)
     return None
 
 
@@ -81,19 +81,19 @@ def sample_texts(store: ReviewStore, first: date, last: date, most: int) -> list
         chosen = connection.scalars(
             select(ticket.c.id).where(within).order_by(ticket.c.text_hash, ticket.c.id).limit(most)
         ).all()
-    ids, found = sorted(chosen), []
-    for place in range(0, len(ids), _TEXTS_AT_ONCE):
+    ids, texts = sorted(chosen), []
+    for start in range(0, len(ids), _TEXTS_AT_ONCE):
         with store.reading() as connection:
             rows = connection.execute(
                 select(
                     arrived_at.label("arrived_at"),
                     func.substr(ticket.c.text, 1, _LONGEST).label("text"),
                 )
-                .where(ticket.c.id.in_(ids[place : place + _TEXTS_AT_ONCE]))
+                .where(ticket.c.id.in_(ids[start : start + _TEXTS_AT_ONCE]))
                 .order_by(ticket.c.id)
             )
-            found += [(day_of(row.arrived_at), row.text) for row in rows]
-    return found
+            texts += [(day_of(row.arrived_at), row.text) for row in rows]
+    return texts
 
 
 @dataclass
@@ -111,7 +111,7 @@ class _Day:
 
     def figures(self, day: date) -> DailyFigures:
         """The day's counts."""
-        lengths = tuple(self.lengths[place] for place in range(len(LENGTH_EDGES) - 1))
+        lengths = tuple(self.lengths[index] for index in range(len(LENGTH_EDGES) - 1))
         if self.decisions.total() < _ANSWERED * sum(lengths):
             return DailyFigures(day, 0, lengths=lengths, counts=dict.fromkeys(COUNTED, 0))
         return DailyFigures(
@@ -119,7 +119,7 @@ class _Day:
             self.decisions.total(),
             self.decisions[_OUT_OF_SCOPE],
             dict(self.labels),
-            tuple(self.confidence[place] for place in range(len(CONFIDENCE_EDGES) - 1)),
+            tuple(self.confidence[index] for index in range(len(CONFIDENCE_EDGES) - 1)),
             lengths,
             dict(zip(COUNTED, (self.decisions[_AUTO], self.decisions[_LANGUAGE]), strict=True)),
         )
@@ -141,21 +141,21 @@ def _decisions(connection: Connection, model: str) -> Select[Any]:
 
 def _confidence(connection: Connection, model: str) -> Select[Any]:
     bins = len(CONFIDENCE_EDGES) - 1
-    place = whole_number(connection, prediction.c.confidence * bins).label("place")
+    bin_index = whole_number(connection, prediction.c.confidence * bins).label("place")
     day = _day_number(connection)
-    counted = _answered(select(day, place, func.count().label("number")), model)
-    return counted.where(prediction.c.decision.in_((_AUTO, _AMBIGUOUS))).group_by(day, place)
+    counted = _answered(select(day, bin_index, func.count().label("number")), model)
+    return counted.where(prediction.c.decision.in_((_AUTO, _AMBIGUOUS))).group_by(day, bin_index)
 
 
 def _lengths(connection: Connection) -> Select[Any]:
     length = func.length(ticket.c.text)
-    bins = [(length < edge, place) for place, edge in enumerate(LENGTH_EDGES[1:-1])]
-    place = case(*bins, else_=len(bins)).label("place")
+    bins = [(length < edge, bin_index) for bin_index, edge in enumerate(LENGTH_EDGES[1:-1])]
+    bin_index = case(*bins, else_=len(bins)).label("place")
     day = _day_number(connection)
     return (
-        select(day, place, func.count().label("number"))
+        select(day, bin_index, func.count().label("number"))
         .where(ticket.c.erased_at.is_(None))
-        .group_by(day, place)
+        .group_by(day, bin_index)
     )
 
 

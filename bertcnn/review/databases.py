@@ -176,15 +176,15 @@ def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError:
 # === PostgreSQL ===
 
 
-def _postgresql(place: str) -> tuple[Engine, str]:
+def _postgresql(address: str) -> tuple[Engine, str]:
     """A small pool of connections; one writes at a time, as in SQLite."""
     try:
-        url = make_url(place)
+        url = make_url(address)
     except (ArgumentError, ValueError):
         url = None
-    known = url is not None and url.get_backend_name() == "postgresql" and url.database
-    if not known or "@" in (url.host or ""):  # the end of a password
-        kind = place.partition("://")[0]
+    usable = url is not None and url.get_backend_name() == "postgresql" and url.database
+    if not usable or "@" in (url.host or ""):  # the end of a password
+        kind = address.partition("://")[0]
         raise StoreError(
             f"a review store at an address that begins with {one_line(f'{kind}://')}",
             expected="a file, or postgresql://USER@HOST/DATABASE, with %40 for @ in a password",

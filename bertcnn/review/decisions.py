@@ -103,14 +103,14 @@ def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
             .order_by(func.max(decision.c.decided_at).desc())
             .limit(most)
         ).all()
-        found: dict[int, dict[str, str]] = {row.id: {} for row in tickets}
+        answers: dict[int, dict[str, str]] = {row.id: {} for row in tickets}
         for row in connection.execute(
             select(decision.c.ticket, decision.c.actor, answer.label("answer")).where(
-                decision.c.ticket.in_(found), decision.c.kind != "skip"
+                decision.c.ticket.in_(answers), decision.c.kind != "skip"
             )
         ):
-            found[row.ticket][row.actor] = row.answer
-    return [Disagreement(row.id, row.external_id, row.source, found[row.id]) for row in tickets]
+            answers[row.ticket][row.actor] = row.answer
+    return [Disagreement(row.id, row.external_id, row.source, answers[row.id]) for row in tickets]
 
 
 def _record(
@@ -157,15 +157,15 @@ def _check(one: NewDecision) -> None:
 
 
 def _time_of(one: NewDecision, moment: float) -> float:
-    given = one.decided_at
-    return given if given is not None and 0 <= given <= moment else moment
+    decided_at = one.decided_at
+    return decided_at if decided_at is not None and 0 <= decided_at <= moment else moment
 
 
 def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:
-    found = connection.execute(
+    row = connection.execute(
         select(event.c.actor, event.c.ticket, event.c.kind).where(event.c.key == one.undoes)
     ).first()
-    if found is None or (found.actor, found.ticket) != (actor, one.ticket) or found.kind == "undo":
+    if row is None or (row.actor, row.ticket) != (actor, one.ticket) or row.kind == "undo":
         raise StoreError(
             f"nothing of {one_line(actor)} to undo with the key {one_line(one.undoes)}",
             expected="the key of a decision of the same person on the same ticket",
@@ -175,8 +175,8 @@ def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:
 
 def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int) -> None:
     """Derive a person's current decision on a ticket, and whether the ticket still waits."""
-    mine = select(event).where(event.c.ticket == identity, event.c.actor == actor)
-    events = connection.execute(mine.order_by(event.c.id)).all()
+    query = select(event).where(event.c.ticket == identity, event.c.actor == actor)
+    events = connection.execute(query.order_by(event.c.id)).all()
     undone = {row.undoes for row in events if row.kind == "undo"}
     standing = [row for row in events if row.kind != "undo" and row.key not in undone]
     connection.execute(

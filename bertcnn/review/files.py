@@ -144,8 +144,8 @@ def _tickets(store: ReviewStore, table: Table, ticket: str) -> Iterator[int]:
     )
     sources = [None] * len(table) if source is None else table.column(source)
     numbers = [""] * len(table) if number is None else table.column(number)
-    for name, found, system in zip(names, numbers, sources, strict=True):
-        if found.strip():
-            yield find_numbered(store, found, name, system)
+    for name, number_cell, system in zip(names, numbers, sources, strict=True):
+        if number_cell.strip():
+            yield find_numbered(store, number_cell, name, system)
         else:
             yield find_ticket(store, name, source=system)

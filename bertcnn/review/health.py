@@ -133,13 +133,13 @@ def drift_report(
     if figures[-1].day < day:
         figures.append(DailyFigures(day, 0))
     words, finding = _new_words(store, day, recent)
-    found = what_changed(figures, words=words)
+    report = what_changed(figures, words=words)
     if predictor is not None:
-        shift = _label_shift(store, predictor, found, recent)
-        found = what_changed(figures, words=words, label_shift=shift)
+        shift = _label_shift(store, predictor, report, recent)
+        report = what_changed(figures, words=words, label_shift=shift)
     if finding is not None:
-        found = replace(found, findings=(*found.findings, finding))
-    return StoreDrift(model, tuple(figures), tuple(words or ()), found)
+        report = replace(report, findings=(*report.findings, finding))
+    return StoreDrift(model, tuple(figures), tuple(words or ()), report)
 
 
 def _new_words(
@@ -162,7 +162,7 @@ def _new_words(
 
 
 def _label_shift(
-    store: ReviewStore, predictor: Predictor, found: DriftReport, recent: int
+    store: ReviewStore, predictor: Predictor, report: DriftReport, recent: int
 ) -> LabelShift:
     """Estimated label shares of the recent tickets."""
     kept = predictor.bundle.calibration.label_shift
@@ -171,12 +171,12 @@ def _label_shift(
         if predictor.multi_label:
             reason = "a ticket may have several labels"
         return LabelShift(0, reason=reason)
-    first = found.day - _days(recent - 1)
+    first = report.day - _days(recent - 1)
     before, now = (
         _logits_in_scope(predictor, sample_texts(store, start, end, MOST_ANSWERED))
         for start, end in (
             (first - _days(_WEEK * _WEEKS_BEFORE), first - _days(1)),
-            (first, found.day),
+            (first, report.day),
         )
     )
     if len(before) < _FEWEST_ESTIMATED:
@@ -187,7 +187,7 @@ def _label_shift(
         kept.temperature, np.array(kept.bias), np.array(kept.shares), kept.rows
     )
     return label_shift(
-        now, _moved(fitted, before), predictor.labels, out_of_scope_rose=_rose(found)
+        now, _moved(fitted, before), predictor.labels, out_of_scope_rose=_rose(report)
     )
 
 
@@ -198,8 +198,8 @@ def _moved(fitted: ShiftCalibration, logits: np.ndarray) -> ShiftCalibration:
     return ShiftCalibration(fitted.temperature, fitted.bias + np.log(ratios), shares, len(logits))
 
 
-def _rose(found: DriftReport) -> bool:
-    [check] = [one for one in found.findings if one.about == "out_of_scope"]
+def _rose(report: DriftReport) -> bool:
+    [check] = [one for one in report.findings if one.about == "out_of_scope"]
     figures = check.figures
     return bool(check.changed) and figures["counted"] > figures["usual"] * figures["texts"]
 

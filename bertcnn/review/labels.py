@@ -29,20 +29,20 @@ class LabelsInUse:
 
     def checked(self, label: str | None) -> str:
         """One label or several, normalised for storage; StoreError if one is not in use."""
-        given = self._split(label or "")
-        unknown = [name for name in given if name not in self.names]
-        if unknown or not given:
+        names = self._split(label or "")
+        unknown = [name for name in names if name not in self.names]
+        if unknown or not names:
             raise StoreError(
                 f"the label {one_line(unknown[0] if unknown else label)}",
                 expected="a label in use; it may have been removed meanwhile",
                 fix="decide again with another label",
             )
-        return join_labels(given, self.separator) if self.separator else given[0]
+        return join_labels(names, self.separator) if self.separator else names[0]
 
     def has(self, label: str) -> bool:
         """Whether a label, or each of several, is in use."""
-        given = self._split(label)
-        return bool(given) and all(name in self.names for name in given)
+        names = self._split(label)
+        return bool(names) and all(name in self.names for name in names)
 
     def _split(self, label: str) -> LabelSet:
         return names_in(label, self.separator) if self.separator else (label,)
@@ -115,8 +115,8 @@ def read_labels(connection: Connection) -> LabelsInUse:
     value = connection.scalar(select(setting.c.value).where(setting.c.name == _LABELS))
     if value is None:
         return LabelsInUse(())
-    found = json.loads(value)
-    return LabelsInUse(tuple(found["names"]), found["separator"])
+    stored = json.loads(value)
+    return LabelsInUse(tuple(stored["names"]), stored["separator"])
 
 
 def merge_labels(
@@ -133,8 +133,8 @@ def replace_labels(connection: Connection, names: Mapping[str, str]) -> None:
     """Rename labels in use; "" removes one."""
     used = read_labels(connection)
     renamed = [names.get(name, name) for name in used.names]
-    given = dict.fromkeys(name for name in renamed if name)
-    _write(connection, LabelsInUse(tuple(given), used.separator))
+    kept = dict.fromkeys(name for name in renamed if name)
+    _write(connection, LabelsInUse(tuple(kept), used.separator))
 
 
 def _write(connection: Connection, labels: LabelsInUse) -> None:

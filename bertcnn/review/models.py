@@ -167,11 +167,11 @@ def note_alarm(
 ) -> ModelEvent:
     """Record that audits show a broken promise; only the first alarm of a model counts."""
     with store.writing() as connection:
-        found = _alarm(connection, identity)
-        if found is None:
-            found = ModelEvent(identity, "alarm", _WATCH, now(), reason, figures)
-            _write(connection, found)
-        return found
+        alarm = _alarm(connection, identity)
+        if alarm is None:
+            alarm = ModelEvent(identity, "alarm", _WATCH, now(), reason, figures)
+            _write(connection, alarm)
+        return alarm
 
 
 def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = "") -> KnownModel:
@@ -216,12 +216,12 @@ def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownM
     """Let the previous model serve again; RoleError for non-admins, StoreError if there is none."""
     person.needs("admin", "roll back a model")
     with store.reading() as connection:
-        wanted = _earlier(connection)
-    if wanted is not None:
-        _check_folder(find_model(store, wanted))
+        target = _earlier(connection)
+    if target is not None:
+        _check_folder(find_model(store, target))
     with store.writing() as connection:
         earlier = _earlier(connection)
-        if earlier is None or earlier != wanted:
+        if earlier is None or earlier != target:
             raise StoreError(
                 "no model served before this one",
                 expected="an earlier promotion",
@@ -233,10 +233,10 @@ def roll_back(store: ReviewStore, person: Person, *, reason: str = "") -> KnownM
 
 def _check_folder(one: KnownModel) -> None:
     try:
-        found = read_bundle(one.folder).bundle_id
+        saved_id = read_bundle(one.folder).bundle_id
     except BundleError as error:
-        found = str(error)
-    if found != one.id:
+        saved_id = str(error)
+    if saved_id != one.id:
         raise StoreError(
             f"the model {one.id[:12]} is not in {one.folder} any more",
             expected="the folder as it was when the model was added",
@@ -306,20 +306,20 @@ def _row(bundle: Bundle, folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _model(connection: Connection, identity: str) -> KnownModel:
-    found = list(
+    rows = list(
         connection.execute(
             select(model)
             .where(model.c.id.startswith(identity, autoescape=True), model.c.id != NO_MODEL)
             .limit(2)
         )
     )
-    if len(found) != 1 or not identity:
+    if len(rows) != 1 or not identity:
         raise StoreError(
-            f"{'several models begin with' if found else 'no model'} {one_line(identity)}",
+            f"{'several models begin with' if rows else 'no model'} {one_line(identity)}",
             expected="the id of a model in the store, or its beginning",
             fix="see `bertcnn models list`",
         )
-    return _known(found[0])
+    return _known(rows[0])
 
 
 def _known(row: Row[Any]) -> KnownModel:

@@ -85,14 +85,14 @@ def store_topics(
     if not rows:
         return StoreTopics(0, days, ())
     vectors = np.frombuffer(b"".join(row.embedding for row in rows), np.float16)  # [N * D]
-    found = find_topics(
+    clusters = find_topics(
         vectors.reshape(len(rows), -1).astype(np.float32),
         [texts[row.ticket] for row in rows],
         [day_of(row.arrived_at) for row in rows],
     )
     topics = []
-    for one in found:
-        tickets = tuple(rows[place].ticket for place in one.rows)
+    for one in clusters:
+        tickets = tuple(rows[index].ticket for index in one.rows)
         examples = tuple(texts[number] for number in tickets[:_EXAMPLES])
         topics.append(StoreTopic(one.name, tickets, one.days or 0, examples))
     return StoreTopics(len(rows), days, tuple(topics))
@@ -125,7 +125,7 @@ def _unlabelled(store: ReviewStore, model: str, since: float, until: float) -> l
 
 def read_texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
     """The first 2,000 characters of tickets by number, without erased ones."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for first in range(0, len(tickets), _AT_ONCE):
         with store.reading() as connection:
             rows = connection.execute(
@@ -134,5 +134,5 @@ def read_texts(store: ReviewStore, tickets: Sequence[int]) -> dict[int, str]:
                     ticket.c.erased_at.is_(None),
                 )
             )
-            found |= {row.id: row.text for row in rows}
-    return found
+            texts |= {row.id: row.text for row in rows}
+    return texts

@@ -101,9 +101,9 @@ def read_people(path: str | Path) -> dict[str, Person]:
 
 
 def _listed(path: str | Path, line: int, name: str, role: str) -> Person:
-    for known in ROLES:
-        if role == known and name:
-            return Person(name, known)
+    for valid_role in ROLES:
+        if role == valid_role and name:
+            return Person(name, valid_role)
     raise SettingsError(
         f"line {line:,} of {str(path)!r} gives {one_line(name)} the role {one_line(role)}",
         expected=f"a name, and one of the roles {', '.join(ROLES)}",
@@ -139,11 +139,11 @@ def _stays_outside(old: str, new: str) -> bool:
 
 def find_person(people: Mapping[str, Person], name: str) -> Person:
     """Somebody on a list from `read_people`; RoleError for an unknown name."""
-    found = people.get(name_key(name))
-    if found is None:
+    person = people.get(name_key(name))
+    if person is None:
         raise RoleError(
             f"{one_line(name)} is not on the list of people",
             expected="a name or an address with a role",
             fix="ask an admin for a line in the list",
         )
-    return found
+    return person

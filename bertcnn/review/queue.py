@@ -93,21 +93,23 @@ def renew(
     """Extend leases; returns the tickets that are still this person's."""
     moment = now()
     with store.writing() as connection:
-        mine = (lease.c.actor == person.name) & lease.c.ticket.in_(tickets)
+        own_leases = (lease.c.actor == person.name) & lease.c.ticket.in_(tickets)
         connection.execute(
-            update(lease).where(mine & (lease.c.until > moment)).values(until=moment + seconds)
+            update(lease)
+            .where(own_leases & (lease.c.until > moment))
+            .values(until=moment + seconds)
         )
-        held = select(lease.c.ticket).where(mine & (lease.c.until > moment))
+        held = select(lease.c.ticket).where(own_leases & (lease.c.until > moment))
         return list(connection.scalars(held.order_by(lease.c.ticket)))
 
 
 def release(store: ReviewStore, person: Person, tickets: Sequence[int] | None = None) -> None:
     """Release some or all of a person's leases."""
     with store.writing() as connection:
-        mine = lease.c.actor == person.name
+        own_leases = lease.c.actor == person.name
         if tickets is not None:
-            mine &= lease.c.ticket.in_(tickets)
-        connection.execute(delete(lease).where(mine))
+            own_leases &= lease.c.ticket.in_(tickets)
+        connection.execute(delete(lease).where(own_leases))
 
 
 def waiting_tickets(store: ReviewStore) -> dict[str, int]:
@@ -131,22 +133,26 @@ def _held(connection: Connection, name: str, moment: float, most: int) -> list[i
     return list(connection.scalars(statement))
 
 
-def _waiting(connection: Connection, name: str, moment: float, places: int) -> list[Row[Any]]:
-    mine = aliased(decision)
+def _waiting(connection: Connection, name: str, moment: float, number: int) -> list[Row[Any]]:
+    own_decision = aliased(decision)
     statement = (
         select(queue.c.ticket, queue.c.place, queue.c.label, queue.c.similar)
         .outerjoin(lease, lease.c.ticket == queue.c.ticket)
-        .outerjoin(mine, (mine.c.ticket == queue.c.ticket) & (mine.c.actor == name))
-        .where(or_(lease.c.until.is_(None), lease.c.until <= moment), mine.c.actor.is_(None))
+        .outerjoin(
+            own_decision, (own_decision.c.ticket == queue.c.ticket) & (own_decision.c.actor == name)
+        )
+        .where(
+            or_(lease.c.until.is_(None), lease.c.until <= moment), own_decision.c.actor.is_(None)
+        )
         .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
-        .limit(_LOOKED_AT * places)
+        .limit(_LOOKED_AT * number)
     )
     return list(connection.execute(statement))
 
 
-def _choose(waiting: Sequence[Row[Any]], places: int) -> list[int]:
+def _choose(waiting: Sequence[Row[Any]], number: int) -> list[int]:
     """The first tickets, without near duplicates or too many of a label while others remain."""
-    most = max(1, int(places * _MOST_OF_A_LABEL))
+    most = max(1, int(number * _MOST_OF_A_LABEL))
     similar: set[str] = set()
     labels: Counter[str | None] = Counter()
     chosen: set[int] = set()
@@ -155,7 +161,7 @@ def _choose(waiting: Sequence[Row[Any]], places: int) -> list[int]:
             audit = row.place == 0
             repeated = one_of_each and row.similar in similar
             crowded = capped and labels[row.label] >= most
-            if len(chosen) < places and row.ticket not in chosen:
+            if len(chosen) < number and row.ticket not in chosen:
                 if not audit and (repeated or crowded):
                     continue
                 chosen.add(row.ticket)
@@ -190,18 +196,18 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
         )
         .where(ticket.c.id.in_(tickets))
     )
-    found = {row.id: row for row in connection.execute(statement)}
-    return [_leased(found[identity]) for identity in tickets if identity in found]
+    by_id = {row.id: row for row in connection.execute(statement)}
+    return [_leased(by_id[identity]) for identity in tickets if identity in by_id]
 
 
 def _leased(row: Row[Any]) -> LeasedTicket:
-    key, known = (row.id, row.external_id, row.source), (row.text, dict(row.columns))
+    key, content = (row.id, row.external_id, row.source), (row.text, dict(row.columns))
     waits = (row.received_at, row.model, bool(row.blind))
     if row.blind:
-        return LeasedTicket(*key, *known, *waits)
+        return LeasedTicket(*key, *content, *waits)
     return LeasedTicket(
         *key,
-        *known,
+        *content,
         *waits,
         row.label,
         row.confidence,

@@ -137,18 +137,18 @@ def retrain(  # noqa: PLR0913 - options that callers name
         )
     champion = serving_model(store)
     added = add_model(store, out, person)
-    found = None
+    comparison = None
     if champion is None:  # tickets came before the first model
         answer_waiting(store, load(Path(out)), progress=progress)
     if champion is None or champion.id == added.id:
         return Retraining(added.id, rows, None)
     if rows_to_compare_on(store, rows.learned):
-        found = compare_models(
+        comparison = compare_models(
             store, added.id, person, learned=rows.learned, progress=progress
         ).to_json()
     else:
         progress.note("not compared: no decided ticket that neither model has learned")
-    return Retraining(added.id, rows, found)
+    return Retraining(added.id, rows, comparison)
 
 
 def training_rows(
@@ -211,24 +211,24 @@ def training_rows(
 
 
 def _capped(
-    found: Sequence[Correction], store: ReviewStore
+    rows: Sequence[Correction], store: ReviewStore
 ) -> tuple[list[Correction], dict[str, int]]:
     """At most half of the corrections from one person, chosen by a hash of the ticket."""
-    by_person = Counter(one.actor for one in found)
+    by_person = Counter(one.actor for one in rows)
     if len(by_person) < 2:
-        return list(found), {}
+        return list(rows), {}
     (name, most), *_ = by_person.most_common(1)
-    others = len(found) - most
-    allowed = max(_FEW, int(others * MOST_OF_A_PERSON / (1 - MOST_OF_A_PERSON)))
+    from_others = len(rows) - most
+    allowed = max(_FEW, int(from_others * MOST_OF_A_PERSON / (1 - MOST_OF_A_PERSON)))
     if most <= allowed:
-        return list(found), {}
+        return list(rows), {}
     theirs = sorted(
-        (one for one in found if one.actor == name),
+        (one for one in rows if one.actor == name),
         key=lambda one: store.hashed(f"cap/{one.ticket}"),
     )
     kept = {one.ticket for one in theirs[:allowed]}
     return (
-        [one for one in found if one.actor != name or one.ticket in kept],
+        [one for one in rows if one.actor != name or one.ticket in kept],
         {name: most - allowed},
     )
 

@@ -22,9 +22,9 @@ def upsert(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> No
     keys = [column.name for column in table.primary_key]
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     statement = dialect.insert(table)
-    others = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    updates = {name: statement.excluded[name] for name in rows[0] if name not in keys}
     connection.execute(
-        statement.on_conflict_do_update(index_elements=keys, set_=others), [*map(dict, rows)]
+        statement.on_conflict_do_update(index_elements=keys, set_=updates), [*map(dict, rows)]
     )
 
 

@@ -227,12 +227,12 @@ def _weights(decided: Sequence[_Decided], sizes: dict[bool | None, int]) -> np.n
 
 def _sizes(store: ReviewStore, change: Handover) -> dict[bool | None, int]:
     """Counts of tickets answered by both: in review (None), drawn as audits, and others."""
-    mine, theirs = prediction.alias(), prediction.alias()
+    serving, before = prediction.alias(), prediction.alias()
     statement = (
         select(draw.c.drawn, func.count().label("number"))
-        .select_from(mine)
-        .join(theirs, _both(mine, theirs, change))
-        .outerjoin(draw, (draw.c.ticket == mine.c.ticket) & (draw.c.model == mine.c.model))
+        .select_from(serving)
+        .join(before, _both(serving, before, change))
+        .outerjoin(draw, (draw.c.ticket == serving.c.ticket) & (draw.c.model == serving.c.model))
         .group_by(draw.c.drawn)
     )
     with store.reading() as connection:
@@ -241,26 +241,26 @@ def _sizes(store: ReviewStore, change: Handover) -> dict[bool | None, int]:
 
 def _decided(store: ReviewStore, change: Handover) -> list[_Decided]:
     """The tickets with undisputed decisions."""
-    mine, theirs = prediction.alias(), prediction.alias()
+    serving, before = prediction.alias(), prediction.alias()
     statement = (
         select(
-            mine.c.ticket,
-            mine.c.label.label("serving"),
-            mine.c.decision.label("serving_decision"),
-            theirs.c.label.label("before"),
-            theirs.c.decision.label("before_decision"),
+            serving.c.ticket,
+            serving.c.label.label("serving"),
+            serving.c.decision.label("serving_decision"),
+            before.c.label.label("before"),
+            before.c.decision.label("before_decision"),
             ticket.c.text_hash,
             draw.c.drawn,
             draw.c.probability,
             func.coalesce(decision.c.label, "").label("decided"),
         )
-        .select_from(mine)
-        .join(theirs, _both(mine, theirs, change))
-        .join(ticket, ticket.c.id == mine.c.ticket)
-        .join(decision, decision.c.ticket == mine.c.ticket)
-        .outerjoin(draw, (draw.c.ticket == mine.c.ticket) & (draw.c.model == mine.c.model))
+        .select_from(serving)
+        .join(before, _both(serving, before, change))
+        .join(ticket, ticket.c.id == serving.c.ticket)
+        .join(decision, decision.c.ticket == serving.c.ticket)
+        .outerjoin(draw, (draw.c.ticket == serving.c.ticket) & (draw.c.model == serving.c.model))
         .where(decision.c.kind != "skip", draw.c.drawn.is_not(False))
-        .order_by(mine.c.ticket)
+        .order_by(serving.c.ticket)
     )
     by_ticket: dict[int, list[Any]] = defaultdict(list)
     with store.reading() as connection:
@@ -278,17 +278,17 @@ def _decided(store: ReviewStore, change: Handover) -> list[_Decided]:
     ]
 
 
-def _right(decided: str, answer: str | None, given: str, model: KnownModel) -> bool:
-    if not decided and given == _OUT_OF_SCOPE:
+def _right(decided: str, answer: str | None, model_decision: str, model: KnownModel) -> bool:
+    if not decided and model_decision == _OUT_OF_SCOPE:
         return True
     return is_right(decided, answer, model.separator)
 
 
-def _both(mine: Alias, theirs: Alias, change: Handover) -> ColumnElement[bool]:
+def _both(serving: Alias, before: Alias, change: Handover) -> ColumnElement[bool]:
     return (
-        (theirs.c.ticket == mine.c.ticket)
-        & (mine.c.model == change.serving.id)
-        & (mine.c.predicted_at >= change.at)
-        & (theirs.c.model == change.before.id)
-        & (theirs.c.predicted_at == BESIDE)
+        (before.c.ticket == serving.c.ticket)
+        & (serving.c.model == change.serving.id)
+        & (serving.c.predicted_at >= change.at)
+        & (before.c.model == change.before.id)
+        & (before.c.predicted_at == BESIDE)
     )

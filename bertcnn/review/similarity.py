@@ -51,7 +51,7 @@ def similar(
         ).first()
     if row is None:
         raise no_ticket(identity)
-    own = np.frombuffer(row.embedding, np.float16).astype(np.float32)
+    embedding = np.frombuffer(row.embedding, np.float16).astype(np.float32)
     statement = (
         select(queue.c.ticket, prediction.c.embedding)
         .join(
@@ -68,7 +68,7 @@ def similar(
         .order_by(queue.c.ticket)
         .limit(_PAGE)
     )
-    found: list[tuple[float, int]] = []
+    matches: list[tuple[float, int]] = []
     last = 0
     while True:
         with store.reading() as connection:
@@ -76,10 +76,10 @@ def similar(
         if rows:
             joined = b"".join(one.embedding for one in rows)
             vectors = np.frombuffer(joined, np.float16).reshape(len(rows), -1)  # [rows, D]
-            cosines = vectors.astype(np.float32) @ own
+            cosines = vectors.astype(np.float32) @ embedding
             alike = np.flatnonzero(cosines >= at_least)
-            found += [(float(cosines[place]), rows[place].ticket) for place in alike]
-            found = sorted(found, key=lambda item: (-item[0], item[1]))[:most]
+            matches += [(float(cosines[index]), rows[index].ticket) for index in alike]
+            matches = sorted(matches, key=lambda item: (-item[0], item[1]))[:most]
         if len(rows) < _PAGE:
             break
         last = rows[-1].ticket
@@ -87,10 +87,10 @@ def similar(
         texts = {
             one.id: one.text
             for one in connection.execute(
-                select(ticket.c.id, ticket.c.text).where(ticket.c.id.in_([at for _, at in found]))
+                select(ticket.c.id, ticket.c.text).where(ticket.c.id.in_([at for _, at in matches]))
             )
         }
-    return [SimilarTicket(at, texts[at], cosine) for cosine, at in found if at in texts]
+    return [SimilarTicket(at, texts[at], cosine) for cosine, at in matches if at in texts]
 
 
 def label_group(

@@ -106,11 +106,11 @@ def start_review(  # noqa: PLR0913 - options that callers name
 
 def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
     """The groups of `start_review`, the largest first; empty for other stores."""
-    mine = prediction.c.model == NO_MODEL
+    no_model = prediction.c.model == NO_MODEL
     with store.reading() as connection:
         sizes = connection.execute(
             select(prediction.c.label, func.count().label("number"))
-            .where(mine, prediction.c.label.is_not(None))
+            .where(no_model, prediction.c.label.is_not(None))
             .group_by(prediction.c.label)
             .order_by(func.count().desc(), prediction.c.label)
         ).all()
@@ -122,7 +122,9 @@ def ticket_groups(store: ReviewStore) -> list[TicketGroup]:
                     connection.scalars(
                         select(ticket.c.text)
                         .join(prediction, prediction.c.ticket == ticket.c.id)
-                        .where(mine, prediction.c.label == row.label, ticket.c.erased_at.is_(None))
+                        .where(
+                            no_model, prediction.c.label == row.label, ticket.c.erased_at.is_(None)
+                        )
                         .order_by(ticket.c.id)
                         .limit(_EXAMPLES)
                     )
@@ -142,12 +144,12 @@ def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) ->
         StoreError: there is no such group, or a label is too long.
     """
     person.needs("admin", "name groups of tickets")
-    known = {one.name for one in ticket_groups(store)}
+    group_names = {one.name for one in ticket_groups(store)}
     for name in names:
-        if name not in known:
+        if name not in group_names:
             raise StoreError(
                 f"no group {one_line(name)}",
-                expected=f"one of {', '.join(sorted(known)) or 'no groups'}",
+                expected=f"one of {', '.join(sorted(group_names)) or 'no groups'}",
                 fix="see `bertcnn review groups`",
             )
     labels = {name: label.strip() for name, label in names.items()}
@@ -191,10 +193,10 @@ def _sample(
     def with_a_text() -> Iterator[NewTicket]:
         nonlocal seen, blank
         for tickets in file.chunks():
-            found = [one for one in tickets if one.text.strip()]
-            seen, blank = seen + len(found), blank + len(tickets) - len(found)
+            kept = [one for one in tickets if one.text.strip()]
+            seen, blank = seen + len(kept), blank + len(tickets) - len(kept)
             progress.advance(len(tickets))
-            yield from found
+            yield from kept
 
     progress.stage("reading", 0, "tickets")
     chosen = heapq.nsmallest(

@@ -86,13 +86,13 @@ def open_review(place: str | os.PathLike[str], *, create: bool = True) -> Review
                     raise no_store(f"{name} is not a review store")
                 _create(engine, name)
                 settings = _settings(engine, name) or {}
-            if (found := int(settings["version"])) != VERSION:
+            if (version := int(settings["version"])) != VERSION:
                 raise StoreError(
-                    f"{name} has tables of version {found}",
+                    f"{name} has tables of version {version}",
                     expected=f"version {VERSION}, which this program knows",
                     fix=(
                         "install a newer bertcnn"
-                        if found > VERSION
+                        if version > VERSION
                         else "start a new store, and add the model and the tickets again"
                     ),
                 )
@@ -117,9 +117,9 @@ def _settings(engine: Engine, name: str) -> dict[str, str] | None:
             return None
         if setting.name in names:
             rows = connection.execute(select(setting.c.name, setting.c.value)).all()
-            found = {row.name: row.value for row in rows}
-            if found.keys() >= {"version", "secret"} and found["version"].isdecimal():
-                return found
+            settings = {row.name: row.value for row in rows}
+            if settings.keys() >= {"version", "secret"} and settings["version"].isdecimal():
+                return settings
     raise StoreError(
         f"{name} is a database with tables of something else",
         expected="an empty one, or a review store",

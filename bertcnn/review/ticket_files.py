@@ -82,16 +82,16 @@ class TicketFile:
         progress.stage("looking for ids", reader.total_bytes, "bytes")
         for chunk in reader.chunks():
             texts = [same_words(text) for text in self._texts(chunk)]
-            for name, found in by_column.items():
+            for name, identities in by_column.items():
                 ids = (own_id(self._store, cell) or None for cell in chunk.column(name))
-                found.update(zip(ids, texts, strict=True))
+                identities.update(zip(ids, texts, strict=True))
             if not named:
                 by_text.update(zip(self._times(chunk), texts, strict=True))
             if self._choice.time is not None:
                 self.times.update(chunk.column(self._choice.time))
             progress.advance(reader.position - done)
             done = reader.position
-        sound = [name for name, found in by_column.items() if named or found.are_sound()]
+        sound = [name for name, identities in by_column.items() if named or identities.are_sound()]
         self._id = min(sound, key=lambda name: by_column[name].blank, default=None)
         chosen = by_text if self._id is None else by_column[self._id]
         self._repeated = chosen.repeated()
@@ -100,7 +100,7 @@ class TicketFile:
             progress.note(f"ids: {self._id!r} ({why})")
             return
         made = "the text" if self._choice.time is None else f"the text and {self._choice.time!r}"
-        reasons = [f"{name!r} ({found.fault()})" for name, found in by_column.items()]
+        reasons = [f"{name!r} ({identities.fault()})" for name, identities in by_column.items()]
         progress.note(
             f"ids: by {made}, since no column seems to hold an id"
             + (f": not {', '.join(reasons)}; to take it all the same, add --id" if reasons else "")
@@ -129,15 +129,17 @@ class TicketFile:
     def _tickets(self, reader: TableReader, chunk: Chunk, seen: set[str]) -> Iterator[NewTicket]:
         """The tickets of a chunk's rows."""
         columns = {name: chunk.column(name) for name in chunk.columns}
-        others = [name for name in columns if name not in self._choice.text and name != self._id]
+        extra = [name for name in columns if name not in self._choice.text and name != self._id]
         times, texts = self._times(chunk), self._texts(chunk)
         for row, text in enumerate(texts):
-            own = times[row] if self._id is None else own_id(self._store, columns[self._id][row])
-            if self._id is not None and not own:
+            ticket_id = (
+                times[row] if self._id is None else own_id(self._store, columns[self._id][row])
+            )
+            if self._id is not None and not ticket_id:
                 self.without_id += 1
                 reader.reject(chunk, row, f"no id in the column {self._id!r}")
                 continue
-            identity = (own, same_words(text))
+            identity = (ticket_id, same_words(text))
             repeated = hash(identity) in self._repeated
             if repeated or self._id is None:
                 hashed = self._store.hashed("\n".join(identity))
@@ -147,9 +149,9 @@ class TicketFile:
                     continue
                 seen.add(hashed)
             yield NewTicket(
-                hashed if self._id is None else own,
+                hashed if self._id is None else ticket_id,
                 text,
-                {name: columns[name][row] for name in others},
+                {name: columns[name][row] for name in extra},
                 None
                 if self._choice.time is None
                 else self.times.seconds(columns[self._choice.time][row]),

@@ -38,11 +38,11 @@ class TicketTimes:
 
     def seconds(self, cell: str) -> float | None:
         """Seconds since 1970, UTC; None if the time is unknown."""
-        found = None if self._form is None else self._form.seconds(cell)
-        if found is None and cell.strip():
+        seconds = None if self._form is None else self._form.seconds(cell)
+        if seconds is None and cell.strip():
             self.unread += 1
             self.example = self.example or one_line(cell, 40)
-        return found
+        return seconds
 
     def remark(self) -> str:
         """A message about unread times; "" if all were read."""

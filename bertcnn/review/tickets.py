@@ -82,8 +82,8 @@ class Added:
     unreadable: int = 0
 
     def __add__(self, other: Added) -> Added:
-        mine, theirs = asdict(self), asdict(other)
-        return Added(**{name: number + theirs[name] for name, number in mine.items()})
+        left, right = asdict(self), asdict(other)
+        return Added(**{name: number + right[name] for name, number in left.items()})
 
 
 def add_tickets(
@@ -127,8 +127,8 @@ def add_tickets(
                 ticket.c.external_id.in_([one.external_id for one in named]),
             )
         )
-        known = {(row.external_id, row.text_hash) for row in rows}
-    fresh = [one for key, one in distinct.items() if key not in known]
+        stored = {(row.external_id, row.text_hash) for row in rows}
+    fresh = [one for key, one in distinct.items() if key not in stored]
     total = Added(
         known=len(distinct) - len(fresh),
         repeated=len(named) - len(distinct),
@@ -182,9 +182,9 @@ def answer_waiting(
         The number of answered (`added`) and still waiting tickets.
     """
     progress, identity = progress or Silent(), predictor.bundle.bundle_id
-    others = (queue.c.model != identity) & (queue.c.place > _AUDIT_PLACE)
+    outdated = (queue.c.model != identity) & (queue.c.place > _AUDIT_PLACE)
     with store.reading() as connection:
-        number = connection.scalar(select(func.count()).select_from(queue).where(others))
+        number = connection.scalar(select(func.count()).select_from(queue).where(outdated))
     progress.stage("answering", int(number or 0), "tickets")
     total, last = Added(), 0
     while True:
@@ -192,7 +192,7 @@ def answer_waiting(
             rows = connection.execute(
                 select(ticket.c.id, ticket.c.text, arrived_at.label("arrived_at"))
                 .join(queue, queue.c.ticket == ticket.c.id)
-                .where(others, ticket.c.id > last)
+                .where(outdated, ticket.c.id > last)
                 .order_by(ticket.c.id)
                 .limit(_RUN)
             ).all()
@@ -201,7 +201,7 @@ def answer_waiting(
         last = rows[-1].id
         answers = _answers(predictor, [row.text for row in rows])
         with store.writing() as connection:
-            taken = delete(queue).where(others, queue.c.ticket.in_([row.id for row in rows]))
+            taken = delete(queue).where(outdated, queue.c.ticket.in_([row.id for row in rows]))
             waited = set(connection.scalars(taken.returning(queue.c.ticket)))
             again = [
                 (row.id, row.text, row.arrived_at, answer)
@@ -251,7 +251,7 @@ def no_ticket(identity: int) -> StoreError:
 
 def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id: str) -> None:
     """Put a ticket into the queue, as if it were new."""
-    found = connection.execute(
+    row = connection.execute(
         select(
             ticket.c.text,
             arrived_at,
@@ -263,13 +263,13 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
         .join(prediction, prediction.c.ticket == ticket.c.id)
         .where(ticket.c.id == identity, prediction.c.model == model_id)
     ).first()
-    if found is None or found.erased_at is not None:
+    if row is None or row.erased_at is not None:
         return
     drawn = select(draw.c.drawn).where(draw.c.ticket == identity, draw.c.model == model_id)
-    if found.decision == DECISIONS[0] and not connection.scalar(drawn):
+    if row.decision == DECISIONS[0] and not connection.scalar(drawn):
         return  # an automatic answer without an audit
     connection.execute(
-        insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*found))
+        insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*row))
     )
 
 
@@ -300,13 +300,13 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
     norms = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     vectors = (means / norms).astype(np.float16)
     leaves = set(predictor.labels)
-    found = []
+    answers = []
     for one, vector in zip(shown, vectors, strict=True):
         ranked = sorted(
             ((name, share) for name, share in one.probabilities.items() if name in leaves),
             key=lambda item: -item[1],
         )
-        found.append(
+        answers.append(
             _Answer(
                 one.label,
                 one.confidence,
@@ -317,7 +317,7 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
                 vector.tobytes(),
             )
         )
-    return found
+    return answers
 
 
 def _insert(
@@ -348,7 +348,7 @@ def _insert(
 
 def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
     earlier = ticket.alias()
-    found = connection.scalar(
+    number = connection.scalar(
         select(func.count(func.distinct(ticket.c.id)))
         .join(
             earlier,
@@ -358,7 +358,7 @@ def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
         )
         .where(ticket.c.id.in_(numbers))
     )
-    return int(found or 0)
+    return int(number or 0)
 
 
 def insert_tickets(
@@ -377,8 +377,8 @@ def insert_tickets(
         for one in tickets
     ]
     key = ticket.c.external_id, ticket.c.text_hash
-    found = connection.execute(insert_new(connection, ticket).returning(ticket.c.id, *key), rows)
-    numbers = {(row.external_id, row.text_hash): row.id for row in found}
+    inserted = connection.execute(insert_new(connection, ticket).returning(ticket.c.id, *key), rows)
+    numbers = {(row.external_id, row.text_hash): row.id for row in inserted}
     return [numbers.get((row["external_id"], row["text_hash"])) for row in rows]
 
 
@@ -452,24 +452,24 @@ def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) ->
 
 def _most_useful_first(waiting: Sequence[dict[str, Any]], vectors: Sequence[bytes | None]) -> None:
     """Permute the rows' certainties so that the most useful tickets come first (`review_order`)."""
-    known = [
+    with_vectors = [
         (row, vector)
         for row, vector in zip(waiting, vectors, strict=True)
         if row["place"] != _AUDIT_PLACE and vector is not None
     ]
-    if len(known) < 2:
+    if len(with_vectors) < 2:
         return
-    rows = [row for row, _ in known]
+    rows = [row for row, _ in with_vectors]
     certainties = np.array([row["certainty"] for row in rows])
     order = review_order(
         1 - certainties,
-        np.frombuffer(b"".join(vector for _, vector in known), np.float16)
+        np.frombuffer(b"".join(vector for _, vector in with_vectors), np.float16)
         .reshape(len(rows), -1)
         .astype(np.float32),
         size=len(rows),
     )
-    for place, certainty in zip(order, np.sort(certainties), strict=True):
-        rows[place]["certainty"] = float(certainty)
+    for index, certainty in zip(order, np.sort(certainties), strict=True):
+        rows[index]["certainty"] = float(certainty)
 
 
 def stratum(label: str, confidence: float) -> str:
@@ -539,33 +539,33 @@ def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) ->
     elif _NUMBER.fullmatch(given):
         meant = ticket.c.id == int(given[1:])
     else:
-        slashes = [place for place, letter in enumerate(given) if letter == "/"][:_MOST_SLASHES]
+        slashes = [index for index, letter in enumerate(given) if letter == "/"][:_MOST_SLASHES]
         meant = or_(
             ticket.c.external_id == own_id(store, given),
-            *(_is_named(store, given[:place], given[place + 1 :]) for place in slashes),
+            *(_is_named(store, given[:index], given[index + 1 :]) for index in slashes),
         )
     with store.reading() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             select(ticket).where(meant).order_by(ticket.c.id).limit(_MOST_NAMED + 1)
         ).all()
-    if not found:
+    if not rows:
         bare = given.isdecimal() and source is None
         raise StoreError(
             f"no ticket {one_line(given)}{f' of the source {one_line(source)}' if source else ''}",
             expected="a ticket's own id, SOURCE/ID, or its number in the store, such as #12",
             fix=f"if the number in the store is meant, write '#{given}'" if bare else "check it",
         )
-    if len(found) > 1:
+    if len(rows) > 1:
         named = ", ".join(
             f"{number_of(row.id)} (source {one_line(row.source)}, {one_line(row.text, 40)})"
-            for row in found[:_MOST_NAMED]
+            for row in rows[:_MOST_NAMED]
         )
         raise StoreError(
             f"{one_line(given)} stands for several tickets: {named}",
             expected="one ticket",
-            fix=f"give its number, such as '{number_of(found[0].id)}'",
+            fix=f"give its number, such as '{number_of(rows[0].id)}'",
         )
-    return int(found[0].id)
+    return int(rows[0].id)
 
 
 def find_numbered(store: ReviewStore, number: str, given: str, source: str | None) -> int:
@@ -589,14 +589,14 @@ def find_numbered(store: ReviewStore, number: str, given: str, source: str | Non
     return identity
 
 
-def _is_named(store: ReviewStore, source: str, given: str) -> ColumnElement[bool]:
-    own = ticket.c.external_id == own_id(store, given)
-    return own & (ticket.c.source == source_name(source))
+def _is_named(store: ReviewStore, source: str, ticket_id: str) -> ColumnElement[bool]:
+    same_id = ticket.c.external_id == own_id(store, ticket_id)
+    return same_id & (ticket.c.source == source_name(source))
 
 
 def row_of(connection: Connection, identity: int) -> Row[Any]:
     """A ticket's row; StoreError if there is none."""
-    found = connection.execute(select(ticket).where(ticket.c.id == identity)).first()
-    if found is None:
+    row = connection.execute(select(ticket).where(ticket.c.id == identity)).first()
+    if row is None:
         raise no_ticket(identity)
-    return found
+    return row

@@ -100,9 +100,9 @@ def checked_arguments(arguments: Sequence[str]) -> list[str]:
             fix="give a list such as ['score', 'model', 'in.csv', 'out.csv']",
         )
     if command_of(arguments) is None:
-        given = one_line(arguments[0]) if arguments else "no command"
+        name = one_line(arguments[0]) if arguments else "no command"
         raise SettingsError(
-            f"{given} as a job",
+            f"{name} as a job",
             expected=f"one of {', '.join(COMMANDS)}",
             fix="run other commands in a terminal",
         )

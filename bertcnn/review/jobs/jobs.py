@@ -70,11 +70,11 @@ def start_job(
     command = command_of(checked) or ""
     person.needs(COMMANDS[command], f"start {command}")
     id, at = secrets.token_hex(6), now()
-    place = str(Path.cwd() if folder is None else Path(folder).resolve())
+    directory = str(Path.cwd() if folder is None else Path(folder).resolve())
     row = {
         "id": id,
         "arguments": checked,
-        "folder": place,
+        "folder": directory,
         "actor": person.name,
         "state": "waiting",
         "created_at": at,
@@ -87,7 +87,7 @@ def start_job(
     os.close(_opened_log(store, id))
     with store.writing() as connection:
         connection.execute(insert(job_table).values(**row))
-    _run(store, id, place)
+    _run(store, id, directory)
     return job_status(store, id)
 
 
@@ -99,8 +99,8 @@ def list_jobs(
     if states is not None:
         query = query.where(job_table.c.state.in_(states))
     with store.reading() as connection:
-        found = connection.execute(query).all()
-    return [_job(store, row) for row in found]
+        rows = connection.execute(query).all()
+    return [_job(store, row) for row in rows]
 
 
 def job_status(store: ReviewStore, id: str) -> Job:
@@ -182,10 +182,10 @@ def restart_dead_jobs(store: ReviewStore) -> list[Job]:
     """
     query = select(job_table).where(job_table.c.state.in_(_OPEN)).order_by(job_table.c.created_at)
     with store.reading() as connection:
-        found = connection.execute(query).all()
+        rows = connection.execute(query).all()
     return [
         job_status(store, row.id)
-        for row in found
+        for row in rows
         if _is_dead(row) and Path(row.folder).is_dir() and _restart(store, row)
     ]
 
@@ -276,16 +276,16 @@ def _restart(store: ReviewStore, row: Any, **values: object) -> bool:  # noqa: A
 
 def _run(store: ReviewStore, id: str, folder: str) -> None:
     """Start the process of a job, which outlives this one."""
-    place, environment = _address(store)
+    address, environment = _address(store)
     log = _opened_log(store, id)
     try:
         process = subprocess.Popen(
-            [*_RUNNER, place, id],
+            [*_RUNNER, address, id],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
             cwd=folder,
-            env={**os.environ, **environment, "BERTCNN_STORE": place},
+            env={**os.environ, **environment, "BERTCNN_STORE": address},
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError):

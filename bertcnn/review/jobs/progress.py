@@ -55,5 +55,5 @@ def last_message(text: str) -> str:
         >>> last_message("reading: 4 rows\nbertcnn: in.csv is empty\n")
         'in.csv is empty'
     """
-    found = (_MESSAGE.fullmatch(line) for line in reversed(text.splitlines()))
-    return next((message[1] for message in found if message), "")
+    matches = (_MESSAGE.fullmatch(line) for line in reversed(text.splitlines()))
+    return next((message[1] for message in matches if message), "")

@@ -53,12 +53,12 @@ def run_job(store: ReviewStore, id: str) -> None:
     if record is None:
         return
     started = own_start()
-    mine: dict[str, object] = {"pid": os.getpid(), "pid_started": started, "host": this_host()}
+    owner: dict[str, object] = {"pid": os.getpid(), "pid_started": started, "host": this_host()}
     with store.writing() as connection:
         taken = connection.execute(
             update(job_table)
             .where(job_table.c.id == id, job_table.c.state == "waiting")
-            .values(state="running", heartbeat=now(), started_at=row.started_at or now(), **mine)
+            .values(state="running", heartbeat=now(), started_at=row.started_at or now(), **owner)
         )
     if not taken.rowcount:
         return

@@ -278,36 +278,36 @@ def audits_needed(estimate: AuditedAccuracy, half_width: float) -> int:
     if estimate.accuracy is not None:
         middle = _wilson(estimate.accuracy, estimate.effective)[0]
     # half-width of `_wilson` as a quadratic equation for the number of audits
-    wanted, square = half_width**2, _Z**2
-    linear = 2 * wanted * square - square * middle * (1 - middle)
-    constant = wanted * square**2 - square**2 / 4
-    needed = (-linear + math.sqrt(linear**2 - 4 * wanted * constant)) / (2 * wanted)
+    squared_width, square = half_width**2, _Z**2
+    linear = 2 * squared_width * square - square * middle * (1 - middle)
+    constant = squared_width * square**2 - square**2 / 4
+    needed = (-linear + math.sqrt(linear**2 - 4 * squared_width * constant)) / (2 * squared_width)
     each = estimate.audits / estimate.effective if estimate.effective else 1.0
     return max(0, math.ceil((needed - estimate.effective) * each))
 
 
 def flags(values: Sequence[bool] | np.ndarray, noun: str) -> np.ndarray:
     """Convert to bool [rows]; SettingsError for other values."""
-    given = np.asarray(values)
-    if given.ndim != 1 or not np.isin(given, (False, True)).all():
+    array = np.asarray(values)
+    if array.ndim != 1 or not np.isin(array, (False, True)).all():
         raise SettingsError(
             f"{noun} that are not one True or False each",
             expected="a one-dimensional array of booleans",
             fix="leave out rows about which nothing is known",
         )
-    return given.astype(bool)
+    return array.astype(bool)
 
 
 def probabilities(values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Convert audit probabilities to float64 [audits]; SettingsError outside (0, 1]."""
-    given = np.asarray(values, float)
-    if given.ndim != 1 or not ((given > 0) & (given <= 1)).all():
+    array = np.asarray(values, float)
+    if array.ndim != 1 or not ((array > 0) & (array <= 1)).all():
         raise SettingsError(
             "audit probabilities out of range",
             expected="numbers above 0 and at most 1",
             fix="give the probability that was stored when the audit was drawn",
         )
-    return given
+    return array
 
 
 def _same_length(**columns: Sequence[Any] | np.ndarray) -> None:

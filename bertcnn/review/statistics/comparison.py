@@ -134,14 +134,14 @@ def compare(
     difference = paired_difference(right[0], right[1], groups=group, weights=share)
     macro_f1, automated = bootstrap(truth, predicted, automatic, (group, share), seed)
     trusted = None if automatic is None else _automatic_accuracy(right, automatic, share)
-    found = tuple(gains) + _more_automatic(automated, trusted, promised)
+    all_gains = tuple(gains) + _more_automatic(automated, trusted, promised)
     lost = lost_labels(names[truth], right[0], right[1], groups=group)
-    verdict = judge(difference, lost, found)
-    missing = rows_missing(difference, gain=bool(found)) if verdict == "cannot tell" else None
+    verdict = judge(difference, lost, all_gains)
+    missing = rows_missing(difference, gain=bool(all_gains)) if verdict == "cannot tell" else None
     accuracies = [float(np.average(one, weights=share)) for one in right]
     return Comparison(
         verdict=verdict,
-        sentences=_sentences(verdict, accuracies, difference, lost, found, missing),
+        sentences=_sentences(verdict, accuracies, difference, lost, all_gains, missing),
         champion=accuracies[0],
         challenger=accuracies[1],
         difference=difference,
@@ -150,7 +150,7 @@ def compare(
         automated=automated,
         automatic_accuracy=trusted,
         lost_labels=lost,
-        gains=found,
+        gains=all_gains,
         rows_missing=missing,
     )
 
@@ -216,14 +216,14 @@ def _check_rows(*columns: np.ndarray | Sequence[Any] | None) -> None:
 def _automatic(champion: Answers, challenger: Answers, rows: int) -> list[np.ndarray] | None:
     if champion.automatic is None or challenger.automatic is None:
         return None
-    found = [flags(one, "decisions") for one in (champion.automatic, challenger.automatic)]
-    if {len(one) for one in found} != {rows}:
+    decisions = [flags(one, "decisions") for one in (champion.automatic, challenger.automatic)]
+    if {len(one) for one in decisions} != {rows}:
         raise SettingsError(
-            f"decisions on {' and '.join(f'{len(one):,}' for one in found)} of {rows:,} rows",
+            f"decisions on {' and '.join(f'{len(one):,}' for one in decisions)} of {rows:,} rows",
             expected="one decision for each row",
             fix="give the decisions on the same rows",
         )
-    return found
+    return decisions
 
 
 def _automatic_accuracy(

@@ -20,8 +20,8 @@ from bertcnn.evaluation.label_shift import LabelShift
 from bertcnn.review.statistics.new_words import NewWord
 from bertcnn.wording import count
 
-CONFIDENCE_EDGES: Final = tuple(place / 20 for place in range(21))
-LENGTH_EDGES: Final = (0, *(round(8 * 2 ** (place / 2)) for place in range(20)))  # characters
+CONFIDENCE_EDGES: Final = tuple(step / 20 for step in range(21))
+LENGTH_EDGES: Final = (0, *(round(8 * 2 ** (step / 2)) for step in range(20)))  # characters
 
 _WEEK, _WEEKS, _FEWEST_WEEKS = timedelta(days=7), 8, 5
 _FALSE_ALARM = 0.005  # probability on either side
@@ -173,8 +173,8 @@ def check_share(
 
 
 def _too_few(number: int, noun: str, kind: str) -> str:
-    found = f"{count(number, f'earlier {noun}')}{kind}"
-    return f"only {found} to compare with, {_FEWEST_WEEKS} are needed"
+    available = f"{count(number, f'earlier {noun}')}{kind}"
+    return f"only {available} to compare with, {_FEWEST_WEEKS} are needed"
 
 
 @dataclass(frozen=True)
@@ -299,12 +299,12 @@ def drift_report(
     """
     by_day = {one.day: one for one in days}
     if not days or len(by_day) < len(days):
-        given = (
+        problem = (
             "0 days" if not days else f"{len(days)} days, {len(days) - len(by_day)} of them twice"
         )
-        raise SettingsError(given, expected="each day once", fix="add up the figures of each day")
+        raise SettingsError(problem, expected="each day once", fix="add up the figures of each day")
     last = by_day[max(by_day)]
-    earlier = [by_day.get(last.day - place * _WEEK) for place in range(_WEEKS, 0, -1)]
+    earlier = [by_day.get(last.day - back * _WEEK) for back in range(_WEEKS, 0, -1)]
     same = [one for one in earlier if one is not None]
     findings = [_share_finding("out_of_scope", "out of scope", last, same)]
     findings += [_share_finding(name, one_line(name), last, same) for name in last.counts]
@@ -357,8 +357,8 @@ def _label_finding(weeks: Sequence[Sequence[DailyFigures]]) -> DriftFinding:
     shares, earlier = np.array(now) / sum(now), np.sum(before, axis=0) / np.sum(before)
     order = np.argsort(-np.abs(shares - earlier), kind="stable")[:_NAMED]
     moved = ", ".join(
-        f"{one_line(names[place])} from {earlier[place]:.1%} to {shares[place]:.1%}"
-        for place in order
+        f"{one_line(names[index])} from {earlier[index]:.1%} to {shares[index]:.1%}"
+        for index in order
     )
     sentence = (
         f"{check.distance:.1%} of the last seven days' {count(check.texts, 'text')} got other"

@@ -83,7 +83,7 @@ def new_words(
     words_before, number_before = _texts_with(before, before)
     now, number = _texts_with(recent, days)
     frequent = {word: on for word, on in now.items() if len(on) >= fewest_texts}
-    found = []
+    results = []
     for word, on in frequent.items():
         earlier = len(words_before.get(word, ()))
         share, share_before = len(on) / number, earlier / max(1, number_before)
@@ -94,8 +94,8 @@ def new_words(
             and chi2.sf(g2, 1) * len(frequent) < _CHANCE_OF_WORD
             and not _is_name(word, recent)
         ):
-            found.append(NewWord(word, len(on), len(set(on)), share, share_before, g2))
-    return sorted(found, key=lambda one: (-one.g2, one.word))
+            results.append(NewWord(word, len(on), len(set(on)), share, share_before, g2))
+    return sorted(results, key=lambda one: (-one.g2, one.word))
 
 
 def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> float:
@@ -112,13 +112,13 @@ def log_likelihood(texts: int, of: int, texts_before: int, of_before: int) -> fl
 
 def _texts_with(texts: Sequence[str], days: Sequence[Any]) -> tuple[dict[str, list[Any]], int]:
     """For each word, the days of the different texts with it; and the number of texts."""
-    first = {duplicate_key(text[:_LONGEST]): place for place, text in reversed([*enumerate(texts)])}
-    found: dict[str, list[Any]] = defaultdict(list)
-    for place in first.values():
-        shown = _ADDRESS.sub(" ", texts[place][:_LONGEST]).lower()
+    first = {duplicate_key(text[:_LONGEST]): index for index, text in reversed([*enumerate(texts)])}
+    by_word: dict[str, list[Any]] = defaultdict(list)
+    for index in first.values():
+        shown = _ADDRESS.sub(" ", texts[index][:_LONGEST]).lower()
         for word in set(_WORD.findall(shown)):
-            found[word].append(days[place])
-    return found, len(first)
+            by_word[word].append(days[index])
+    return by_word, len(first)
 
 
 def _is_name(word: str, texts: Sequence[str]) -> bool:

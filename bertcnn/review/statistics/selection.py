@@ -48,7 +48,9 @@ def cold_start_order(
         rows = rows[:: -(-len(rows) // _MOST_OF_GROUP)]
         order = _represent(directions[rows], np.ones(len(rows)), min(per_group, len(rows)))
         chosen.append(rows[order])
-    by_turn = [own[turn] for turn in range(per_group) for own in chosen if turn < len(own)]
+    by_turn = [
+        members[turn] for turn in range(per_group) for members in chosen if turn < len(members)
+    ]
     return np.array(by_turn, np.int64)
 
 
@@ -149,8 +151,8 @@ def _represent(
         gains = weights @ np.maximum(similarity - covered[:, np.newaxis], 0)  # [M]
         allowed = free
         if labels is not None:
-            given = labels[order[turn - turn % batch :]]
-            names, counts = np.unique(given, return_counts=True)
+            batch_labels = labels[order[turn - turn % batch :]]
+            names, counts = np.unique(batch_labels, return_counts=True)
             full = names[counts >= max(1, batch // _SHARE_OF_LABEL)]
             allowed = free & ~np.isin(labels, full)
         best = int(np.where(allowed if allowed.any() else free, gains, -1).argmax())

@@ -104,8 +104,8 @@ def watch_accuracy(
 
 def _log_wealth(surprises: np.ndarray, promised: float) -> np.ndarray:
     """The log wealth after each audit, float64 [audits]; `surprises`: errors minus promised."""
-    place = np.arange(2.0, len(surprises) + 2)
-    shares = (1 - _FIRST) / (_ALL_SHARES * place * np.log(place) ** 2)
+    index = np.arange(2.0, len(surprises) + 2)
+    shares = (1 - _FIRST) / (_ALL_SHARES * index * np.log(index) ** 2)
     shares[:1] += _FIRST
     # log of the wealth kept for later; [audits]
     log_wealth = np.log1p(-np.cumsum(shares))

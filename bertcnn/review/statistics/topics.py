@@ -81,15 +81,15 @@ def find_topics(
     beside = np.zeros((len(directions) + fewest_texts, directions.shape[1] + 1), np.float32)
     beside[: len(directions), :-1] = directions
     beside[len(directions) :, -1] = 1  # orthogonal to all texts
-    found = HDBSCAN(
+    clustering = HDBSCAN(
         min_cluster_size=fewest_texts,
         min_samples=_NEIGHBOURS,
         cluster_selection_method="leaf",
         algorithm="brute",
         copy=True,
     ).fit(beside)
-    dense = found.probabilities_ >= _DENSE
-    groups = np.where(dense, found.labels_, -1)[: len(directions)]
+    dense = clustering.probabilities_ >= _DENSE
+    groups = np.where(dense, clustering.labels_, -1)[: len(directions)]
     topics = _describe(directions, texts[first:], groups, None if days is None else days[first:])
     widest = _WIDEST * _spread(directions)
     return [
@@ -137,15 +137,15 @@ def suggest_labels(
     points = unit(PCA(components, random_state=0).fit_transform(directions))
     all_equal = np.ptp(directions, axis=0).max() < _SAME
     highest = 1 if all_equal else max(1, min(most, len(texts) // _FEWEST_TEXTS))
-    judged = min(_JUDGED, len(texts))
+    sample_size = min(_JUDGED, len(texts))
     best, groups = -np.inf, np.zeros(len(texts), int)
     for number in [one for one in _NUMBERS_OF_GROUPS if one <= highest] or [highest]:
-        found = KMeans(number, n_init=3, random_state=0).fit_predict(points)
-        if len(np.unique(found)) == 1:
+        clusters = KMeans(number, n_init=3, random_state=0).fit_predict(points)
+        if len(np.unique(clusters)) == 1:
             continue
-        score = silhouette_score(points, found, sample_size=judged, random_state=0)
+        score = silhouette_score(points, clusters, sample_size=sample_size, random_state=0)
         if score > best:
-            best, groups = score, found
+            best, groups = score, clusters
     return _describe(directions, texts, groups)
 
 
@@ -154,9 +154,9 @@ def _check_lengths(
 ) -> None:
     if len(embeddings) == len(texts) and (days is None or len(days) == len(texts)):
         return
-    given = f"{count(len(texts), 'text')}, {count(len(embeddings), 'embedding')}"
-    given += "" if days is None else f", {count(len(days), 'day')}"
-    raise SettingsError(given, expected="one for each text", fix="pass all of the same texts")
+    lengths = f"{count(len(texts), 'text')}, {count(len(embeddings), 'embedding')}"
+    lengths += "" if days is None else f", {count(len(days), 'day')}"
+    raise SettingsError(lengths, expected="one for each text", fix="pass all of the same texts")
 
 
 def _describe(
@@ -204,25 +204,25 @@ def name_groups(texts: Sequence[str], groups: np.ndarray) -> dict[int, str]:
         {0: 'bill, wrong'}
     """
     words: dict[str, int] = {}
-    own = []
+    word_ids = []
     for text in texts:
         different = sorted(set(_WORD.findall(text[:_LONGEST].lower())))
-        own.append([words.setdefault(word, len(words)) for word in different])
-    classes, places = np.unique(groups, return_inverse=True)
+        word_ids.append([words.setdefault(word, len(words)) for word in different])
+    classes, rows = np.unique(groups, return_inverse=True)
     counts = np.zeros((len(classes), len(words)))
-    for place, found in zip(places, own, strict=True):
-        counts[place, found] += 1
+    for row, columns in zip(rows, word_ids, strict=True):
+        counts[row, columns] += 1
     scores, spelled = class_tf_idf(counts), list(words)
-    sizes = np.bincount(places)[:, np.newaxis]
+    sizes = np.bincount(rows)[:, np.newaxis]
     # a large group's words cannot be twice as frequent as in all texts
     times = np.minimum(_TIMES, (1 + len(texts) / sizes) / 2)
     typical = counts / sizes >= times * counts.sum(axis=0) / len(texts)
     names = {}
-    for place, group in enumerate(classes.tolist()):
+    for row, group in enumerate(classes.tolist()):
         if group < 0:
             continue
-        order = np.lexsort((-scores[place], ~typical[place]))
-        frequent = [spelled[one] for one in order if counts[place, one] >= _FEWEST_WITH_WORD]
+        order = np.lexsort((-scores[row], ~typical[row]))
+        frequent = [spelled[one] for one in order if counts[row, one] >= _FEWEST_WITH_WORD]
         names[group] = ", ".join(_different(frequent)) or f"group {group + 1}"
     return names
 
