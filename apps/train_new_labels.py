@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path) -> None:
     """Train on these rows; see docs/reference/settings.md for further settings."""
-    given = {
+    settings = {
         name: getattr(options, name) for name in ("epochs", "max_tokens", "time_budget", "folds")
     }
     with bertcnn.show_progress() as progress:
@@ -90,7 +90,7 @@ def train(options: argparse.Namespace, rows: bertcnn.LabelledTable, model: Path)
             options.encoder,
             recipe=options.recipe,
             seed=options.seed,
-            training={name: value for name, value in given.items() if value is not None},
+            training={name: value for name, value in settings.items() if value is not None},
             progress=progress,
         )
         command = shlex.join(["python", *sys.argv])

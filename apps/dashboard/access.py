@@ -90,8 +90,8 @@ def login_settings() -> Mapping[str, Any] | None:
     """The section [auth] of Streamlit's secrets; None if there is none."""
     if not st.secrets.load_if_toml_exists():
         return None
-    found = st.secrets.get("auth")
-    return found if isinstance(found, Mapping) else None
+    section = st.secrets.get("auth")
+    return section if isinstance(section, Mapping) else None
 
 
 def login_providers(login: Mapping[str, Any]) -> list[str]:
@@ -186,15 +186,15 @@ def is_this_machine(name: str) -> bool:
     if name.lower() == "localhost":
         return True
     try:
-        found = ipaddress.ip_address(name)
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _name_of(host: str) -> str:
     try:
-        found = urlsplit(f"//{host}")
-        return (found.hostname or "") if found.netloc == host and "@" not in host else ""
+        parsed = urlsplit(f"//{host}")
+        return (parsed.hostname or "") if parsed.netloc == host and "@" not in host else ""
     except ValueError:
         return ""

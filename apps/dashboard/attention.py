@@ -26,18 +26,18 @@ def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
         return
     with part:
         with st.spinner("Looking inside the encoder ..."):
-            found = _classifier(str(folder), predictor.bundle.bundle_id).attention([text])[0]
-        layers, heads = found.weights.shape[:2]
+            attention = _classifier(str(folder), predictor.bundle.bundle_id).attention([text])[0]
+        layers, heads = attention.weights.shape[:2]
         with st.container(horizontal=True):
             layer = st.selectbox("Layer", range(1, layers + 1), index=layers - 1, width=120)
             head = st.selectbox("Head", [_ALL, *range(1, heads + 1)], width=120)
-        weights = found.weights[layer - 1]
+        weights = attention.weights[layer - 1]
         shown = weights.mean(axis=0) if head == _ALL else weights[head - 1]
-        pieces = found.tokens[:_MOST_PIECES]
+        pieces = attention.tokens[:_MOST_PIECES]
         with st.container(width=100 + 20 * len(pieces)):  # at most as wide as the page
             chart = attention_map(pieces, shown[: len(pieces), : len(pieces)])
             st.altair_chart(chart, width="stretch")
-        left_out = len(found.tokens) - len(pieces)
+        left_out = len(attention.tokens) - len(pieces)
         cut = f" {left_out:,} pieces more are not shown." if left_out else ""
         st.caption(
             plain(

@@ -30,12 +30,12 @@ def places_below(given: str, roots: Sequence[Path], listed: Collection[str] = ()
     """
     tops = [top for root in roots for top in (absolute(root), os.path.realpath(root))]
     for start in (Path(), *roots):
-        place = absolute(start / expanded(given))
-        if any(Path(place).is_relative_to(top) for top in tops) and (
-            place in listed
+        path = absolute(start / expanded(given))
+        if any(Path(path).is_relative_to(top) for top in tops) and (
+            path in listed
             or any(
-                Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root))
+                Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
                 for root in roots
             )
         ):
-            yield Path(place)
+            yield Path(path)

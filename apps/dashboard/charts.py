@@ -210,12 +210,12 @@ def share_by_day(
 
 def attention_map(pieces: Sequence[str], weights: np.ndarray) -> alt.Chart:
     """Attention weights [T, T] of T tokens as a heat map; the last axis is the attended token."""
-    places = [f"{place} {piece}" for place, piece in enumerate(pieces)]  # a piece may occur twice
+    names = [f"{index} {piece}" for index, piece in enumerate(pieces)]  # a piece may occur twice
     rows = pd.DataFrame(
         [
             {"from": one, "to": other, "weight": float(weight), "figure": f"{weight:.1%}"}
-            for one, row in zip(places, weights, strict=True)
-            for other, weight in zip(places, row, strict=True)
+            for one, row in zip(names, weights, strict=True)
+            for other, weight in zip(names, row, strict=True)
         ]
     )
     axis = {"labelExpr": _WITHOUT_PLACE, "labelFontSize": 12, "ticks": False, "domain": False}
@@ -246,10 +246,10 @@ def _short(day: date) -> str:
 
 
 def _without_gaps(days: Sequence[tuple[date, int, int]]) -> list[tuple[date, int, int]]:
-    known = {day: (counted, every) for day, counted, every in days}
-    first, last = min(known), max(known)
+    by_day = {day: (counted, every) for day, counted, every in days}
+    first, last = min(by_day), max(by_day)
     every_day = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    return [(day, *known.get(day, (0, 0))) for day in every_day]
+    return [(day, *by_day.get(day, (0, 0))) for day in every_day]
 
 
 def mix_now_and_before(

@@ -29,17 +29,17 @@ def chosen_file(label: str, key: str, *, folders: bool = False) -> Path | None:
         OutputError: the disk is full.
     """
     roots = files_roots()
-    place = _UPLOAD
+    source = _UPLOAD
     if roots:
-        place = st.radio(label, [_UPLOAD, _SERVER], horizontal=True, key=f"{key}-place")
-    if place == _SERVER:
+        source = st.radio(label, [_UPLOAD, _SERVER], horizontal=True, key=f"{key}-place")
+    if source == _SERVER:
         return _on_server(roots, f"{key}-file", folders=folders)
     uploaded = st.file_uploader(label, type=FORMATS, key=f"{key}-upload", help=limits())
     if uploaded is None:
         return None
     folder = session_folder() / key
-    known, path = st.session_state.get(f"{key}-saved", (None, None))
-    if known != uploaded.file_id or not path.exists():
+    saved_id, path = st.session_state.get(f"{key}-saved", (None, None))
+    if saved_id != uploaded.file_id or not path.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         path = save_in(folder, uploaded.name, uploaded)

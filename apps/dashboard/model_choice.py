@@ -48,8 +48,8 @@ def choose_model() -> tuple[str, int] | None:
         BundleError: the chosen folder is no longer a model below the models' folders.
     """
     roots = models_roots()
-    found = [str(folder) for folder in saved_models(roots)]
-    if not found:
+    folders = [str(folder) for folder in saved_models(roots)]
+    if not folders:
         looked = " or ".join(str(root) for root in roots)
         here = "Train one on the page Train. Or run" if may_see("admin") else "Run"
         st.info(
@@ -58,7 +58,7 @@ def choose_model() -> tuple[str, int] | None:
                 " tickets.csv --out models/triage"
             )
         )
-    offered = [*found, _ANOTHER]
+    offered = [*folders, _ANOTHER]
     state = st.session_state
     state["model"] = state.get("chosen model") or st.query_params.get("model") or offered[0]
     if state["model"] not in offered:

@@ -14,8 +14,8 @@ from bertcnn.storage.files import expanded
 
 def models_roots() -> list[Path]:
     """The folders for models: --models, $BERTCNN_MODELS, or `demo` and `models`."""
-    given = option("models")
-    return [expanded(given)] if given else [Path("demo"), Path("models")]
+    folder = option("models")
+    return [expanded(folder)] if folder else [Path("demo"), Path("models")]
 
 
 def saved_models(roots: Sequence[Path]) -> list[Path]:
@@ -49,10 +49,10 @@ def model_folder(given: str, roots: Sequence[Path]) -> tuple[Path, int]:
     """
     try:
         listed = {absolute(folder) for folder in saved_models(roots)}
-        for place in places_below(given, roots, listed):
-            manifest = place / "manifest.json"
+        for path in places_below(given, roots, listed):
+            manifest = path / "manifest.json"
             if manifest.is_file():
-                return place, manifest.stat().st_mtime_ns
+                return path, manifest.stat().st_mtime_ns
     except (OSError, ValueError):  # a name that is too long or has a NUL
         pass
     raise BundleError(

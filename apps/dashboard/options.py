@@ -17,7 +17,7 @@ _OPTIONS: tuple[Option, ...] = get_args(Option)
 def option(name: Option) -> str | None:
     """The value of `--NAME` or $BERTCNN_NAME, or None; SettingsError if the value is missing."""
     try:
-        given = _read(
+        values = _read(
             tuple(sys.argv[1:]), tuple(os.environ.get(_variable(one)) for one in _OPTIONS)
         )
     except argparse.ArgumentError as error:
@@ -26,7 +26,7 @@ def option(name: Option) -> str | None:
             expected="one value",
             fix=f"start again with -- {error.argument_name} VALUE",
         ) from None
-    return vars(given)[name] or None
+    return vars(values)[name] or None
 
 
 def _variable(name: Option) -> str:
@@ -34,8 +34,8 @@ def _variable(name: Option) -> str:
 
 
 @lru_cache(maxsize=1)  # a page reads options a dozen times
-def _read(given: tuple[str, ...], variables: tuple[str | None, ...]) -> argparse.Namespace:
+def _read(arguments: tuple[str, ...], variables: tuple[str | None, ...]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     for name, default in zip(_OPTIONS, variables, strict=True):
         parser.add_argument(f"--{name}", dest=name, default=default)
-    return parser.parse_known_args(given)[0]
+    return parser.parse_known_args(arguments)[0]

@@ -126,7 +126,7 @@ def without_message(record: logging.LogRecord) -> bool:
     """Log a page error with its type and place only; its message could quote a ticket."""
     if record.exc_info and record.exc_info[0]:
         kind, _, trace = record.exc_info
-        places = "".join(traceback.format_tb(trace))
-        record.msg, record.args = f"An error of a page: {kind.__name__}\n{places}", ()
+        frames = "".join(traceback.format_tb(trace))
+        record.msg, record.args = f"An error of a page: {kind.__name__}\n{frames}", ()
         record.exc_info = record.exc_text = None
     return True

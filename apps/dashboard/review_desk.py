@@ -87,8 +87,8 @@ def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
         with suppress(BertCNNError):  # of `person`; the redrawn page reports it
             state["desk answer"] = answered(state["desk"].get("message"))
 
-    found = state.pop("desk answer", None) or answered(None)
-    _component(key="desk", data=found, on_message_change=received)
+    update = state.pop("desk answer", None) or answered(None)
+    _component(key="desk", data=update, on_message_change=received)
 
 
 def answer(
@@ -99,7 +99,7 @@ def answer(
     `message` is None when the page is opened. `since` is the start of the day, seconds since 1970,
     UTC. In the update, `held`, `labels`, `guide` and `similar` are None if unchanged.
     """
-    found: dict[str, Any] = {
+    update: dict[str, Any] = {
         "owner": store.hashed(f"desk/{person.name}"),
         "number": None,
         "acknowledged": [],
@@ -112,12 +112,12 @@ def answer(
     }
     try:
         sent = Message.model_validate(message) if message is not None else None
-        found["number"] = sent.number if sent else None
-        return {**found, **_answer(store, person, sent, since)}
+        update["number"] = sent.number if sent else None
+        return {**update, **_answer(store, person, sent, since)}
     except ValidationError as error:
-        return {**found, "error": f"The browser has sent something else ({error.error_count()})."}
+        return {**update, "error": f"The browser has sent something else ({error.error_count()})."}
     except BertCNNError as error:
-        return {**found, "error": str(error)}
+        return {**update, "error": str(error)}
 
 
 def _answer(
@@ -133,9 +133,9 @@ def _answer(
     undone = sum(one.kind == "undo" for one in sent.decisions) if sent else 0
     if full or undone or recorded.refused or len(held) <= FEW:
         leased = claim(store, person, most=max(BATCH, len(held) + undone))
-        known = set() if full else set(held)
+        in_browser = set() if full else set(held)
         said["held"] = [one.id for one in leased]
-        said["tickets"] = [_shown(one, used) for one in leased if one.id not in known]
+        said["tickets"] = [_shown(one, used) for one in leased if one.id not in in_browser]
     if full:
         said["guide"] = guide(store)
     if sent and sent.similar is not None:
@@ -150,12 +150,12 @@ def _answer(
 
 def _similar(store: ReviewStore, person: Person, identity: int) -> dict[str, Any]:
     try:
-        found = similar(store, identity, person)
+        tickets = similar(store, identity, person)
     except StoreError:
-        found = []
+        tickets = []
     return {
         "ticket": identity,
-        "tickets": [{"id": one.id, "text": one.text[:_LONGEST_SHOWN]} for one in found],
+        "tickets": [{"id": one.id, "text": one.text[:_LONGEST_SHOWN]} for one in tickets],
     }
 
 
@@ -202,13 +202,13 @@ def parts(text: str, because: tuple[tuple[int, int], ...]) -> list[tuple[str, bo
         >>> parts("my router", ((3, 9),))
         [('my ', False), ('router', True)]
     """
-    found, behind = [], 0
+    pieces, behind = [], 0
     for start, end in sorted(because):
         start = max(start, behind)
-        found += [(text[behind:start], False), (text[start:end], True)]
+        pieces += [(text[behind:start], False), (text[start:end], True)]
         behind = max(behind, end)
-    found.append((text[behind:], False))
-    return [(part, marked) for part, marked in found if part]
+    pieces.append((text[behind:], False))
+    return [(part, marked) for part, marked in pieces if part]
 
 
 def midnight(moment: float, minutes: int) -> float:

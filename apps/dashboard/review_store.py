@@ -32,5 +32,5 @@ def review_store() -> ReviewStore:
 
 
 @st.cache_resource(show_spinner=False)
-def _opened(place: str) -> ReviewStore:
-    return open_review(place, create=False)
+def _opened(location: str) -> ReviewStore:
+    return open_review(location, create=False)

@@ -104,12 +104,12 @@ def show_result(job: Job) -> None:
     rows = index_scored(target, index, separator=separator_of(job.arguments[1]))
     counts = counted(str(index), rows)
     show_counts(rows, counts)
-    wanted = chosen_rows(rows, counts)
-    places = matching(str(index), wanted, rows)
-    st.caption(f"{count(len(places), 'row')} of {len(rows):,}")
-    pages = max(1, -(-len(places) // PAGE))
-    number = st.pagination(pages, key=f"page-{index.name}-{wanted}") if pages > 1 else 1
-    show_rows(rows, places[(number - 1) * PAGE : number * PAGE])
+    filters = chosen_rows(rows, counts)
+    positions = matching(str(index), filters, rows)
+    st.caption(f"{count(len(positions), 'row')} of {len(rows):,}")
+    pages = max(1, -(-len(positions) // PAGE))
+    number = st.pagination(pages, key=f"page-{index.name}-{filters}") if pages > 1 else 1
+    show_rows(rows, positions[(number - 1) * PAGE : number * PAGE])
 
 
 def file_of(folder: Path) -> Path | None:
@@ -147,12 +147,12 @@ def separator_of(model: str) -> str | None:
 
 def labels_of(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Counter[str]:
     """Rows of each label; a row may have several labels or none."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for (cell, _), number in counts.items():
         names = split_cell(cell, rows.separator) if rows.separator and cell else (cell,)
         for name in names:
-            found[name] += number
-    return found
+            totals[name] += number
+    return totals
 
 
 def show_counts(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> None:
@@ -164,7 +164,7 @@ def show_counts(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> None:
         st.info("The file has no rows.")
         return
     automatic = decisions.pop("auto", 0)
-    others = [
+    reviews = [
         f"{number:,} {DECIDED.get(name, name).removeprefix('review: ')}"
         for name, number in decisions.most_common()
     ]
@@ -172,7 +172,7 @@ def show_counts(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> None:
         plain(
             f"{count(automatic, 'row')} ({percent(automatic / len(rows))}) can be handled"
             f" automatically; {len(rows) - automatic:,} need a review"
-            f"{': ' * bool(others)}{', '.join(others)}."
+            f"{': ' * bool(reviews)}{', '.join(reviews)}."
         ),
         icon=":material/bolt:",
     )
@@ -189,7 +189,7 @@ def chosen_rows(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Wanted:
     days = rows.days()
     columns = st.columns(3 if days else 2)
     with columns[0]:
-        wanted = st.multiselect(
+        chosen_labels = st.multiselect(
             "Label", labels, format_func=lambda name: name or "no label", placeholder="all labels"
         )
     with columns[1]:
@@ -206,7 +206,7 @@ def chosen_rows(rows: ScoredRows, counts: Counter[tuple[str, str]]) -> Wanted:
             chosen = st.date_input("Day", (first, last), first, last)
             if isinstance(chosen, tuple) and len(chosen) == 2 and chosen != (first, last):
                 first_day, last_day = (one.isoformat() for one in chosen)
-    return Wanted(tuple(wanted), tuple(decided), first_day, last_day)
+    return Wanted(tuple(chosen_labels), tuple(decided), first_day, last_day)
 
 
 def show_rows(rows: ScoredRows, places: np.ndarray) -> None:

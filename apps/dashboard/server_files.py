@@ -19,20 +19,20 @@ _LEVELS = 2  # of subfolders
 
 def files_roots() -> list[Path]:
     """The folders for files: --files or $BERTCNN_FILES; none by default."""
-    given = option("files")
-    return [expanded(given)] if given else []
+    folder = option("files")
+    return [expanded(folder)] if folder else []
 
 
 def server_files(roots: Sequence[Path]) -> list[Path]:
     """At most `MOST_FILES` tables, up to two levels below `roots`, not hidden or linked outside."""
-    found: list[Path] = []
+    tables: list[Path] = []
     for root in roots:
         for path in tables_in(root, levels=_LEVELS):
             if any(places_below(str(path), [root])):
-                found.append(path)
-            if len(found) == MOST_FILES:
-                return found
-    return found
+                tables.append(path)
+            if len(tables) == MOST_FILES:
+                return tables
+    return tables
 
 
 def server_folders(roots: Sequence[Path]) -> list[Path]:
@@ -76,9 +76,9 @@ def server_file(given: str, roots: Sequence[Path]) -> Path:
         TableError: it is not such a file.
     """
     try:
-        for place in places_below(given, roots):
-            if kind_of(place) and place.is_file():
-                return place.resolve()
+        for path in places_below(given, roots):
+            if kind_of(path) and path.is_file():
+                return path.resolve()
     except (OSError, ValueError):  # a name that is too long or has a NUL
         pass
     if not roots:

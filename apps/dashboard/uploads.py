@@ -187,26 +187,26 @@ def first_rows(
     separator if a cell may hold several values.
     """
 
-    def matches(cell: str, wanted: Collection[str], separator: str | None) -> bool:
+    def matches(cell: str, values: Collection[str], separator: str | None) -> bool:
         return (
-            cell in wanted
+            cell in values
             if separator is None or not cell
-            else not set(split_cell(cell, separator)).isdisjoint(wanted)
+            else not set(split_cell(cell, separator)).isdisjoint(values)
         )
 
     rows: list[tuple[str, ...]] = []
     with open_table(path) as reader:
         chosen = [
-            (reader.columns.index(column), wanted, separator)
-            for column, wanted, separator in filters
-            if wanted
+            (reader.columns.index(column), values, separator)
+            for column, values, separator in filters
+            if values
         ]
         for chunk in reader.chunks():
             rows += [
                 row
                 for row in chunk.rows
                 if all(
-                    matches(row[place], wanted, separator) for place, wanted, separator in chosen
+                    matches(row[index], values, separator) for index, values, separator in chosen
                 )
             ]
             if len(rows) >= ROWS_SHOWN:

@@ -84,8 +84,8 @@ def _checked() -> tuple[Access, dict[str, list[str]]]:
 
     The server has checked them already; this also covers a server started in another way.
     """
-    found = st.context.headers
-    allowed, headers = access(), {name.lower(): found.get_all(name) for name in found}
+    raw_headers = st.context.headers
+    allowed, headers = access(), {name.lower(): raw_headers.get_all(name) for name in raw_headers}
     if headers:  # Streamlit's test harness has none
         check_request(allowed, headers)
     return allowed, headers

@@ -39,7 +39,7 @@ def _loaded(options: ServeOptions) -> list[ServedModel]:
     from bertcnn.serving.models import load_model
 
     warm = not options.after_death
-    return [load_model(name, place, warm=warm) for name, place in options.models.items()]
+    return [load_model(name, location, warm=warm) for name, location in options.models.items()]
 
 
 if __name__ == "__main__":

@@ -134,11 +134,11 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
 
 
 def _check_token(headers: dict[bytes, bytes], token: bytes) -> None:
-    given = headers.get(b"x-api-key", b"")
+    client_token = headers.get(b"x-api-key", b"")
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
-        given = credentials.strip()
-    if not hmac.compare_digest(given, token):
+        client_token = credentials.strip()
+    if not hmac.compare_digest(client_token, token):
         raise RequestError(
             401,
             "no token, or a wrong one",

@@ -121,12 +121,12 @@ def _add_own_routes(app: FastAPI, service: Service) -> None:
     @app.post("/classify", openapi_extra=body_of(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts: label, confidence, decision and reason of each."""
-        asked = ClassifyRequest.read(await service.read_body(request))
+        parsed = ClassifyRequest.read(await service.read_body(request))
         model, answers = await service.answer(
-            request, asked.texts, model=asked.model, auto_precision=asked.auto_precision
+            request, parsed.texts, model=parsed.model, auto_precision=parsed.auto_precision
         )
         shown = [
-            answer.as_json(because=asked.because, probabilities=asked.probabilities)
+            answer.as_json(because=parsed.because, probabilities=parsed.probabilities)
             for answer in answers
         ]
         return json_response({"model": model.name, "version": model.version, "answers": shown})
@@ -197,11 +197,11 @@ def _add_open_inference(app: FastAPI, service: Service) -> None:
         """Open Inference: classify texts, as JSON or as binary tensors."""
         columns = service.columns(service.models.get(name, version))
         body = await service.read_body(request)
-        asked = read_request(body, request.headers.get(HEADER_LENGTH), columns)
+        parsed = read_request(body, request.headers.get(HEADER_LENGTH), columns)
         served, answers = await service.answer(
-            request, asked.texts, model=name, version=version, auto_precision=asked.auto_precision
+            request, parsed.texts, model=name, version=version, auto_precision=parsed.auto_precision
         )
-        answer, header_length = write_response(asked, answers, name, served.version)
+        answer, header_length = write_response(parsed, answers, name, served.version)
         if header_length is None:
             return Response(answer, media_type="application/json")
         headers = {"Inference-Header-Content-Length": str(header_length)}
@@ -228,9 +228,9 @@ def _add_repository(app: FastAPI, service: Service) -> None:
         It is verified and computes every shape once; then it takes over at once. One that is
         refused changes nothing.
         """
-        asked = LoadRequest.read(await service.read_body(request) or b"{}").parameters
-        service.check_place(asked.path)
-        model = await service.load(name, asked.path, other_labels=asked.other_labels)
+        parameters = LoadRequest.read(await service.read_body(request) or b"{}").parameters
+        service.check_place(parameters.path)
+        model = await service.load(name, parameters.path, other_labels=parameters.other_labels)
         return json_response(_described(model))
 
 
@@ -242,8 +242,8 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
     async def predict(request: Request, name: str, version: str | None = None) -> Response:
         """KServe v1, TensorFlow Serving and Vertex AI: {"instances": [...]} or {"inputs": ...}."""
         columns = service.columns(service.models.get(name, version))
-        asked = read_prediction(await service.read_body(request), columns)
-        return await _answered(service, request, asked, name, version)
+        parsed = read_prediction(await service.read_body(request), columns)
+        return await _answered(service, request, parsed, name, version)
 
     @app.get("/v1/models/{name}/versions/{version}")
     @app.get("/v1/models/{name}")
@@ -269,10 +269,10 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
         kind = request.headers.get("content-type", "")
         body = await service.read_body(request)
         if is_csv(kind):
-            asked = Asked(await asyncio.to_thread(read_csv, body, kind, columns))
+            parsed = Asked(await asyncio.to_thread(read_csv, body, kind, columns))
         else:
-            asked = read_invocation(body, columns)
-        return await _answered(service, request, asked)
+            parsed = read_invocation(body, columns)
+        return await _answered(service, request, parsed)
 
     @app.get("/ping")
     async def ping() -> Response:
@@ -283,15 +283,15 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
 async def _answered(
     service: Service,
     request: Request,
-    asked: Asked,
+    parsed: Asked,
     model: str | None = None,
     version: str | None = None,
 ) -> Response:
-    precision = asked.options.auto_precision
+    precision = parsed.options.auto_precision
     _, answers = await service.answer(
-        request, asked.texts, model=model, version=version, auto_precision=precision
+        request, parsed.texts, model=model, version=version, auto_precision=precision
     )
-    return json_response(asked.answers(answers))
+    return json_response(parsed.answers(answers))
 
 
 # === Errors ===

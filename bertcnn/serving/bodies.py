@@ -25,11 +25,11 @@ class Body(pydantic.BaseModel):
     def _check_keys(cls, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         if isinstance(value, dict) and not value.keys() <= cls.model_fields.keys():
             unknown = next(key for key in value if key not in cls.model_fields)
-            known = ", ".join(cls.model_fields)
+            allowed = ", ".join(cls.model_fields)
             raise pydantic_core.PydanticCustomError(
                 "unknown_key",
                 "unknown key",
-                {"unknown": one_line(unknown), "known": known},
+                {"unknown": one_line(unknown), "known": allowed},
             )
         return value
 
@@ -77,23 +77,23 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
         )
     stream = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
-        found = stream.decompress(body, most + 1)
+        content = stream.decompress(body, most + 1)
     except zlib.error:
         raise refused(f"a body that is not {encoding}", "what Content-Encoding says") from None
-    if len(found) > most:
+    if len(content) > most:
         raise too_large(f"a body of more than {most:,} bytes", "fewer, decompressed")
     if not stream.eof or stream.unused_data:
         raise refused(f"{encoding} that is cut off, or has more behind it", "one whole stream")
-    return found
+    return content
 
 
 def _complaint(error: pydantic.ValidationError) -> RequestError:
     finding = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, finding["loc"]))
     if finding["type"] == "unknown_key":
-        found = finding["ctx"]
-        place = one_line(where) if where else "the body"
-        return refused(f"the key {found['unknown']} in {place}", f"one of: {found['known']}")
+        context = finding["ctx"]
+        location = one_line(where) if where else "the body"
+        return refused(f"the key {context['unknown']} in {location}", f"one of: {context['known']}")
     expected = finding["msg"][0].lower() + finding["msg"][1:]
     return refused(f"a body whose {one_line(where) if where else 'value'} is wrong", expected)
 

@@ -72,9 +72,9 @@ class Asked:
 
     def answers(self, predictions: list[Prediction]) -> dict[str, Any]:
         """The body of the response."""
-        wanted = self.options
+        options = self.options
         rows = [
-            each.as_json(because=wanted.because, probabilities=wanted.probabilities)
+            each.as_json(because=options.because, probabilities=options.probabilities)
             for each in predictions
         ]
         if self.by_columns:
@@ -94,44 +94,44 @@ def read_prediction(body: bytes, columns: TextColumns) -> Asked:
         >>> read_prediction(body, TextColumns((), 100)).texts
         ['no signal', 'a refund']
     """
-    asked = PredictionBody.read(body)
-    if asked.signature_name not in (None, "", _SIGNATURE):
-        raise refused(f"the signature {one_line(asked.signature_name)}", _SIGNATURE)
-    _one_of(asked, ("instances", "inputs"))
-    options = asked.parameters or AnswerOptions()
-    if asked.instances is not None:
-        return Asked(columns.from_values(asked.instances, "instances"), options)
-    return Asked(_inputs(asked.inputs, columns), options, by_columns=True)
+    parsed = PredictionBody.read(body)
+    if parsed.signature_name not in (None, "", _SIGNATURE):
+        raise refused(f"the signature {one_line(parsed.signature_name)}", _SIGNATURE)
+    _one_of(parsed, ("instances", "inputs"))
+    options = parsed.parameters or AnswerOptions()
+    if parsed.instances is not None:
+        return Asked(columns.from_values(parsed.instances, "instances"), options)
+    return Asked(_inputs(parsed.inputs, columns), options, by_columns=True)
 
 
 def read_invocation(body: bytes, columns: TextColumns) -> Asked:
     """Parse the body's one key for inputs; RequestError if it has several, none, or bad values."""
-    asked = InvocationBody.read(body)
-    name = _one_of(asked, ("inputs", "instances", "dataframe_split", "dataframe_records"))
-    options = asked.params or AnswerOptions()
-    if asked.inputs is not None:
-        texts = _inputs(asked.inputs, columns)
-    elif asked.instances is not None:
-        texts = columns.from_values(asked.instances, name)
-    elif asked.dataframe_split is not None:
-        texts = _split(asked.dataframe_split, columns)
+    parsed = InvocationBody.read(body)
+    name = _one_of(parsed, ("inputs", "instances", "dataframe_split", "dataframe_records"))
+    options = parsed.params or AnswerOptions()
+    if parsed.inputs is not None:
+        texts = _inputs(parsed.inputs, columns)
+    elif parsed.instances is not None:
+        texts = columns.from_values(parsed.instances, name)
+    elif parsed.dataframe_split is not None:
+        texts = _split(parsed.dataframe_split, columns)
     else:
-        rows = asked.dataframe_records or []
+        rows = parsed.dataframe_records or []
         check_number(len(rows), columns.most)
         texts = columns.from_rows(rows, name, is_table=True)
     return Asked(texts, options)
 
 
 def _one_of(body: BaseModel, names: tuple[str, ...]) -> str:
-    given = [name for name in names if getattr(body, name) is not None]
-    if len(given) != 1:
+    present = [name for name in names if getattr(body, name) is not None]
+    if len(present) != 1:
         what = (
-            f"a body with {' and '.join(given)}"
-            if given
+            f"a body with {' and '.join(present)}"
+            if present
             else f"a body without {' or '.join(names)}"
         )
         raise refused(what, f"one of {', '.join(names)}")
-    return given[0]
+    return present[0]
 
 
 def _inputs(inputs: list[Any] | dict[str, Any] | None, columns: TextColumns) -> list[str]:
@@ -149,7 +149,7 @@ def _split(frame: DataFrame, columns: TextColumns) -> list[str]:
     check_number(len(frame.data), columns.most)
     if any(len(row) != len(names) for row in frame.data):
         raise refused("rows of dataframe_split with other lengths", f"{len(names)} cells in each")
-    cells = {name: [row[place] for row in frame.data] for place, name in enumerate(names)}
+    cells = {name: [row[index] for row in frame.data] for index, name in enumerate(names)}
     return columns.from_columns(cells, "dataframe_split", is_table=True)
 
 

@@ -66,13 +66,13 @@ class ServedModel:
         """Answer each text at its required precision, in as few batches as possible."""
         encoded = self.predictor.encode(texts)
         output = self.predictor.run(encoded)
-        wanted = dict.fromkeys(precisions)
+        distinct = dict.fromkeys(precisions)
         by_precision = {
             precision: self.predictor.predictions(
                 texts,
                 self.predictor.answer_from(texts, encoded, output, self.decisions_for(precision)),
             )
-            for precision in wanted
+            for precision in distinct
         }
         return [by_precision[precision][row] for row, precision in enumerate(precisions)]
 
@@ -187,7 +187,7 @@ def _check_labels(old: ServedModel, new: ServedModel) -> None:
     before, after = old.predictor, new.predictor
     if before.multi_label != after.multi_label:
         kinds = {False: "one label per text", True: "several labels per text"}
-        given, expected = kinds[after.multi_label], kinds[before.multi_label]
+        difference, expected = kinds[after.multi_label], kinds[before.multi_label]
     else:
         gone = sorted(set(before.labels) - set(after.labels))
         come = sorted(set(after.labels) - set(before.labels))
@@ -195,10 +195,10 @@ def _check_labels(old: ServedModel, new: ServedModel) -> None:
             return
         changes = [f"without {one_line(name)}" for name in gone[:2]]
         changes += [f"with the new label {one_line(name)}" for name in come[:2]]
-        given, expected = ", ".join(changes), f"the {len(before.labels)} labels that it has"
+        difference, expected = ", ".join(changes), f"the {len(before.labels)} labels that it has"
     raise RequestError(
         409,
-        f"a model {given} for {one_line(old.name)}",
+        f"a model {difference} for {one_line(old.name)}",
         expected=expected,
         fix='load it with {"parameters": {"other_labels": true}} once all clients know them',
     )

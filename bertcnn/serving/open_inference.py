@@ -141,16 +141,16 @@ def read_request(body: bytes, header_length: str | None, columns: TextColumns) -
         _check_plain(described.parameters.content_type)
     cells: dict[str, list[str]] = {}
     shape = request.inputs[0].shape
-    for given in request.inputs:
-        if given.name in cells or given.shape != shape:
+    for tensor in request.inputs:
+        if tensor.name in cells or tensor.shape != shape:
             raise refused(
-                f"the input {one_line(given.name)} twice, or inputs of different shapes",
+                f"the input {one_line(tensor.name)} twice, or inputs of different shapes",
                 "one input of the same shape for each text column",
             )
-        size = given.parameters.binary_data_size
+        size = tensor.parameters.binary_data_size
         binary = b"" if size is None else body[end : end + max(size, 0)]
         end += len(binary)
-        cells[given.name] = _texts(given, binary, columns)
+        cells[tensor.name] = _texts(tensor, binary, columns)
     if end < len(body):
         raise refused(f"{len(body) - end:,} bytes behind the last tensor", "nothing more")
     texts = columns.from_columns(cells, "inputs")
@@ -180,34 +180,35 @@ def _fits(shape: Sequence[int], elements: int) -> bool:
     if min(shape, default=1) <= 0:
         return elements == 0 and min(shape) == 0
     size = 1
-    for places in shape:
-        size *= places
+    for dimension in shape:
+        size *= dimension
         if size > elements:
             return False
     return size == elements
 
 
-def _texts(given: _Input, binary: bytes, columns: TextColumns) -> list[str]:
+def _texts(tensor: _Input, binary: bytes, columns: TextColumns) -> list[str]:
     """The texts of an input, in element order."""
-    if given.datatype != "BYTES":
-        raise refused(f"an input of the type {one_line(given.datatype)}", "BYTES: strings")
-    size = given.parameters.binary_data_size
+    if tensor.datatype != "BYTES":
+        raise refused(f"an input of the type {one_line(tensor.datatype)}", "BYTES: strings")
+    size = tensor.parameters.binary_data_size
     if size is not None:
         if size != len(binary):
             raise refused(f"binary_data_size {size:,} of {len(binary):,} bytes", "the same number")
-        if given.data is not None:
+        if tensor.data is not None:
             raise refused("an input with data and binary_data_size", "one of them")
         values: list[Any] = unpacked(binary)
     else:
-        values = _flat(given.data)
-    if not _fits(given.shape, len(values)):
+        values = _flat(tensor.data)
+    if not _fits(tensor.shape, len(values)):
         raise refused(
-            f"{len(values):,} texts with the shape {one_line(given.shape)}", "the shape of the data"
+            f"{len(values):,} texts with the shape {one_line(tensor.shape)}",
+            "the shape of the data",
         )
     check_number(len(values), columns.most)
-    is_base64 = given.parameters.content_type == "base64"
+    is_base64 = tensor.parameters.content_type == "base64"
     if not is_base64:
-        _check_plain(given.parameters.content_type)
+        _check_plain(tensor.parameters.content_type)
     return [decoded(value, "the texts", is_base64=is_base64) for value in values]
 
 
@@ -230,16 +231,16 @@ def unpacked(data: bytes) -> list[str]:
         >>> unpacked(packed(["no signal", ""]))
         ['no signal', '']
     """
-    texts, place = [], 0
-    while place < len(data):
-        start = place + _LENGTH.size
+    texts, position = [], 0
+    while position < len(data):
+        start = position + _LENGTH.size
         if start > len(data):
             raise refused("a BYTES tensor that ends within a length", "4 bytes before each string")
-        place = start + _LENGTH.unpack_from(data, start - _LENGTH.size)[0]
-        if place > len(data):
+        position = start + _LENGTH.unpack_from(data, start - _LENGTH.size)[0]
+        if position > len(data):
             raise refused("a BYTES tensor that ends within a string", "as many bytes as its length")
         try:
-            texts.append(data[start:place].decode("utf-8"))
+            texts.append(data[start:position].decode("utf-8"))
         except UnicodeDecodeError:
             raise refused("a BYTES tensor whose strings are not UTF-8", "UTF-8") from None
     return texts

@@ -68,17 +68,17 @@ def named_models(given: Sequence[str]) -> dict[str, str]:
     """
     models: dict[str, str] = {}
     for text in given:
-        name, equals, place = text.partition("=")
+        name, equals, location = text.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            name, place = re.sub(r"[^A-Za-z0-9._-]", "-", _last_part(text)).lstrip("._-"), text
+            name, location = re.sub(r"[^A-Za-z0-9._-]", "-", _last_part(text)).lstrip("._-"), text
         name = name[:100] or "model"
         if name in models:
             raise SettingsError(
                 f"two models with the name {one_line(name)}",
                 expected="a name for each",
-                fix=f"write NAME=MODEL, such as {name}-2={one_line(place)}",
+                fix=f"write NAME=MODEL, such as {name}-2={one_line(location)}",
             )
-        models[name] = place
+        models[name] = location
     return models
 
 
@@ -89,8 +89,10 @@ def folders_of(places: Iterable[str]) -> tuple[Path, ...]:
     )
 
 
-def _last_part(place: str) -> str:
+def _last_part(location: str) -> str:
     path = (
-        place.partition("?")[0].partition("@")[0] if "://" in place else str(Path(place).resolve())
+        location.partition("?")[0].partition("@")[0]
+        if "://" in location
+        else str(Path(location).resolve())
     )
     return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]

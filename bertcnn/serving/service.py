@@ -93,8 +93,8 @@ class Service:
         if path is None:
             return
         with suppress(OSError, ValueError):  # a path that is too long or has a NUL
-            place = Path(path).resolve()
-            if "://" not in path and any(folder in place.parents for folder in self._folders):
+            resolved = Path(path).resolve()
+            if "://" not in path and any(folder in resolved.parents for folder in self._folders):
                 return
         raise RequestError(
             403,

@@ -56,18 +56,18 @@ class TextColumns:
         """
         if not rows:
             return []
-        given = rows[0].keys()
-        if any(row.keys() != given for row in rows):
+        keys = rows[0].keys()
+        if any(row.keys() != keys for row in rows):
             raise refused(f"rows in {where} that have different names", "the same in each row")
-        wanted = self._find([*given], where, is_table=is_table)
-        return [self._joined([row[name] for name in wanted], where, is_table) for row in rows]
+        names = self._find([*keys], where, is_table=is_table)
+        return [self._joined([row[name] for name in names], where, is_table) for row in rows]
 
     def from_columns(
         self, columns: Mapping[str, Any], where: str, *, is_table: bool = False
     ) -> list[str]:
         """Like `from_rows`, from one list of cells per column."""
-        wanted = self._find([*columns], where, is_table=is_table)
-        lists = [columns[name] for name in wanted]
+        names = self._find([*columns], where, is_table=is_table)
+        lists = [columns[name] for name in names]
         if not all(isinstance(cells, list) and len(cells) == len(lists[0]) for cells in lists):
             raise refused(f"{where} that are not lists of one length", "a list for each column")
         check_number(len(lists[0]), self.most)
@@ -75,17 +75,17 @@ class TextColumns:
             return self.from_values(lists[0], where)
         return [self._joined(row, where, is_table) for row in zip(*lists, strict=True)]
 
-    def _find(self, given: Sequence[str], where: str, *, is_table: bool) -> list[str]:
-        names = [find_name(name, given) for name in self.names]
+    def _find(self, available: Sequence[str], where: str, *, is_table: bool) -> list[str]:
+        names = [find_name(name, available) for name in self.names]
         if len(names) == 1 and names[0] is None:
-            names = [find_name(TEXT, given)]
-        found = [name for name in names if name is not None]
-        if len(found) < len(names) or (len(given) > len(found) and not is_table):
+            names = [find_name(TEXT, available)]
+        matched = [name for name in names if name is not None]
+        if len(matched) < len(names) or (len(available) > len(matched) and not is_table):
             raise refused(
-                f"{where} with {one_line(', '.join(given), 200)}",
+                f"{where} with {one_line(', '.join(available), 200)}",
                 f"the model's text columns: {one_line(', '.join(self.names), 200)}",
             )
-        return found
+        return matched
 
     def _joined(self, cells: Sequence[Any], where: str, is_table: bool) -> str:
         texts = ["" if is_table and cell is None else decoded(cell, where) for cell in cells]

@@ -21,23 +21,23 @@ def read_token(file: Path | None) -> bytes | None:
         SettingsError: the file cannot be read, or the token is too short or has white space.
     """
     if file is None:
-        text, place = os.environ.get(TOKEN, ""), TOKEN
+        text, source = os.environ.get(TOKEN, ""), TOKEN
         if not text:
             return None
     else:
-        place = str(file)
+        source = str(file)
         try:
             with file.open(encoding="utf-8") as opened:
                 text = opened.read(_LARGEST_FILE).removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(
-                f"the token file {place}, which cannot be read ({error})",
+                f"the token file {source}, which cannot be read ({error})",
                 expected="a file with the token in one line",
                 fix="correct --token-file, or the file's rights",
             ) from None
     if len(text) < _FEWEST_CHARACTERS or any(not "!" <= sign <= "~" for sign in text):
         raise SettingsError(
-            f"a token of {len(text)} characters in {place}",
+            f"a token of {len(text)} characters in {source}",
             expected=f"at least {_FEWEST_CHARACTERS} ASCII characters without spaces",
             fix="write a new one, for example with: openssl rand -hex 32",
         )

@@ -33,11 +33,11 @@ def page() -> None:
     )
     period = st.radio("Answers of the last", list(PERIODS), horizontal=True)
     days = PERIODS[period]
-    found = audit_report(store, since=0.0 if days is None else now() - days * _DAY)
-    show_figures(found)
-    offer_audits(found)
-    if any(one.accuracy is not None for one in found.labels.values()):
-        show_labels(found)
+    report = audit_report(store, since=0.0 if days is None else now() - days * _DAY)
+    show_figures(report)
+    offer_audits(report)
+    if any(one.accuracy is not None for one in report.labels.values()):
+        show_labels(report)
     show_disagreements(store)
 
 
@@ -75,14 +75,14 @@ def offer_audits(found: AuditReport) -> None:
 def show_labels(found: AuditReport) -> None:
     """The accuracy of each label's answers."""
     st.header("By label", anchor=False)
-    known = sorted(
+    audited = sorted(
         ((name, one) for name, one in found.labels.items() if one.accuracy is not None),
         key=lambda item: -item[1].population,
     )[:MOST_LABELS]
     st.altair_chart(
         accuracy_intervals(
-            {name: (one.accuracy or 0.0, one.low, one.high) for name, one in known},
-            {name: count(one.audits, "audit") for name, one in known},
+            {name: (one.accuracy or 0.0, one.low, one.high) for name, one in audited},
+            {name: count(one.audits, "audit") for name, one in audited},
             found.model.precision,
         ),
         width="stretch",
@@ -95,11 +95,11 @@ def show_labels(found: AuditReport) -> None:
 
 def show_disagreements(store: ReviewStore) -> None:
     """Tickets with different decisions by different people."""
-    found = disagreements(store)
-    if not found:
+    disputed = disagreements(store)
+    if not disputed:
         return
     st.header("People disagree", anchor=False)
-    st.markdown(f"On {count(len(found), 'ticket')}. Models do not learn them.")
+    st.markdown(f"On {count(len(disputed), 'ticket')}. Models do not learn them.")
     st.dataframe(
         pd.DataFrame(
             [
@@ -109,7 +109,7 @@ def show_disagreements(store: ReviewStore) -> None:
                     one.source,
                     "; ".join(f"{who}: {what or 'no label'}" for who, what in one.labels.items()),
                 )
-                for one in found
+                for one in disputed
             ],
             columns=["ticket", "number", "source", "decisions"],
         ),

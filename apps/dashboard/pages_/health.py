@@ -92,8 +92,8 @@ def cached_drift(name: str, changes: tuple[int, ...], _store: ReviewStore) -> St
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
 def cached_shares(name: str, changes: tuple[int, ...], _store: ReviewStore) -> DriftFinding:  # noqa: ARG001 - keys
     """The estimated share of each label."""
-    found = drift_report(_store, predictor=serving_predictor(_store)).report.findings
-    return next(one for one in found if one.about == "label_shift")
+    findings = drift_report(_store, predictor=serving_predictor(_store)).report.findings
+    return next(one for one in findings if one.about == "label_shift")
 
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
@@ -227,11 +227,11 @@ def bins(days: Sequence[DailyFigures]) -> dict[str, int]:
     """Answers in ten bins of confidence, the highest first."""
     totals = [0] * ((len(CONFIDENCE_EDGES) - 1) // 2)
     for one in days:
-        for place, number in enumerate(one.confidence):
-            totals[place // 2] += number
+        for index, number in enumerate(one.confidence):
+            totals[index // 2] += number
     return {
-        f"{10 * place}% to {10 * place + 10}%": number
-        for place, number in reversed([*enumerate(totals)])
+        f"{10 * index}% to {10 * index + 10}%": number
+        for index, number in reversed([*enumerate(totals)])
     }
 
 
@@ -243,8 +243,8 @@ def labels(days: Sequence[DailyFigures]) -> dict[str, int]:
 def show_words(drift: StoreDrift) -> None:
     """Words that have become frequent."""
     if not drift.words:
-        [found] = [one for one in drift.report.findings if one.about == "words"]
-        st.markdown(plain(found.sentence))
+        [finding] = [one for one in drift.report.findings if one.about == "words"]
+        st.markdown(plain(finding.sentence))
         return
     st.dataframe(
         pd.DataFrame(
@@ -279,10 +279,10 @@ def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
     if not wanted("Estimate", ":material/query_stats:"):
         return
     with st.spinner("The model answers up to 4,000 tickets again ..."):
-        found = cached_shares(store.name, changes, store)
-    st.markdown(plain(found.sentence))
-    if found.figures["labels"]:
-        st.dataframe(shares_table(found), hide_index=True, width="content")
+        finding = cached_shares(store.name, changes, store)
+    st.markdown(plain(finding.sentence))
+    if finding.figures["labels"]:
+        st.dataframe(shares_table(finding), hide_index=True, width="content")
 
 
 def shares_table(found: DriftFinding) -> pd.DataFrame:
@@ -312,10 +312,10 @@ def show_topics(store: ReviewStore, changes: tuple[int, ...]) -> None:
     if not wanted("Look for topics", ":material/search:"):
         return
     with st.spinner("Comparing tickets ..."):
-        found = cached_topics(store.name, changes, store)
-    st.markdown(plain(found.lines()[0]))
-    for place, one in enumerate(found.topics):
-        show_topic(store, one, place)
+        result = cached_topics(store.name, changes, store)
+    st.markdown(plain(result.lines()[0]))
+    for index, one in enumerate(result.topics):
+        show_topic(store, one, index)
 
 
 def show_topic(store: ReviewStore, topic: StoreTopic, place: int) -> None:

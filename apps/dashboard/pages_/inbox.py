@@ -110,10 +110,10 @@ def cached_look(path: Path, written_at: int, trained_on: tuple[str, ...]) -> Upl
 
 def score_file(predictor: Predictor) -> None:
     """Upload a file, check its text column, score it, and show and download the result."""
-    found = current_upload(predictor.bundle.config.text_columns)
-    if found is None:
+    current = current_upload(predictor.bundle.config.text_columns)
+    if current is None:
         return
-    file_id, upload = found
+    file_id, upload = current
     chosen = chosen_text(upload, file_id)
     probabilities = offered_probabilities()
     run = (file_id, predictor.bundle.bundle_id, tuple(chosen), probabilities)
@@ -195,16 +195,16 @@ def current_upload(trained_on: tuple[str, ...]) -> tuple[str, Upload] | None:
         on_change=forget_upload,
         help=limits(),
     )
-    file_id, known, upload = st.session_state.get("upload", (None, None, None))
+    file_id, saved_columns, upload = st.session_state.get("upload", (None, None, None))
     if uploaded is None and upload is None:
         return None
     if uploaded is not None and (uploaded.file_id != file_id or not upload.path.exists()):
         uploaded.seek(0)
-        file_id, known, upload = uploaded.file_id, None, None
+        file_id, saved_columns, upload = uploaded.file_id, None, None
         path = save(uploaded.name, uploaded)
     else:
         path = upload.path
-    if known != trained_on:  # once, not at each rerun by Streamlit
+    if saved_columns != trained_on:  # once, not at each rerun by Streamlit
         upload = look_into(path, trained_on)
         st.session_state["upload"] = (file_id, trained_on, upload)
     if uploaded is None:
@@ -262,8 +262,8 @@ def tell_findings(report: ScoringReport) -> None:
     """Show the blank and rejected rows and the renamed columns."""
     if report.blank:
         st.info(f"{count(report.blank, 'row')} without a text got no label.")
-    for wanted, written in report.renamed.items():
-        st.info(plain(f"The file already has a column {wanted}; the new one is called {written}."))
+    for name, written in report.renamed.items():
+        st.info(plain(f"The file already has a column {name}; the new one is called {written}."))
     if report.padded:
         st.info(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
     if report.rejected and report.rejects is not None:
@@ -290,7 +290,7 @@ def show_rows(target: Path, report: ScoringReport) -> None:
     label, _, decision, _ = ours
     several = report.label_separator is not None
     offered = [*report.labels, *([""] if report.blank or several else [])]
-    wanted = st.multiselect(
+    labels = st.multiselect(
         "Label", offered, format_func=lambda name: name or "no label", placeholder="all labels"
     )
     decided = st.multiselect(
@@ -299,16 +299,16 @@ def show_rows(target: Path, report: ScoringReport) -> None:
         format_func=DECIDED.__getitem__,
         placeholder="all decisions",
     )
-    filters = ((label, tuple(wanted), report.label_separator), (decision, tuple(decided), None))
+    filters = ((label, tuple(labels), report.label_separator), (decision, tuple(decided), None))
     table = first_rows(target, target.stat().st_mtime_ns, filters)
     show_answers(table, ours, report.text_columns.text)
     if len(table) < ROWS_SHOWN:
         return
-    if (wanted and decided) or (wanted and several):
+    if (labels and decided) or (labels and several):
         st.caption(f"The first {ROWS_SHOWN:,} of these rows; the download has all {report.rows:,}.")
         return
     matching = (
-        sum(report.labels.get(name, report.blank) for name in wanted) if wanted else report.rows
+        sum(report.labels.get(name, report.blank) for name in labels) if labels else report.rows
     )
     matching = sum(report.decisions[name] for name in decided) if decided else matching
     if matching > ROWS_SHOWN:

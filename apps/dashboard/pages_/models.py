@@ -37,19 +37,19 @@ def page() -> None:
     st.title("Models", anchor=False)
     tell_done()
     store = review_store()
-    serving, known, history = serving_model(store), list_models(store), model_history(store)
+    serving, models, history = serving_model(store), list_models(store), model_history(store)
     if serving is None:
         st.info("No model serves yet. Train one on the page Train, or add a saved one.")
     else:
         show_serving(store, serving, history)
-    for one in known:
+    for one in models:
         if serving is not None and one.id != serving.id:
             show_other(store, one)
     if may("admin"):
-        add_saved(store, known)
+        add_saved(store, models)
     if history:
         with st.expander("History"):
-            st.dataframe(history_table(history, known), hide_index=True)
+            st.dataframe(history_table(history, models), hide_index=True)
 
 
 def show_serving(store: ReviewStore, serving: KnownModel, history: Sequence[ModelEvent]) -> None:
@@ -79,14 +79,14 @@ def show_serving(store: ReviewStore, serving: KnownModel, history: Sequence[Mode
 
 def show_other(store: ReviewStore, one: KnownModel) -> None:
     """Another model: its comparison and the possible actions."""
-    found = last_comparison(store, one.id)
+    comparison = last_comparison(store, one.id)
     with st.container(border=True):
-        if found is None:
+        if comparison is None:
             heading(one, "not compared yet", "gray")
         else:
-            heading(one, found["verdict"], COLORS[found["verdict"]])
-            st.markdown(plain(found["sentences"]))
-            st.dataframe(figures(found["result"]), hide_index=True, width="content")
+            heading(one, comparison["verdict"], COLORS[comparison["verdict"]])
+            st.markdown(plain(comparison["sentences"]))
+            st.dataframe(figures(comparison["result"]), hide_index=True, width="content")
         tell_of(one.folder)
         st.caption(
             plain(
@@ -96,15 +96,15 @@ def show_other(store: ReviewStore, one: KnownModel) -> None:
         )
         with st.container(horizontal=True):
             if may("reviewer") and st.button(
-                "Compare with the serving model" if found is None else "Compare again",
+                "Compare with the serving model" if comparison is None else "Compare again",
                 key=f"compare-{one.id}",
                 icon=":material/compare_arrows:",
             ):
                 with st.spinner("Both models answer tickets that neither has learned ..."):
                     compare_models(store, one.id, person())
                 done(f"{name_of(one)} was compared with the serving model.")
-            if may("admin") and found is not None:
-                offer_promotion(store, one, found["verdict"])
+            if may("admin") and comparison is not None:
+                offer_promotion(store, one, comparison["verdict"])
 
 
 def offer_promotion(store: ReviewStore, one: KnownModel, verdict: str) -> None:
@@ -125,11 +125,11 @@ def offer_promotion(store: ReviewStore, one: KnownModel, verdict: str) -> None:
 def add_saved(store: ReviewStore, known: Sequence[KnownModel]) -> None:
     """Offer saved models that are not in the store."""
     roots, stored = models_roots(), {one.folder for one in known}
-    found = [str(path) for path in saved_models(roots) if str(path.resolve()) not in stored]
-    if not found:
+    folders = [str(path) for path in saved_models(roots) if str(path.resolve()) not in stored]
+    if not folders:
         return
     with st.expander("Add a saved model", expanded=not known):
-        folder = st.selectbox("Folder", found, help="Written by bertcnn train.")
+        folder = st.selectbox("Folder", folders, help="Written by bertcnn train.")
         if st.button("Add", type="secondary" if known else "primary"):
             path, _ = model_folder(folder, roots)
             done(f"{name_of(add_model(store, path, person()))} was added.")

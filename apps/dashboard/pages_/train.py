@@ -95,7 +95,7 @@ def group(store: ReviewStore, file: Path | None) -> None:
 
 def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
     """Tickets in groups: name them, decide, train."""
-    found, waiting = decided(store), waiting_tickets(store)["reviews"]
+    counts, waiting = decided(store), waiting_tickets(store)["reviews"]
     st.markdown(
         f"{count(waiting, 'ticket')} wait in {count(len(groups), 'group')}. Give each group the"
         " name of a label. Groups with the same name become one, and a group without a name gives"
@@ -125,18 +125,18 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
         if st.button(
             "Decide on tickets",
             icon=":material/fact_check:",
-            type="secondary" if found.tickets >= ENOUGH else "primary",
+            type="secondary" if counts.tickets >= ENOUGH else "primary",
         ):
             st.switch_page("pages_/review.py")
     st.header("First model", anchor=False)
-    if found.tickets < ENOUGH:
+    if counts.tickets < ENOUGH:
         st.progress(
-            found.tickets / ENOUGH,
-            f"{count(found.tickets, 'ticket')} decided. From {ENOUGH} on, a model can learn from"
+            counts.tickets / ENOUGH,
+            f"{count(counts.tickets, 'ticket')} decided. From {ENOUGH} on, a model can learn from"
             " them; ten for each label are better.",
         )
         return
-    st.markdown(f"{count(found.tickets, 'ticket')} decided. More make the model better.")
+    st.markdown(f"{count(counts.tickets, 'ticket')} decided. More make the model better.")
     start_training(store, None, (), "few-shot")
 
 
@@ -153,9 +153,9 @@ def train_on(store: ReviewStore, file: Path | None) -> None:
 def train_next(store: ReviewStore) -> None:
     """Train the next model with people's decisions."""
     trained = [one.at for one in model_history(store) if one.kind == "added"]
-    found = decided(store, since=max(trained))
+    counts = decided(store, since=max(trained))
     st.markdown(
-        f"{count(found.tickets, 'ticket')} decided since the last training. The next model learns"
+        f"{count(counts.tickets, 'ticket')} decided since the last training. The next model learns"
         " from the old file and from all decisions, but for those that are kept to compare models"
         " on. It does not serve before somebody promotes it on the page Models."
     )
@@ -208,14 +208,14 @@ def start_training(
         # cached: a new default a minute later would clear the box
         offered = datetime.fromtimestamp(now(), UTC).strftime("model-%Y-%m-%d-%H%M")
         st.session_state.setdefault(_NAME, offered)
-        given = st.text_input("Name of the model", key=_NAME)
+        typed = st.text_input("Name of the model", key=_NAME)
         recipe = st.selectbox(
             "Recipe",
             RECIPES,
             index=RECIPES.index(recipe),
             help="auto chooses by the rows; full is best for many rows, and takes longest.",
         )
-    name = re.sub(r"[^\w.-]+", "-", given).strip(".-")[:_LONGEST_NAME]
+    name = re.sub(r"[^\w.-]+", "-", typed).strip(".-")[:_LONGEST_NAME]
     out = models_roots()[0].resolve() / name
     if not name or out.exists():
         st.warning(plain(f"There is a model {name} already." if name else "The model has no name."))
