@@ -135,7 +135,7 @@ def _accuracies(
     return line + intervals + points
 
 
-# === How things change ===
+# === Changes over time ===
 
 _DAYS = alt.Axis(labelAngle=0, labelOverlap="greedy", labelBound=True, ticks=False)
 

@@ -124,7 +124,6 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
 
 
 def _buttons(store: ReviewStore, job: Job) -> None:
-    """Buttons for the visitor's permitted actions on a job."""
     if not (may("admin") or (may("reviewer") and job.actor == person().name)):
         return
     if job.ended_at is None and not job.dead:

@@ -163,6 +163,6 @@ def tell_of(folder: str) -> None:
 
 
 def answers_nothing(predictor: Predictor) -> bool:
-    """Whether all tickets go to review, because held-out rows cannot show the wanted precision."""
+    """Whether all tickets go to review, as held-out rows cannot show the required precision."""
     decisions = predictor.decisions
     return bool(decisions.held_out.right) and not automation(decisions).automatic

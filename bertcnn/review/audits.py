@@ -76,7 +76,7 @@ class AuditReport:
 
     @property
     def broken(self) -> bool:
-        """Whether the promise is broken; a false alarm for at most 5 % of models, for ever."""
+        """Whether the promise is broken; at most 5 % of models ever raise a false alarm."""
         return self.alarm is not None or _alarmed(self.watch)
 
     def lines(self) -> list[str]:

@@ -91,7 +91,7 @@ def history(store: ReviewStore, identity: int) -> list[Row[Any]]:
 
 
 def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
-    """Tickets with different decisions by different people, the latest first."""
+    """Tickets that people decided differently, newest first."""
     answer = func.coalesce(decision.c.label, "")
     with store.reading() as connection:
         tickets = connection.execute(

@@ -164,7 +164,6 @@ def _new_words(
 def _label_shift(
     store: ReviewStore, predictor: Predictor, report: DriftReport, recent: int
 ) -> LabelShift:
-    """Estimated label shares of the recent tickets."""
     kept = predictor.bundle.calibration.label_shift
     if kept is None:
         reason = "the model was saved without what that takes; train it again"

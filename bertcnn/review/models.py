@@ -91,7 +91,7 @@ def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person
 
 
 def list_models(store: ReviewStore) -> list[KnownModel]:
-    """All models, the latest first."""
+    """All models, newest first."""
     with store.reading() as connection:
         rows = connection.execute(
             select(model)

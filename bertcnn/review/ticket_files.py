@@ -25,7 +25,7 @@ _MOST_BLANK = 0.1  # share of blank cells in a guessed id column
 class TicketFile:
     """A file of tickets, read with a few bytes of memory per row.
 
-    A ticket is identified by its id and its text. The id column is the given one, or one with a
+    A ticket is identified by its id and its text. The id column is `identity`, or one with a
     typical name whose values each have one text throughout the file. Without such a column, the id
     is a keyed hash of the text and the time.
 
@@ -127,7 +127,6 @@ class TicketFile:
         return [f"{count(rows, 'row')} {what}" for what, rows in parts.items() if rows]
 
     def _tickets(self, reader: TableReader, chunk: Chunk, seen: set[str]) -> Iterator[NewTicket]:
-        """The tickets of a chunk's rows."""
         columns = {name: chunk.column(name) for name in chunk.columns}
         extra = [name for name in columns if name not in self._choice.text and name != self._id]
         times, texts = self._times(chunk), self._texts(chunk)

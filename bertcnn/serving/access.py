@@ -39,7 +39,7 @@ class Access:
         check_room: raises a RequestError if the queue is full; called before the body is read, so
             that a refusal is cheap.
         is_draining: whether the service is about to stop.
-        log_requests: log every request, not only defects.
+        log_requests: log every request, not only internal errors.
     """
 
     def __init__(

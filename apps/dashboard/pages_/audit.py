@@ -94,7 +94,7 @@ def show_labels(found: AuditReport) -> None:
 
 
 def show_disagreements(store: ReviewStore) -> None:
-    """Tickets with different decisions by different people."""
+    """Tickets that people decided differently."""
     disputed = disagreements(store)
     if not disputed:
         return

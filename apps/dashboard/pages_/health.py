@@ -68,7 +68,7 @@ def page() -> None:
     show_topics(store, changes)
 
 
-# === Figures, kept while nothing changes ===
+# === Cached figures ===
 
 
 @st.cache_data(show_spinner=False, max_entries=_PAGES, ttl=_KEPT)
@@ -258,7 +258,7 @@ def show_words(drift: StoreDrift) -> None:
     )
 
 
-# === What takes longer, when asked for ===
+# === Slow parts, on request ===
 
 
 def wanted(label: str, icon: str) -> bool:

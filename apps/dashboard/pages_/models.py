@@ -168,7 +168,7 @@ def figures(result: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def history_table(history: Sequence[ModelEvent], known: Sequence[KnownModel]) -> pd.DataFrame:
-    """The model events, the latest first."""
+    """The model events, newest first."""
     names = {one.id: name_of(one) for one in known}
     return pd.DataFrame(
         [

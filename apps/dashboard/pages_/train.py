@@ -167,7 +167,7 @@ def train_next(store: ReviewStore) -> None:
         train_on(store, file)
 
 
-# === What both need ===
+# === Shared ===
 
 
 def chosen_columns(file: Path) -> tuple[str, str] | None:

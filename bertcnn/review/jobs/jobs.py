@@ -94,7 +94,7 @@ def start_job(
 def list_jobs(
     store: ReviewStore, *, states: Sequence[JobState] | None = None, most: int = 100
 ) -> list[Job]:
-    """The latest jobs, the last one first; optionally only jobs in some states."""
+    """The latest jobs, newest first; optionally only those in some states."""
     query = select(job_table).order_by(job_table.c.created_at.desc(), job_table.c.id).limit(most)
     if states is not None:
         query = query.where(job_table.c.state.in_(states))
