@@ -30,8 +30,8 @@ class RayCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
         """Insert the default address if none follows `--ray`."""
         end = args.index("--") if "--" in args else len(args)
-        for place in range(end - 1, -1, -1):
-            following = args[place + 1] if place + 1 < end else ""
-            if args[place] == _OPTION and not _ADDRESS.fullmatch(following):
-                args = [*args[:place], f"{_OPTION}={LOCAL}", *args[place + 1 :]]
+        for index in range(end - 1, -1, -1):
+            following = args[index + 1] if index + 1 < end else ""
+            if args[index] == _OPTION and not _ADDRESS.fullmatch(following):
+                args = [*args[:index], f"{_OPTION}={LOCAL}", *args[index + 1 :]]
         return super().parse_args(ctx, args)

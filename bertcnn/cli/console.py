@@ -122,6 +122,6 @@ def answer(*cells: str) -> None:
 
 def summary(figures: Any) -> None:  # noqa: ANN401 - a dataclass, or a mapping
     """Print one line of JSON on standard output."""
-    found = figures if isinstance(figures, Mapping) else asdict(figures)
+    fields = figures if isinstance(figures, Mapping) else asdict(figures)
     if not _spoken_for:
-        print(json.dumps(found, default=str), flush=True)
+        print(json.dumps(fields, default=str), flush=True)

@@ -86,14 +86,14 @@ def distill(
             check_input(path)
     folder = local_model(model)
     read_config(folder)
-    place = start_training(out, devices, distributed)
+    output_folder = start_training(out, devices, distributed)
     from bertcnn.workflows import distill_csv
 
-    with show_progress() as progress, resumes(place):
+    with show_progress() as progress, resumes(output_folder):
         report = distill_csv(
             folder,
             data,
-            place,
+            output_folder,
             layers=layers,
             texts=texts,
             text=text,

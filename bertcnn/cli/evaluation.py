@@ -21,9 +21,9 @@ def show_evaluation(figures: Evaluation) -> None:
         f"{rows}: accuracy {figures.accuracy:.4f}, macro-F1 {figures.macro_f1:.4f}, weighted F1"
         f" {figures.weighted_f1:.4f}"
     )
-    known = figures.no_information
-    if known is not None and known.knows_nothing:
-        console.print(known.sentence("model"), style="bold")
+    no_information = figures.no_information
+    if no_information is not None and no_information.knows_nothing:
+        console.print(no_information.sentence("model"), style="bold")
     if figures.out_of_scope is not None:
         console.print(f"{figures.out_of_scope.in_words()}.")
     if figures.several_labels:

@@ -35,15 +35,15 @@ def list_(
     from bertcnn.cli.screen import Screen
     from bertcnn.review.jobs.jobs import list_jobs
 
-    found = list_jobs(opened(store), most=most)
-    if not found:
+    jobs = list_jobs(opened(store), most=most)
+    if not jobs:
         show("no jobs")
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("id", "state", "started", "command"):
         table.add_column(column, no_wrap=True)
     table.add_column("progress", overflow="fold")
-    for job in found:
+    for job in jobs:
         table.add_row(job.id, _state(job), _time(job.created_at), job.command, _news(job))
     Screen().print(table)
 

@@ -37,14 +37,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 def out_of_memory(detail: str = "") -> BertCNNError:
     """The error for running out of memory; `detail` is the library's own message."""
     limit = memory_limit()
-    given = (
+    problem = (
         f"out of memory: this process may use {memory_size(limit)}, a limit set by ulimit or"
         " prlimit"
         if limit
         else "out of memory"
     )
     return BertCNNError(
-        given + (f" ({one_line(detail, 160)})" if detail else ""),
+        problem + (f" ({one_line(detail, 160)})" if detail else ""),
         expected="enough memory for the libraries, the rows and the computation",
         fix=(
             "raise the limit, or give fewer rows"

@@ -79,15 +79,15 @@ def compare(
 
     opened_store = opened(store)
     with show_progress() as progress:
-        known = hashes_of(opened_store, learned, progress=progress) if learned else ()
-        found = compare_models(
+        learned_hashes = hashes_of(opened_store, learned, progress=progress) if learned else ()
+        comparison = compare_models(
             opened_store,
             find_model(opened_store, model).id,
             person(name),
-            learned=known,
+            learned=learned_hashes,
             progress=progress,
         )
-    for line in found.lines():
+    for line in comparison.lines():
         show(line)
 
 

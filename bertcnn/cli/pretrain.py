@@ -134,7 +134,7 @@ def pretrain(
         )
     if verdict is not None:
         check_verdict(start, verdict, verdict_test, verdict_seeds)
-    place = start_training(out, devices, distributed)
+    output_folder = start_training(out, devices, distributed)
     from bertcnn.pretraining import NewEncoder, PretrainingInterrupted, RunOptions
     from bertcnn.pretraining import pretrain as run
 
@@ -157,7 +157,7 @@ def pretrain(
         with show_progress() as progress:
             report = run(
                 texts,
-                place,
+                output_folder,
                 start=(
                     start
                     if start is not None
@@ -257,7 +257,7 @@ def tell_verdict(
 
     tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
-        found = compare_encoders(
+        comparison = compare_encoders(
             data,
             old,
             new,
@@ -267,4 +267,4 @@ def tell_verdict(
             progress=progress,
             **columns,  # type: ignore[arg-type]
         )
-    show(found.in_words())
+    show(comparison.in_words())

@@ -83,8 +83,8 @@ def train(
     from bertcnn.tasks.question_answering import FOLDER, read_questions
 
     FOLDER.check_target(out, force)
-    found = read_questions(questions)
-    place = start_training(out, devices, distributed)
+    examples = read_questions(questions)
+    output_folder = start_training(out, devices, distributed)
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
     started = time.perf_counter()
@@ -101,9 +101,9 @@ def train(
             seed=seed,
             progress=progress,
         )
-        with savepoints_beside(place) as savepoints:
-            answerer.fit(found, savepoints=savepoints)
-            identity = answerer.save(place, overwrite=force)
+        with savepoints_beside(output_folder) as savepoints:
+            answerer.fit(examples, savepoints=savepoints)
+            identity = answerer.save(output_folder, overwrite=force)
     figures = answerer.metrics_
     if as_json:
         summary({"model": identity, **figures})
@@ -112,7 +112,7 @@ def train(
         f" {figures['questions']:,} validation questions exact match {figures['exact']:.1%},"
         f" F1 {figures['f1']:.1%}."
     )
-    tell(f"Next: {command_line('qa', 'ask', out, '--question', found[0].question, 'TEXT')}")
+    tell(f"Next: {command_line('qa', 'ask', out, '--question', examples[0].question, 'TEXT')}")
 
 
 @qa_app.command("evaluate")
@@ -133,11 +133,11 @@ def evaluate(
 
     if json_file is not None:
         check_file_target(json_file, force, others=(questions,), option="--json")
-    found, folder = read_questions(questions), local_model(model)
+    examples, folder = read_questions(questions), local_model(model)
     skip_converter()
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
-    figures = QuestionAnswerer.load(folder).evaluate(found)
+    figures = QuestionAnswerer.load(folder).evaluate(examples)
     show(
         f"{count(figures.questions, 'question')}: exact match {figures.exact:.4f}, F1"
         f" {figures.f1:.4f}"
@@ -179,9 +179,13 @@ def ask(
 
     answerer = QuestionAnswerer.load(local_model(model))
     for line in given_texts(texts):
-        (found,) = answerer.answer(question, [line])
-        answer(" ".join(found.text.split()), f"{found.confidence:.4f}", " ".join(line.split()))
-        for other, share in found.alternatives if alternatives else ():
+        (prediction,) = answerer.answer(question, [line])
+        answer(
+            " ".join(prediction.text.split()),
+            f"{prediction.confidence:.4f}",
+            " ".join(line.split()),
+        )
+        for other, share in prediction.alternatives if alternatives else ():
             answer(" ".join(other.split()), f"{share:.4f}", "")
 
 

@@ -52,7 +52,7 @@ def recalibrate(
     from bertcnn.workflows import recalibrate_csv
 
     with show_progress() as progress:
-        found = recalibrate_csv(
+        report = recalibrate_csv(
             folder,
             data,
             out,
@@ -64,10 +64,10 @@ def recalibrate(
             progress=progress,
         )
     if as_json:
-        summary(found)
-    strange = f" and {count(found.strange, 'row')} out of scope" if found.strange else ""
+        summary(report)
+    strange = f" and {count(report.strange, 'row')} out of scope" if report.strange else ""
     tell(
-        f"Saved {out} (model {found.bundle_id[:12]}), recalibrated on {count(found.rows, 'row')}"
-        f"{strange}: temperature {found.temperature[0]:.3f}, now {found.temperature[1]:.3f}."
+        f"Saved {out} (model {report.bundle_id[:12]}), recalibrated on {count(report.rows, 'row')}"
+        f"{strange}: temperature {report.temperature[0]:.3f}, now {report.temperature[1]:.3f}."
     )
-    tell(f"On these rows {found.decisions}; {found.scope}.")
+    tell(f"On these rows {report.decisions}; {report.scope}.")

@@ -27,8 +27,8 @@ def savepoints_beside(out: Path) -> Iterator[Path]:
     from bertcnn.storage.folders import held_folder, real_folder
     from bertcnn.training.savepoints import savepoint_folder
 
-    place = savepoint_folder(real_folder(out))
-    with resumes(out), held_folder(place, does="keeps its training in") as savepoints:
+    folder = savepoint_folder(real_folder(out))
+    with resumes(out), held_folder(folder, does="keeps its training in") as savepoints:
         yield savepoints
         shutil.rmtree(savepoints, ignore_errors=True)
 

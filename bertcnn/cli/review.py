@@ -163,10 +163,10 @@ def answer_again(store: Store) -> None:
 
     opened_store = opened(store)
     with show_progress() as progress:
-        found = answer_waiting(opened_store, serving_predictor(opened_store), progress=progress)
+        report = answer_waiting(opened_store, serving_predictor(opened_store), progress=progress)
     tell(
-        f"{count(found.added, 'ticket')} answered again; {found.for_people:,} wait for people,"
-        f" {found.audits:,} of them as audits."
+        f"{count(report.added, 'ticket')} answered again; {report.for_people:,} wait for people,"
+        f" {report.audits:,} of them as audits."
     )
 
 
@@ -231,16 +231,16 @@ def groups(
     from bertcnn.errors import SettingsError
     from bertcnn.review.starting import name_groups
 
-    opened_store, given = opened(store), {}
+    opened_store, label_by_group = opened(store), {}
     for one in names or ():
         group, separator, label = one.partition("=")
         if not separator:
             raise SettingsError(
                 f"--name {one}", expected="GROUP=LABEL", fix="such as --name 'bill, twice=billing'"
             )
-        given[group] = label
-    if given:
-        name_groups(opened_store, person(name), given)
+        label_by_group[group] = label
+    if label_by_group:
+        name_groups(opened_store, person(name), label_by_group)
     _show_groups(opened_store)
 
 
@@ -361,9 +361,9 @@ def stats(store: Store) -> None:
     opened_store = opened(store)
     waiting = waiting_tickets(opened_store)
     show(f"waiting: {waiting['reviews']:,} for review, {waiting['audits']:,} audits")
-    found = decided(opened_store)
-    show(f"decided: {count(found.tickets, 'ticket')}, {found.skipped:,} only skipped")
-    for who, number in found.people.items():
+    decisions = decided(opened_store)
+    show(f"decided: {count(decisions.tickets, 'ticket')}, {decisions.skipped:,} only skipped")
+    for who, number in decisions.people.items():
         show(f"  {who}: {number:,}")
     differing = disagreements(opened_store)
     show(f"people disagree on {count(len(differing), 'ticket')}")
@@ -410,13 +410,13 @@ def audit(
         check_file_target(json_file, force, option="--json")
     since = 0.0 if days is None else now() - 86400 * days
     opened_store = opened(store)
-    found = audit_report(opened_store, model=model, since=since)
+    report = audit_report(opened_store, model=model, since=since)
     beside = shadow_report(opened_store) if model is None and days is None else None
-    said, figures = found.lines(), found.to_json()
+    said, figures = report.lines(), report.to_json()
     if beside is not None:
         said, figures = said + beside.lines(), figures | {"beside": beside.to_json()}
     _report(said, figures, json_file, force)
-    if found.broken:
+    if report.broken:
         raise typer.Exit(1)
 
 
@@ -452,9 +452,9 @@ def drift(
     except BundleError as error:
         tell(f"No shares of labels are estimated: {error}")
         predictor = None
-    found = drift_report(opened_store, recent=days, predictor=predictor)
-    _report(found.lines(), found.to_json(), json_file, force)
-    if found.changed:
+    report = drift_report(opened_store, recent=days, predictor=predictor)
+    _report(report.lines(), report.to_json(), json_file, force)
+    if report.changed:
         raise typer.Exit(1)
 
 
@@ -474,8 +474,8 @@ def topics(
 
     if json_file is not None:
         check_file_target(json_file, force, option="--json")
-    found = store_topics(opened(store), days=days)
-    _report(found.lines(), found.to_json(), json_file, force)
+    report = store_topics(opened(store), days=days)
+    _report(report.lines(), report.to_json(), json_file, force)
 
 
 @review_app.command("history")

@@ -158,10 +158,10 @@ def score(
 
 
 def _tell_of_folder(report: FolderReport, target: Path) -> None:
-    there = f"; {len(report.there):,} were there already" if report.there else ""
+    skipped = f"; {len(report.there):,} were there already" if report.there else ""
     tell(
         f"Wrote {count(len(report.scored), 'file')} with {count(report.rows, 'row')} to"
-        f" {target}{there}."
+        f" {target}{skipped}."
     )
     for path, reason in report.failed.items():
         tell(f"Not scored: {path}: {reason}")

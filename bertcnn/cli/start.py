@@ -45,7 +45,7 @@ def is_fast_classify(arguments: list[str]) -> bool:
     if (
         len(arguments) < 2
         or arguments[0] != "classify"
-        or any(given in arguments for given in _NOT_OPENVINO)
+        or any(option in arguments for option in _NOT_OPENVINO)
     ):
         return False
     try:

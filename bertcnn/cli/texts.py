@@ -70,14 +70,14 @@ class TextsCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
         """Treat unknown options as texts if each contains a space, since no option does."""
-        known = {
+        option_names = {
             name for param in self.params for name in (*param.opts, *param.secondary_opts)
         } | set(ctx.help_option_names)
         before = args[: args.index("--")] if "--" in args else args
         unknown = [
             word
             for word in before
-            if len(word) > 1 and word.startswith("-") and word.partition("=")[0] not in known
+            if len(word) > 1 and word.startswith("-") and word.partition("=")[0] not in option_names
         ]
         ctx.ignore_unknown_options = all(" " in word for word in unknown)
         return super().parse_args(ctx, args)

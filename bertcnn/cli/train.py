@@ -167,7 +167,7 @@ def train(
     for path in (data, valid, unlabelled):
         if path is not None:
             check_input(path)
-    place = start_training(out, devices, distributed)
+    output_folder = start_training(out, devices, distributed)
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.workflows import train_csv
 
@@ -195,10 +195,10 @@ def train(
             head=tuned.head if tuned else None,
             progress=progress,
         )
-        with resumes(place):
+        with resumes(output_folder):
             report = train_csv(
                 data,
-                place,
+                output_folder,
                 classifier,
                 text=text,
                 label=label,

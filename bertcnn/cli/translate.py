@@ -71,8 +71,8 @@ def train(
     from bertcnn.tasks.translation import FOLDER, read_pairs
 
     FOLDER.check_target(out, force)
-    found = read_pairs(pairs)
-    place = start_training(out, devices, distributed)
+    corpus = read_pairs(pairs)
+    output_folder = start_training(out, devices, distributed)
     from bertcnn.tasks.translation import Translator
 
     started = time.perf_counter()
@@ -83,9 +83,9 @@ def train(
             seed=seed,
             progress=progress,
         )
-        with savepoints_beside(place) as savepoints:
-            translator.fit(found.sources, found.targets, savepoints=savepoints)
-            identity = translator.save(place, overwrite=force)
+        with savepoints_beside(output_folder) as savepoints:
+            translator.fit(corpus.sources, corpus.targets, savepoints=savepoints)
+            identity = translator.save(output_folder, overwrite=force)
     figures = translator.metrics_
     if as_json:
         summary({"model": identity, **figures})
@@ -94,7 +94,7 @@ def train(
         f" {figures['validation_pairs']:,} validation pairs"
         f" {figures['validation_token_accuracy']:.1%} of pieces right, given those before them."
     )
-    tell(f"Next: {command_line('translate', out, found.sources[0])}")
+    tell(f"Next: {command_line('translate', out, corpus.sources[0])}")
 
 
 @translate_app.command("text", cls=TextsCommand)

@@ -94,30 +94,30 @@ class Answering:
     def question(self, rows: list[tuple[str, ...]], texts: list[str], position: int) -> Question:
         """Step 1: look texts up in the cache and tokenize the others."""
         number: dict[str, int] = {}
-        places = [number.setdefault(text, len(number)) for text in texts]
+        indices = [number.setdefault(text, len(number)) for text in texts]
         digests = [
             blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
             for text in number
         ]
         keys = np.frombuffer(b"".join(digests), np.uint64).reshape(len(digests), 2)
-        digest = blake2b(keys[places].tobytes(), digest_size=DIGEST_BYTES).digest()
+        digest = blake2b(keys[indices].tobytes(), digest_size=DIGEST_BYTES).digest()
         slots, different = self._cache.find(keys), list(number)
         unknown = np.flatnonzero(slots < 0)
         room, whose = self._cache.make_room(keys[unknown])
         on_record = self._asked_about < self.rows_on_record
         self._asked_about += len(rows)
-        asked = [] if on_record else [different[place] for place in unknown]
-        here = bool(asked) and self._elsewhere is None
+        new_texts = [] if on_record else [different[index] for index in unknown]
+        here = bool(new_texts) and self._elsewhere is None
         return Question(
             rows,
             position,
             different,
-            places,
+            indices,
             digest,
             slots,
             (room, unknown[whose]),
-            asked,
-            self._predictor.encode(asked) if here else None,
+            new_texts,
+            self._predictor.encode(new_texts) if here else None,
         )
 
     def computed(

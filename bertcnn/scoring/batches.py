@@ -152,9 +152,9 @@ class BatchScorer:
         `names` are the batch's columns; `cells` returns the cells of a column.
         """
         predictor = _loaded(self.model, self.engine, self.auto_precision)
-        given = _Header(tuple(map(str, names)))
+        header = _Header(tuple(map(str, names)))
         columns = OutputColumns(
-            given, predictor, probabilities=self.probabilities, reasons=self.reasons
+            header, predictor, probabilities=self.probabilities, reasons=self.reasons
         )
         text_cells = [map(given_text, cells(name)) for name in self._texts(predictor, names)]
         texts = [join_texts(row) for row in zip(*text_cells, strict=True)]
@@ -163,8 +163,8 @@ class BatchScorer:
         table = np.array(rows, object).reshape(len(texts), len(ours))
         numbers = {_CONFIDENCE, *range(_IN_WORDS + self.reasons, len(ours))}
         return {
-            name: _numbers(table[:, place]) if place in numbers else table[:, place]
-            for place, name in enumerate(ours)
+            name: _numbers(table[:, index]) if index in numbers else table[:, index]
+            for index, name in enumerate(ours)
         }
 
     def _texts(self, predictor: Predictor, names: Sequence[Any]) -> list[str]:
@@ -174,15 +174,15 @@ class BatchScorer:
             ColumnError: a column is missing.
         """
         text = predictor.bundle.config.text_columns if self.text is None else self.text
-        wanted = [name.strip() for name in text.split(",")] if isinstance(text, str) else [*text]
-        for name in wanted:
+        columns = [name.strip() for name in text.split(",")] if isinstance(text, str) else [*text]
+        for name in columns:
             if name not in names:
                 raise ColumnError(
                     f"a batch without the column {one_line(name)}",
                     expected=f"it among {one_line(', '.join(map(str, names)), 200)}",
                     fix="name the text columns: BatchScorer(model, text=...)",
                 )
-        return wanted
+        return columns
 
 
 class _Header:
@@ -210,8 +210,8 @@ def _loaded(
 
 @lru_cache(_MODELS)
 def _load(model: str, engine: EngineName, targets: str | None) -> Predictor:
-    given = None if targets is None else PrecisionTargets.of_json(json.loads(targets))
-    return load(model, engine=engine, auto_precision=given)
+    precision_targets = None if targets is None else PrecisionTargets.of_json(json.loads(targets))
+    return load(model, engine=engine, auto_precision=precision_targets)
 
 
 atexit.register(_load.cache_clear)  # drop engines before Python shuts down

@@ -44,15 +44,15 @@ class OutputColumns:
         self._predictor, self._probabilities, self._reasons = predictor, probabilities, reasons
         why = ["reason"] if reasons else []
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
-        wanted = ("predicted_label", "confidence", "decision", "because", *why, *shares)
-        names = free_names(wanted, (*given.columns, *given.header))
+        default_names = ("predicted_label", "confidence", "decision", "because", *why, *shares)
+        names = free_names(default_names, (*given.columns, *given.header))
         self.renamed = {
-            ours: name for ours, name in zip(wanted, names, strict=True) if ours != name
+            ours: name for ours, name in zip(default_names, names, strict=True) if ours != name
         }
         self.ours = names
         self.numbers = frozenset(
             written
-            for name, written in zip(wanted, names, strict=True)
+            for name, written in zip(default_names, names, strict=True)
             if name in ("confidence", *shares)
         )
         self.all = (*given.header, *names)
@@ -66,9 +66,9 @@ class OutputColumns:
         names = len(self._predictor.hierarchy.names)
         if not self._predictor.multi_label:
             return np.bincount(answers.labels[places] + 1, minlength=names + 1)
-        given = self._predictor.given(answers.probabilities)[places]
+        predicted = self._predictor.given(answers.probabilities)[places]
         blank = answers.labels[places] < 0
-        return np.concatenate([[blank.sum()], given[~blank].sum(axis=0)])
+        return np.concatenate([[blank.sum()], predicted[~blank].sum(axis=0)])
 
     def cells(self, texts: list[str], answers: Answers) -> list[tuple[str, ...]]:
         """Our cells for each text."""
@@ -86,14 +86,14 @@ class OutputColumns:
         if self._reasons:
             words = map(self._reason, answers.decisions.tolist(), answers.reasons.tolist())
             cells = [
-                (*own, why) if own is not self._none else own
-                for own, why in zip(cells, words, strict=True)
+                (*row, why) if row is not self._none else row
+                for row, why in zip(cells, words, strict=True)
             ]
         if not self._probabilities:
             return cells
         return [
-            (*own, *[f"{share:.6f}" for share in shares]) if own is not self._none else own
-            for own, shares in zip(cells, answers.probabilities.tolist(), strict=True)
+            (*row, *[f"{share:.6f}" for share in shares]) if row is not self._none else row
+            for row, shares in zip(cells, answers.probabilities.tolist(), strict=True)
         ]
 
     def _reason(self, decision: int, reasons: list[int]) -> str:

@@ -148,22 +148,27 @@ class _Columns:
 
 def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringReport:
     database, options, progress = job.database, job.options, job.options.progress
-    given = _columns_of(job, trained_text_columns(model))
+    query_columns = _columns_of(job, trained_text_columns(model))
     predictor = loaded(model, engine=options.engine, auto_precision=options.targets)
     columns = OutputColumns(
-        given, predictor, probabilities=options.probabilities, reasons=options.reasons
+        query_columns, predictor, probabilities=options.probabilities, reasons=options.reasons
     )
-    for wanted, written in columns.renamed.items():
-        progress.note(f"the ids are in a column {wanted!r}: ours is called {written!r}")
+    for column, written in columns.renamed.items():
+        progress.note(f"the ids are in a column {column!r}: ours is called {written!r}")
     target = Target(
-        job.into, given.id, given.id_type, {name: name in columns.numbers for name in columns.ours}
+        job.into,
+        query_columns.id,
+        query_columns.id_type,
+        {name: name in columns.numbers for name in columns.ours},
     )
     with Spool(columns.ours, database.key_type(target)) as spool:
         database.write(target, spool, Silent(), rehearse=True)
         started = time.perf_counter()
-        _read(job, given, spool)
+        _read(job, query_columns, spool)
         database.write(target, spool, Silent(), rehearse=True)  # now with the ids
-        header = journal_header(job.state(), predictor, given.text.text, options, job.into.sql)
+        header = journal_header(
+            job.state(), predictor, query_columns.text.text, options, job.into.sql
+        )
         begin_journal(journal, header, progress)
         totals = _answer(predictor, columns, target, spool, journal, job)
         database.write(target, spool, progress)
@@ -176,7 +181,7 @@ def _run(model: str | Path | Predictor, job: _Job, journal: Journal) -> ScoringR
             labels=totals.labels,
             decisions=totals.decisions,
             renamed=columns.renamed,
-            text_columns=given.text,
+            text_columns=query_columns.text,
             label_separator=predictor.bundle.config.label_separator,
             seconds=time.perf_counter() - started,
         )
@@ -189,12 +194,12 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
         ColumnError: a column is missing, is ambiguous, or has no texts.
     """
     columns = job.database.columns(job.query)
-    found = tuple(column.name for column in columns)
-    key, key_type, _ = columns[column_position(job.id, found)]
+    column_names = tuple(column.name for column in columns)
+    key, key_type, _ = columns[column_position(job.id, column_names)]
     rows: list[tuple[str, ...]] = []
-    names = found
+    names = column_names
     if job.options.text is None and not trained_on:
-        _check_different(found, found)
+        _check_different(column_names, column_names)
         names = tuple(column.name for column in columns if column.is_text)
         sample = job.database.rows(job.query, None, names, most=_SAMPLE_ROWS)
         rows = [row for batch in sample for row in batch]
@@ -203,25 +208,25 @@ def _columns_of(job: _Job, trained_on: Sequence[str]) -> _Columns:
         text=job.options.text,
         trained_on=trained_on,
     )
-    _check_different((key, *choice.text), found)
+    _check_different((key, *choice.text), column_names)
     _check_texts(choice.text, columns)
     job.options.progress.note(f"text: {choice.reasons['text']}")
     return _Columns(key, key_type, choice)
 
 
-def _check_different(wanted: Sequence[str], found: Sequence[str]) -> None:
-    repeated = [name for name in wanted if found.count(name) > 1]
+def _check_different(selected: Sequence[str], column_names: Sequence[str]) -> None:
+    repeated = [name for name in selected if column_names.count(name) > 1]
     if repeated:
         raise ColumnError(
-            f"the query has {found.count(repeated[0])} columns {one_line(repeated[0], 40)}",
+            f"the query has {column_names.count(repeated[0])} columns {one_line(repeated[0], 40)}",
             expected="columns with different names",
             fix="give one another name with AS",
         )
 
 
-def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
+def _check_texts(text_columns: Sequence[str], columns: Sequence[Column]) -> None:
     for name, kind, is_text in columns:
-        if name in wanted and not is_text:
+        if name in text_columns and not is_text:
             raise ColumnError(
                 f"the column {one_line(name, 40)} of the query is of the type {kind}",
                 expected="texts",
@@ -230,13 +235,13 @@ def _check_texts(wanted: Sequence[str], columns: Sequence[Column]) -> None:
             )
 
 
-def _read(job: _Job, given: _Columns, spool: Spool) -> None:
+def _read(job: _Job, query_columns: _Columns, spool: Spool) -> None:
     progress = job.options.progress
     progress.stage("reading the query", 0)
-    for batch in prefetch(job.database.rows(job.query, given.id, given.text.text)):
+    for batch in prefetch(job.database.rows(job.query, query_columns.id, query_columns.text.text)):
         spool.add([(key, join_texts(cells)) for key, *cells in batch])
         progress.advance(len(batch))
-    spool.check_ids(given.id)
+    spool.check_ids(query_columns.id)
     progress.note(f"the query gives {count(spool.rows, 'row')}")
 
 
@@ -260,7 +265,7 @@ def _answer(
     ):
         totals.add(answers, question.places)
         ours = [_values(cells, numbers) for cells in columns.cells(question.texts, answers)]
-        spool.put([ours[place] for place in question.places])
+        spool.put([ours[index] for index in question.places])
     return totals
 
 

@@ -51,14 +51,14 @@ class Shard:
             SettingsError: the value is invalid.
         """
         index = environment.get(_INDEX, "")
-        found = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,9})", given)
-        if not found or (not found[1] and not re.fullmatch(r"\d{1,9}", index)):
+        match = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,9})", given)
+        if not match or (not match[1] and not re.fullmatch(r"\d{1,9}", index)):
             raise SettingsError(
                 f"--shard {one_line(given)}",
                 expected=f"I/N, such as 1/4, or N where ${_INDEX} gives the number",
                 fix="give the part and the number of parts",
             )
-        return cls(int(found[1]) if found[1] else int(index) + 1, int(found[2]))
+        return cls(int(match[1]) if match[1] else int(index) + 1, int(match[2]))
 
     def has(self, name: str) -> bool:
         """Whether a file belongs to this part; `name` is its relative path, with `/`."""
@@ -132,15 +132,15 @@ def score_folder(
     planned = _planned(Path(source), Path(target))
     if shard is not None:
         planned = {path: out for path, out in planned.items() if shard.has(_name(path, source))}
-    wanted = {path: out for path, out in planned.items() if options.overwrite or not out.exists()}
-    there = tuple(path for path in planned if path not in wanted)
-    if not wanted:
-        return FolderReport(there=there)
+    pending = {path: out for path, out in planned.items() if options.overwrite or not out.exists()}
+    skipped = tuple(path for path in planned if path not in pending)
+    if not pending:
+        return FolderReport(there=skipped)
     scored, failed = {}, {}
     with computing(model, options) as (predictor, cluster):
         loaded_once = replace(options, cluster=cluster, engine="auto", auto_precision=None)
-        for number, (path, out) in enumerate(wanted.items(), 1):
-            options.progress.note(f"file {number:,} of {len(wanted):,}: {_name(path, source)}")
+        for number, (path, out) in enumerate(pending.items(), 1):
+            options.progress.note(f"file {number:,} of {len(pending):,}: {_name(path, source)}")
             try:
                 out.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -149,7 +149,7 @@ def score_folder(
                 scored[path] = score_csv(predictor, path, out, loaded_once)
             except TableError as error:
                 failed[path] = str(error)
-    return FolderReport(scored, there, failed)
+    return FolderReport(scored, skipped, failed)
 
 
 def _name(path: Path, folder: str | Path) -> str:

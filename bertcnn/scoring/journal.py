@@ -285,13 +285,13 @@ class Journal:
 
     def begin(self, header: RunHeader) -> str:
         """Store what this run's answers depend on; returns why old answers were dropped, or ""."""
-        given = json.loads(json.dumps(header.to_json()))
+        new_header = json.loads(json.dumps(header.to_json()))
         dropped = self._dropped
         if self.rows:
             changes = [
-                _change(name, self._header.get(name), given.get(name))
+                _change(name, self._header.get(name), new_header.get(name))
                 for name in _WORDS
-                if self._header.get(name) != given.get(name)
+                if self._header.get(name) != new_header.get(name)
             ]
             if not changes:
                 return ""
@@ -299,11 +299,11 @@ class Journal:
                 f"an interrupted run has answered {self.rows:,} rows, but since then"
                 f" {'; '.join(changes)}: starting over"
             )
-        self._header, self.rows = given, 0
+        self._header, self.rows = new_header, 0
         with explained(self._output):
             self._file.truncate(0)
             self._file.seek(0)
-            self._write(_MAGIC + _record(json.dumps(given).encode()))
+            self._write(_MAGIC + _record(json.dumps(new_header).encode()))
             os.fsync(self._file.fileno())
         return dropped
 

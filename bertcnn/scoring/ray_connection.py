@@ -74,7 +74,7 @@ def _join(address: str, stack: ExitStack) -> None:
         ray.init(address=address, **quiet)
         return
     # not Ray's default, where other users' files may be
-    place = TemporaryDirectory(prefix="bertcnn-ray-", ignore_cleanup_errors=True)
+    directory = TemporaryDirectory(prefix="bertcnn-ray-", ignore_cleanup_errors=True)
     if _MODE not in os.environ:  # then Ray requires a token, and sets this variable
         stack.enter_context(_environment({"RAY_AUTH_TOKEN": _TOKEN}))
         stack.callback(os.environ.pop, _MODE, None)
@@ -82,7 +82,7 @@ def _join(address: str, stack: ExitStack) -> None:
         address=LOCAL,  # never a running cluster, even if $RAY_ADDRESS is set
         num_cpus=usable_cores(),
         include_dashboard=False,
-        _temp_dir=stack.enter_context(place),
+        _temp_dir=stack.enter_context(directory),
         _node_ip_address="127.0.0.1",
         **quiet,
     )
@@ -90,9 +90,9 @@ def _join(address: str, stack: ExitStack) -> None:
 
 def _check_reachable(address: str) -> None:
     """Check that the address answers; Ray would try for a minute, then end the process."""
-    found = _ADDRESS.fullmatch(address)
-    if found:
-        with socket.create_connection((found["host"], int(found["port"])), _REACHED_WITHIN):
+    match = _ADDRESS.fullmatch(address)
+    if match:
+        with socket.create_connection((match["host"], int(match["port"])), _REACHED_WITHIN):
             pass
 
 
@@ -145,9 +145,9 @@ def explained(error: Exception, address: str) -> ClusterError:
     said = " ".join(f"{error} {error.__cause__ or ''}".split())
     where = "Ray" if address == LOCAL else f"the Ray cluster {address!r}"
     if "Version mismatch" in said:
-        found = re.search(r"with: Ray: (\S+) Python: (\S+) .*with: Ray: (\S+) Python: (\S+)", said)
-        theirs = f"Ray {found[1]} on Python {found[2]}" if found else "other versions"
-        ours = f"Ray {found[3]} on Python {found[4]}" if found else f"Ray {ray.__version__}"
+        match = re.search(r"with: Ray: (\S+) Python: (\S+) .*with: Ray: (\S+) Python: (\S+)", said)
+        theirs = f"Ray {match[1]} on Python {match[2]}" if match else "other versions"
+        ours = f"Ray {match[3]} on Python {match[4]}" if match else f"Ray {ray.__version__}"
         return ClusterError(
             f"{where} runs {theirs}, this process {ours}",
             expected="the same versions of Ray and Python",

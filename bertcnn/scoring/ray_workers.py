@@ -47,17 +47,17 @@ class Node:
     @classmethod
     def alive(cls) -> list[Node]:
         """The nodes that can compute."""
-        found = [
+        nodes = [
             node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
         ]
-        machines = Counter(node["NodeManagerHostname"] for node in found)
+        machines = Counter(node["NodeManagerHostname"] for node in nodes)
         return [
             cls(
                 node["NodeID"],
                 machine if machines[machine] == 1 else f"{machine} ({node['NodeID'][:6]})",
                 int(node["Resources"]["CPU"]),
             )
-            for node in found
+            for node in nodes
             for machine in [str(node["NodeManagerHostname"])]
         ]
 
@@ -271,10 +271,10 @@ def ready_of(references: list[ray.ObjectRef], timeout: float) -> list[ray.Object
     if not references:
         time.sleep(timeout)
         return []
-    found, _ = ray.wait(references, num_returns=1, timeout=timeout)
-    if found:
-        found, _ = ray.wait(references, num_returns=len(references), timeout=0)
-    return list(found)
+    ready, _ = ray.wait(references, num_returns=1, timeout=timeout)
+    if ready:
+        ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
+    return list(ready)
 
 
 def on_nodes(nodes: str, error: BertCNNError) -> BertCNNError:
@@ -309,9 +309,9 @@ def _check_alike(reports: dict[Node, NodeReport]) -> None:
     ours = f"bertcnn {version('bertcnn')}"
     if len(groups) == 1 and ours in next(iter(groups)).versions:
         return
-    given = "; ".join(f"{', '.join(names)}: {report}" for report, names in groups.items())
+    descriptions = "; ".join(f"{', '.join(names)}: {report}" for report, names in groups.items())
     raise ClusterError(
-        f"nodes that would answer differently ({given}; this process: {ours})",
+        f"nodes that would answer differently ({descriptions}; this process: {ours})",
         expected="the same engine and versions on all nodes",
         fix="install the same versions, use CPUs of one kind, or give --engine",
     )

@@ -71,24 +71,24 @@ class ScoredRows:
     def counts(self) -> Counter[tuple[str, str]]:
         """The number of rows for each pair of label cell and decision."""
         label, _, decision, _ = self.ours
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for batch in self._batches([label, decision]):
             pairs = pyarrow.Table.from_arrays(
                 [batch.column(label), batch.column(decision)], names=["label", "decision"]
             )
             sizes = pairs.group_by(["label", "decision"], use_threads=False)
             for one in sizes.aggregate([([], "count_all")]).to_pylist():
-                found[one["label"], one["decision"]] += one["count_all"]
-        return found
+                counts[one["label"], one["decision"]] += one["count_all"]
+        return counts
 
     def days(self) -> tuple[str, str] | None:
         """The first and last day of the rows; None without a time column."""
         if self.time is None:
             return None
         ends = [
-            pyarrow.compute.min_max(known)
+            pyarrow.compute.min_max(days)
             for batch in self._batches([self.time])
-            if len(known := _with_a_day(_days(batch.column(self.time))))
+            if len(days := _with_a_day(_days(batch.column(self.time))))
         ]
         if not ends:
             return None
@@ -98,7 +98,7 @@ class ScoredRows:
         """The indices of matching rows, ascending, int64 [matches]."""
         label, _, decision, _ = self.ours
         columns = [label, decision, *([self.time] if self.time else [])]
-        found, first = [], 0
+        matches, first = [], 0
         for batch in self._batches(columns):
             mask = np.ones(len(batch), bool)
             if wanted.labels:
@@ -112,19 +112,19 @@ class ScoredRows:
                     pyarrow.compute.less_equal(days, wanted.last_day or "9999"),
                 )
                 mask &= inside.to_numpy(zero_copy_only=False)
-            found.append(first + np.flatnonzero(mask))
+            matches.append(first + np.flatnonzero(mask))
             first += len(batch)
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return np.concatenate([np.zeros(0, np.int64), *matches])
 
     def rows(self, places: np.ndarray) -> list[tuple[str, ...]]:
         """The rows with these ascending indices."""
-        found: list[tuple[str, ...]] = []
+        rows: list[tuple[str, ...]] = []
         groups = np.searchsorted(self._starts, places, side="right") - 1
         for group in np.unique(groups).tolist():
             inside = places[groups == group] - self._starts[group]
             table = self._file.read_row_group(group, use_threads=False).take(inside)
-            found += zip(*(column.to_pylist() for column in table.columns), strict=True)
-        return found
+            rows += zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return rows
 
     def _batches(self, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
         return self._file.iter_batches(
@@ -179,17 +179,17 @@ def answer_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
         ...                 "because"])
         ('predicted_label', 'confidence', 'bertcnn_decision', 'because')
     """
-    found = []
-    for wanted in OURS:
-        names = [name for name in columns if re.fullmatch(f"(bertcnn_)*{wanted}", name)]
+    matches = []
+    for base_name in OURS:
+        names = [name for name in columns if re.fullmatch(f"(bertcnn_)*{base_name}", name)]
         if not names:
             raise TableError(
-                f"no column {wanted}",
+                f"no column {base_name}",
                 expected="a file that was scored",
                 fix="score it first: bertcnn score",
             )
-        found.append(names[-1])
-    label, confidence, decision, phrases = found
+        matches.append(names[-1])
+    label, confidence, decision, phrases = matches
     return label, confidence, decision, phrases
 
 
@@ -230,5 +230,5 @@ def _with_a_day(days: pyarrow.Array) -> pyarrow.Array:
 
 
 def _is_in(cells: pyarrow.Array, values: Collection[str]) -> np.ndarray:
-    wanted = pyarrow.array(list(values), pyarrow.string())
-    return pyarrow.compute.is_in(cells, wanted).to_numpy(zero_copy_only=False)
+    value_set = pyarrow.array(list(values), pyarrow.string())
+    return pyarrow.compute.is_in(cells, value_set).to_numpy(zero_copy_only=False)

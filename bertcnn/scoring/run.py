@@ -116,8 +116,8 @@ class FileRun:
         """
         text, note = self.options.text, self.options.progress.note
         named = text.split(",") if isinstance(text, str) else text
-        known = tuple(trained_on if named is None else (name.strip() for name in named))
-        with open_table(self.source, rejects=self.rejects, known=known) as reader:
+        text_columns = tuple(trained_on if named is None else (name.strip() for name in named))
+        with open_table(self.source, rejects=self.rejects, known=text_columns) as reader:
             first = reader.peek()
             if not first.rows:
                 self._check_rejects(reader, journal)

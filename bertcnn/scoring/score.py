@@ -139,8 +139,8 @@ def _run(
         columns = OutputColumns(
             reader, predictor, probabilities=options.probabilities, reasons=options.reasons
         )
-        for wanted, written in columns.renamed.items():
-            progress.note(f"the input has a column {wanted!r} already: ours is called {written!r}")
+        for column, written in columns.renamed.items():
+            progress.note(f"the input has a column {column!r} already: ours is called {written!r}")
         target = run.target.resolve().name
         header = journal_header(state, predictor, choice.text, options, target)
         begin_journal(journal, header, progress)
@@ -155,7 +155,7 @@ def _run(
                 totals.add(answers, question.places)
                 ours = columns.cells(question.texts, answers)
                 pairs = zip(question.rows, question.places, strict=True)
-                yield [row + ours[place] for row, place in pairs]
+                yield [row + ours[index] for row, index in pairs]
 
         run.write(reader, columns.all, rows(), journal, state)
     return ScoringReport(
@@ -323,13 +323,13 @@ def scored(
     tokenized. Rows with stored answers are a separate progress stage, so that they distort neither
     rows/s nor the remaining time.
     """
-    places = [column_position(name, reader.columns) for name in text_columns]
+    column_indices = [column_position(name, reader.columns) for name in text_columns]
 
-    def asked() -> Generator[Question, None, None]:
+    def questions() -> Generator[Question, None, None]:
         for chunk in reader.chunks(_CHUNK_ROWS):
             yield answering.question(
                 chunk.rows,
-                [join_texts(row[place] for place in places) for row in chunk.rows],
+                [join_texts(row[index] for index in column_indices) for row in chunk.rows],
                 reader.position,
             )
 
@@ -339,7 +339,7 @@ def scored(
     else:
         progress.stage("scoring", reader.total_bytes, "bytes")
     read, rows, started = 0, 0, time.perf_counter()
-    for question, output in answering.computed(prefetch(asked())):
+    for question, output in answering.computed(prefetch(questions())):
         yield question, answering.answer(question, output)
         rows += len(question.rows)
         if rows > on_record:

@@ -145,10 +145,10 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
             raise SettingsError(
                 f"the question {question!r}", expected="a string, or one for each text", fix="ask"
             )
-        asked = [question] * len(contexts) if isinstance(question, str) else list(question)
-        if len(asked) != len(contexts):
+        questions = [question] * len(contexts) if isinstance(question, str) else list(question)
+        if len(questions) != len(contexts):
             raise SettingsError(
-                f"{len(asked)} questions about {len(contexts)} texts",
+                f"{len(questions)} questions about {len(contexts)} texts",
                 expected="one question, or one for each text",
                 fix="pass both from the same rows",
             )
@@ -157,12 +157,12 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
                 f"most {most!r}", expected="a whole number, 1 or more", fix="give for example 5"
             )
         config, running = self._model.config, self._running
-        windows = running.reader.windows(asked, contexts, cut=cut)
+        windows = running.reader.windows(questions, contexts, cut=cut)
         longest = config.questions.answer_tokens
-        found = scored_windows(running.engine, windows, len(contexts), longest)
+        span_scores = scored_windows(running.engine, windows, len(contexts), longest)
         return [
             _answer(scores, context, config.threshold, config.temperature, most)
-            for scores, context in zip(found, contexts, strict=True)
+            for scores, context in zip(span_scores, contexts, strict=True)
         ]
 
     def evaluate(self, questions: Sequence[Question]) -> AnswerFigures:
@@ -204,11 +204,11 @@ def _answer(
     scores: SpanScores, context: str, threshold: float, temperature: float, most: int
 ) -> Answer:
     shares = scores.probabilities(threshold, temperature)
-    found: dict[str, float] = {}  # equal text at two places counts as one answer
+    answers: dict[str, float] = {}  # equal text at two places counts as one answer
     for span, share in zip(scores.spans, shares.tolist(), strict=False):
-        found.setdefault(context[span.start : span.end], share)
+        answers.setdefault(context[span.start : span.end], share)
     if not answer_of(scores, context, threshold):
-        return Answer("", float(shares[-1]), -1, -1, tuple(found.items())[:most])
+        return Answer("", float(shares[-1]), -1, -1, tuple(answers.items())[:most])
     best = scores.spans[0]
-    (text, share), *others = found.items()
-    return Answer(text, share, best.start, best.end, tuple(others[: most - 1]))
+    (text, share), *alternatives = answers.items()
+    return Answer(text, share, best.start, best.end, tuple(alternatives[: most - 1]))

@@ -53,8 +53,8 @@ def compile_spans(
     """
     progress.stage("compiling", 2, "steps")
     chosen = spread(windows, CALIBRATION_ROWS)
-    given = [window.token_ids for window in chosen], [window.segment_ids for window in chosen]
-    batches = [batch for _, batch in packed_windows(*given, pad_id)]
+    inputs = [window.token_ids for window in chosen], [window.segment_ids for window in chosen]
+    batches = [batch for _, batch in packed_windows(*inputs, pad_id)]
     weight_bits: WeightBits = 8 if has_vnni() else 7
 
     def candidates() -> Iterator[tuple[Precision, Mapping[str, np.ndarray] | None]]:

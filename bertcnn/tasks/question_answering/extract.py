@@ -184,12 +184,15 @@ def _run(
             progress.stage("answering", reader.total_bytes, "bytes")
             done = read = 0
             for chunk, texts, position in prefetch(_chunks(reader, choice.text)):
-                different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-                places = [different[text] for text in texts]
-                found = _answered(answerer, questions, journal, texts, list(different))
-                answered[:] += (found["start"][places] >= 0).sum(axis=0)
-                cells = [_cells(text, own) for text, own in zip(different, found, strict=True)]
-                yield [(*row, *cells[place]) for row, place in zip(chunk, places, strict=True)]
+                different = {text: index for index, text in enumerate(dict.fromkeys(texts))}
+                indices = [different[text] for text in texts]
+                answers = _answered(answerer, questions, journal, texts, list(different))
+                answered[:] += (answers["start"][indices] >= 0).sum(axis=0)
+                cells = [
+                    _cells(text, text_answers)
+                    for text, text_answers in zip(different, answers, strict=True)
+                ]
+                yield [(*row, *cells[index]) for row, index in zip(chunk, indices, strict=True)]
                 done += len(chunk)
                 speed = done / (time.perf_counter() - started)
                 progress.advance(position - read, rows_per_second=speed)
@@ -250,7 +253,7 @@ def _answered(
 def _cells(text: str, answers: np.ndarray) -> list[str]:
     cells: list[str] = []
     for start, end, confidence in answers.tolist():
-        place = f"{start}:{end}" if start >= 0 else ""
+        span = f"{start}:{end}" if start >= 0 else ""
         share = "" if math.isnan(confidence) else f"{confidence:.6f}"
-        cells += [text[start:end] if place else "", share, place]
+        cells += [text[start:end] if span else "", share, span]
     return cells

@@ -46,7 +46,10 @@ class _Read:
     def renumbered(self, used: np.ndarray) -> _Read:
         """These questions with token ids of the smaller encoder of `on_used_pieces`."""
         ids = renumbered(self.token_ids, used)
-        windows = [replace(one, token_ids=own) for one, own in zip(self.windows, ids, strict=True)]
+        windows = [
+            replace(one, token_ids=token_ids)
+            for one, token_ids in zip(self.windows, ids, strict=True)
+        ]
         return replace(self, windows=windows)
 
     def scores(self, model: SpansModel) -> list[SpanScores]:

@@ -59,11 +59,11 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
         TableError: the file cannot be read or has no questions; or a row, counted from 1 below the
             header, lacks question or context, or has a start that is invalid or not the answer's.
     """
-    place = Path(path)
-    questions = _from_squad(place) if place.suffix.lower() == ".json" else _from_table(place)
+    file = Path(path)
+    questions = _from_squad(file) if file.suffix.lower() == ".json" else _from_table(file)
     if not questions:
         raise TableError(
-            f"{place} has no questions", expected="at least 1 question", fix="check the file"
+            f"{file} has no questions", expected="at least 1 question", fix="check the file"
         )
     return questions
 
@@ -85,26 +85,26 @@ def split_by_context(
         )
     size = min(max(1, round(fraction * len(contexts))), len(contexts) - 1)
     chosen = np.random.default_rng(seed).permutation(len(contexts))[:size]
-    held_out = {contexts[place] for place in chosen}
+    held_out = {contexts[index] for index in chosen}
     parts: tuple[list[Question], list[Question]] = ([], [])
     for question in questions:
         parts[question.context in held_out].append(question)
     return parts
 
 
-def _from_squad(place: Path) -> list[Question]:
+def _from_squad(path: Path) -> list[Question]:
     """Read SQuAD; 1.1 has no is_impossible, and 2.0 has empty answers with it."""
     questions: list[Question] = []
-    where = str(place)
+    where = str(path)
     try:
         entries = [
             (paragraph["context"], entry)
-            for article in json.loads(read_text(place).removeprefix("\ufeff"))["data"]
+            for article in json.loads(read_text(path).removeprefix("\ufeff"))["data"]
             for paragraph in article["paragraphs"]
             for entry in paragraph["qas"]
         ]
         for number, (context, entry) in enumerate(entries, 1):
-            where = f"question {number} of {place}"
+            where = f"question {number} of {path}"
             impossible = entry.get("is_impossible")
             answers = entry.get("answers", []) if impossible else entry["answers"]
             spans = [(one["text"], one["answer_start"]) for one in answers if one["text"]]
@@ -125,21 +125,21 @@ def _from_squad(place: Path) -> list[Question]:
     return questions
 
 
-def _from_table(place: Path) -> list[Question]:
-    with open_table(place, known=_COLUMNS) as table:
-        found = {name: find_name(name, table.columns) for name in (*_COLUMNS, *_OPTIONAL)}
-        missing = tuple(name for name in _COLUMNS if found[name] is None)
+def _from_table(path: Path) -> list[Question]:
+    with open_table(path, known=_COLUMNS) as table:
+        columns = {name: find_name(name, table.columns) for name in (*_COLUMNS, *_OPTIONAL)}
+        missing = tuple(name for name in _COLUMNS if columns[name] is None)
         if missing:
             raise ColumnError(
-                f"{place} without {list_columns(missing)}; found: {list_columns(table.columns)}",
+                f"{path} without {list_columns(missing)}; found: {list_columns(table.columns)}",
                 expected=f"the columns {list_columns(_COLUMNS)} and, optionally, 'start'",
                 fix="add the missing columns, or rename others",
             )
-        at = {name: table.columns.index(column) for name, column in found.items() if column}
+        at = {name: table.columns.index(column) for name, column in columns.items() if column}
         rows = [row for chunk in table.chunks() for row in chunk.rows]
         if table.rejected > table.repeated_headers:
             raise TableError(
-                f"{place} with rows that cannot be read, the first at {table.first_reason}",
+                f"{path} with rows that cannot be read, the first at {table.first_reason}",
                 expected="a cell for each column",
                 fix="correct these rows or remove them",
             )
@@ -149,7 +149,7 @@ def _from_table(place: Path) -> list[Question]:
         start = cells.get("start", "").strip()
         spans = [(cells["answer"], start or None)]
         texts, identity = (cells["question"], cells["context"]), cells.get("id")
-        where = f"row {number} of {place}"
+        where = f"row {number} of {path}"
         questions.append(_checked(where, texts, spans, identity or cells.get("ticket_id", "")))
     return questions
 
@@ -165,9 +165,9 @@ def _checked(
                 fix="complete the row or remove it",
             )
     answers, starts = [], []
-    for answer, given in spans:
-        start = whole_number(given)
-        start = given if start is None else start
+    for answer, value in spans:
+        start = whole_number(value)
+        start = value if start is None else start
         if isinstance(start, str) or not is_blank(answer):
             starts.append(_start(where, texts[1], answer, start))
             answers.append(answer)
@@ -193,10 +193,10 @@ def _start(where: str, context: str, answer: str, start: object) -> int:
             fix="correct the start",
         )
     if start < 0 or not context.startswith(answer, start):
-        found = context[start : start + len(answer)] if start >= 0 else ""
+        excerpt = context[start : start + len(answer)] if start >= 0 else ""
         raise TableError(
             f"{where}, whose answer {shown} is not at its start {start}; found there:"
-            f" {one_line(found, 40)}",
+            f" {one_line(excerpt, 40)}",
             expected="the answer as it stands in the context, its characters counted from 0",
             fix="correct the answer or its start",
         )

@@ -25,11 +25,11 @@ class KerasSpans:
     ) -> list[np.ndarray]:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        found: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
+        outputs: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
         for plan in plan_scoring(lengths, TOKEN_BUDGET):
             inputs = pad(token_ids, plan, self._pad_id).inputs()
             inputs["segment_ids"] = pad(segment_ids, plan).token_ids
             scores = self._model.predict_on_batch(inputs)
-            for row, own in zip(plan.rows, scores, strict=True):
-                found[row] = own[: lengths[row]]
-        return found
+            for row, row_scores in zip(plan.rows, scores, strict=True):
+                outputs[row] = row_scores[: lengths[row]]
+        return outputs

@@ -62,26 +62,28 @@ def best_spans(
     A span starts and ends in the context and has at most `longest` tokens. If two windows contain
     the same characters, the higher score counts. `scores` are float32 [T, 2] for each window.
     """
-    found: list[dict[tuple[int, int], float]] = [{} for _ in range(rows)]
+    candidates: list[dict[tuple[int, int], float]] = [{} for _ in range(rows)]
     none = np.full(rows, np.inf)
     for window, both in zip(windows, scores, strict=True):
         none[window.row] = min(none[window.row], float(both[0].sum()))
-        own = both[window.first : window.first + len(window.spans)].astype(np.float64)  # [n, 2]
-        if not len(own):
+        # [n, 2]: of start and end
+        logits = both[window.first : window.first + len(window.spans)].astype(np.float64)
+        if not len(logits):
             continue
-        ends = np.pad(own[:, 1], (0, longest - 1), constant_values=-np.inf)
-        sums = own[:, :1] + sliding_window_view(ends, longest)  # [n, longest]: by start and length
-        for place in np.argsort(-sums, axis=None, kind="stable")[:most].tolist():
-            start, more = divmod(place, longest)
-            if start + more >= len(own):
+        ends = np.pad(logits[:, 1], (0, longest - 1), constant_values=-np.inf)
+        # [n, longest]: by start and length
+        sums = logits[:, :1] + sliding_window_view(ends, longest)
+        for flat_index in np.argsort(-sums, axis=None, kind="stable")[:most].tolist():
+            start, more = divmod(flat_index, longest)
+            if start + more >= len(logits):
                 break
             key = (int(window.spans[start, 0]), int(window.spans[start + more, 1]))
             score = float(sums[start, more])
-            found[window.row][key] = max(score, found[window.row].get(key, -np.inf))
+            candidates[window.row][key] = max(score, candidates[window.row].get(key, -np.inf))
     results = []
     for row in range(rows):
-        ranked = sorted(found[row].items(), key=lambda item: (-item[1], item[0]))[:most]
-        spans = tuple(Span(*place, score) for place, score in ranked)
+        ranked = sorted(candidates[row].items(), key=lambda item: (-item[1], item[0]))[:most]
+        spans = tuple(Span(*bounds, score) for bounds, score in ranked)
         results.append(SpanScores(spans, float(none[row]) if spans else 0.0))
     return results
 

@@ -34,9 +34,9 @@ def best_threshold(scores: Sequence[SpanScores], questions: Sequence[Question]) 
         f1("", question.answers) - f1(answer_of(one, question.context, -np.inf), question.answers)
         for one, question in both
     ]
-    margins, place = np.unique([one.margin for one, _ in both], return_inverse=True)
+    margins, inverse = np.unique([one.margin for one, _ in both], return_inverse=True)
     # total gain with no answer up to the k-th margin
-    total = np.concatenate([[0.0], np.cumsum(np.bincount(place, gains))])
+    total = np.concatenate([[0.0], np.cumsum(np.bincount(inverse, gains))])
     edges = np.concatenate([[margins[0] - 1], (margins[1:] + margins[:-1]) / 2, [margins[-1] + 1]])
     best = np.flatnonzero(total >= total.max() - 1e-9)
     return float(edges[best[np.argmin(np.abs(edges[best]))]])
@@ -54,20 +54,20 @@ def best_temperature(
     right = []
     for one, question in zip(scores, questions, strict=True):
         texts = [question.context[span.start : span.end] for span in one.spans]
-        places = (
-            [place for place, text in enumerate(texts) if exact_match(text, question.answers)]
+        matches = (
+            [index for index, text in enumerate(texts) if exact_match(text, question.answers)]
             if question.answerable
             else [len(texts)]
         )
-        if places and texts:
-            right.append((one, places[0]))
+        if matches and texts:
+            right.append((one, matches[0]))
     if not right:
         return 1.0
 
     def loss(log_temperature: float) -> float:
         temperature = float(np.exp(log_temperature))
-        shares = [one.probabilities(threshold, temperature)[place] for one, place in right]
+        shares = [one.probabilities(threshold, temperature)[index] for one, index in right]
         return -float(np.mean(np.log(np.maximum(shares, 1e-12))))
 
-    found = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
-    return float(np.exp(found.x))
+    result = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
+    return float(np.exp(result.x))

@@ -48,16 +48,16 @@ class LabelledWindows:
         cls, windows: Sequence[Window], questions: Sequence[Question], pad_id: int
     ) -> LabelledWindows:
         """Label windows with the first of the question's answers that each contains."""
-        context, places = np.full((2, len(windows), 2), _CLASSIFY, np.int32)
+        context, labels = np.full((2, len(windows), 2), _CLASSIFY, np.int32)
         for row, window in enumerate(windows):
             context[row] = window.first, window.first + len(window.spans)
             question = questions[window.row]
             for start, answer in zip(question.starts, question.answers, strict=True):
-                found = window.tokens_of(start, start + len(answer))
-                if found is not None:
-                    places[row] = found
+                tokens = window.tokens_of(start, start + len(answer))
+                if tokens is not None:
+                    labels[row] = tokens
                     break
-        return cls([window.token_ids for window in windows], context, places, pad_id)
+        return cls([window.token_ids for window in windows], context, labels, pad_id)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -68,16 +68,16 @@ class LabelledWindows:
         """Inputs and targets; filler rows have weight 0."""
         inputs = pad(self.token_ids, plan, self.pad_id).inputs()
         context = np.full((plan.size, 2), plan.length, np.int32)
-        places, weights = np.zeros((plan.size, 2), np.int32), np.zeros(plan.size, np.float32)
+        labels, weights = np.zeros((plan.size, 2), np.int32), np.zeros(plan.size, np.float32)
         rows = slice(len(plan.rows))
-        context[rows], places[rows] = self.context[plan.rows], self.places[plan.rows]
+        context[rows], labels[rows] = self.context[plan.rows], self.places[plan.rows]
         weights[rows] = 1
         first, end = context[:, :1], context[:, 1:]
         positions = np.arange(plan.length)
         inputs["segment_ids"] = (positions >= first) * inputs["padding_mask"]
         allowed = (positions == _CLASSIFY) | ((positions >= first) & (positions < end))
         return inputs, {
-            "places": places,
+            "places": labels,
             "allowed": allowed.astype(np.float32),
             "weights": weights,
         }

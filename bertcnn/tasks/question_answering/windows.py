@@ -73,17 +73,17 @@ class QuestionReader:
             SettingsError: a question is blank or too long.
             TableError: a context needs more windows than the settings allow.
         """
-        asked = {question: self._question(question) for question in dict.fromkeys(questions)}
+        question_ids = {question: self._question(question) for question in dict.fromkeys(questions)}
         encoded = self._tokenizer.encode(contexts, spans=True)
-        found: list[Window] = []
+        windows: list[Window] = []
         end = 0
         for row, (question, context, ids) in enumerate(
             zip(questions, contexts, encoded.token_ids, strict=True)
         ):
             start, end = end, end + len(ids)
             spans = _with_marks(context, encoded.spans[start + 1 : end - 1])
-            found += self._windows(row, asked[question], ids[1:-1], spans, cut)
-        return found
+            windows += self._windows(row, question_ids[question], ids[1:-1], spans, cut)
+        return windows
 
     def _question(self, question: str) -> np.ndarray:
         if not isinstance(question, str) or is_blank(question):

@@ -79,12 +79,12 @@ def read_pairs(path: str | PathLike[str]) -> Pairs:
     Raises:
         TableError: the file cannot be read, a line lacks two texts, or fewer than 20 pairs.
     """
-    place = Path(path)
+    file = Path(path)
     try:
-        lines = split_lines(read_text(place).removeprefix("\ufeff"))
+        lines = split_lines(read_text(file).removeprefix("\ufeff"))
     except (OSError, UnicodeDecodeError) as error:
         raise TableError(
-            f"{place} cannot be read ({error.strerror if isinstance(error, OSError) else error})",
+            f"{file} cannot be read ({error.strerror if isinstance(error, OSError) else error})",
             expected="a text file in UTF-8, with a text, a tab and its translation in each line",
             fix="check its name and its encoding",
         ) from None
@@ -95,7 +95,7 @@ def read_pairs(path: str | PathLike[str]) -> Pairs:
             continue
         if len(cells) != 2:
             raise TableError(
-                f"line {row} of {place} with {len(cells)} columns ({one_line(line, 40)})",
+                f"line {row} of {file} with {len(cells)} columns ({one_line(line, 40)})",
                 expected="a text, a tab and its translation",
                 fix="keep two columns, for example with: cut -f 1,2",
             )

@@ -57,7 +57,7 @@ class Subwords:
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = tuple(vocabulary)
-        ids = {piece: place for place, piece in enumerate(self.vocabulary)}
+        ids = {piece: index for index, piece in enumerate(self.vocabulary)}
         if tuple(ids)[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(ids) < len(self.vocabulary):
             raise BundleError(
                 f"a vocabulary of {len(self.vocabulary):,} pieces",
@@ -81,10 +81,10 @@ class Subwords:
 
     def encode(self, texts: Sequence[str], longest: int) -> list[np.ndarray]:
         """Ids of each text and the end token, int32 [T] with T at most `longest`."""
-        found = self._tokenizer.encode_batch([" ".join(words(text)) for text in texts])
+        encodings = self._tokenizer.encode_batch([" ".join(words(text)) for text in texts])
         return [
             np.array([*map(self._plain, one.ids[: longest - 1]), self.end_id], np.int32)
-            for one in found
+            for one in encodings
         ]
 
     def _plain(self, token_id: int) -> int:

@@ -47,10 +47,12 @@ class EncodedPairs:
         source, target = (
             pad(ids, plan, self.pad_id).token_ids for ids in (self.sources, self.targets)
         )
-        given = np.concatenate([np.full((plan.size, 1), self.start_id, np.int32), target], axis=1)
+        decoder_inputs = np.concatenate(
+            [np.full((plan.size, 1), self.start_id, np.int32), target], axis=1
+        )
         weights = (target != self.pad_id).astype(np.float32)
         return (
-            {"source_ids": source, "target_ids": given[:, :-1]},
+            {"source_ids": source, "target_ids": decoder_inputs[:, :-1]},
             {"target_ids": target, "weights": weights},
         )
 

@@ -209,7 +209,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         encoded = subwords.encode(checked, shape.source_tokens)
         rows = [row for row, text in enumerate(checked) if not is_blank(text)]
         rows.sort(key=lambda row: len(encoded[row]))
-        found = [
+        translations = [
             Translation(text, "", 0.0, (), (), (), np.zeros((0, 0), np.float32)) for text in checked
         ]
         size = _ROWS[0] if len(rows) == 1 else _ROWS[1]
@@ -220,8 +220,10 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             source_ids = pad(encoded, BatchPlan(part, length, size), subwords.pad_id).token_ids
             written = running.search(settings, source_ids)
             for slot, row in enumerate(part):
-                found[row] = _translation(subwords, checked[row], encoded[row], written, slot)
-        return found
+                translations[row] = _translation(
+                    subwords, checked[row], encoded[row], written, slot
+                )
+        return translations
 
     @classmethod
     def _of(cls, config: TranslatorConfig, progress: Progress | None) -> Self:
@@ -263,18 +265,18 @@ def _translation(
     best = token_ids[0]
     ended = np.flatnonzero(best == subwords.end_id)
     length = int(ended[0]) + 1 if len(ended) else int((best != subwords.pad_id).sum())
-    others = {
+    alternatives = {
         subwords.decode(ids.tolist()): float(score)
         for ids, score in zip(token_ids[::-1], scores[::-1], strict=True)
         if score > _WORST
     }
     best_text = subwords.decode(best.tolist())
-    others.pop(best_text, None)
+    alternatives.pop(best_text, None)
     return Translation(
         source=text,
         text=best_text,
         score=float(scores[0]),
-        alternatives=tuple(sorted(others.items(), key=lambda item: -item[1])),
+        alternatives=tuple(sorted(alternatives.items(), key=lambda item: -item[1])),
         source_pieces=tuple(subwords.vocabulary[one] for one in source),
         pieces=tuple(subwords.vocabulary[one] for one in best[:length]),
         alignment=written.attention[slot, 0, :length, : len(source)],
