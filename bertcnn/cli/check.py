@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, tell
+from bertcnn.cli.console import command_line, print_message
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.startup import skip_converter
 from bertcnn.storage.files import as_json, check_file_target, write_whole
@@ -84,9 +84,9 @@ def check(
     show_report(report)
     for path in (fix, json_file):
         if path is not None:
-            tell(f"Wrote {path}")
+            print_message(f"Wrote {path}")
     if report.rejects is not None:
-        tell(f"Rows that could not be read are in {report.rejects}")
+        print_message(f"Rows that could not be read are in {report.rejects}")
 
 
 def show_report(report: CheckReport) -> None:

@@ -94,7 +94,7 @@ def is_muted() -> bool:
     return _spoken_for
 
 
-def tell(line: str, *, error: bool = False) -> None:
+def print_message(line: str, *, error: bool = False) -> None:
     """Print a line on standard error, apart from the results; `error` ignores `mute`.
 
     Control characters are replaced, except line breaks at its start.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import summary, tell
+from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.resumable import answers_are_kept, tell_figures
+from bertcnn.cli.resumable import answers_are_kept, show_figures
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import SettingsError, one_line
 
@@ -107,6 +107,6 @@ def score_database(
     if as_json:
         summary(report)
     if report.rows:
-        tell_figures(report, f"the table {into}")
+        show_figures(report, f"the table {into}")
     else:
-        tell(f"The query gives no rows, so none were written to the table {into}.")
+        print_message(f"The query gives no rows, so none were written to the table {into}.")

@@ -13,7 +13,7 @@ from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Force, Label, Model, Precision, Summary, Text, given
 from bertcnn.cli.resumable import resumes
-from bertcnn.cli.train import tell_next, tell_saved
+from bertcnn.cli.train import show_next, show_saved
 
 
 def distill(
@@ -109,5 +109,5 @@ def distill(
         )
     if as_json:
         summary(report)
-    tell_saved(out, report)
-    tell_next(out, report.metrics, command_line("evaluate", out, "CHECKED.csv"))
+    show_saved(out, report)
+    show_next(out, report.metrics, command_line("evaluate", out, "CHECKED.csv"))

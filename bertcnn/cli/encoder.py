@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, show, tell
+from bertcnn.cli.console import answer, print_message, show
 from bertcnn.cli.options import Force, Label, Text
 
 encoder_app = typer.Typer(
@@ -56,7 +56,7 @@ def pull(name: Name) -> None:
 
     with show_progress() as progress:
         fetched = fetch_encoder(name, progress=progress)
-    tell(f"{fetched.name} is in {fetched.folder} (from {fetched.source})")
+    print_message(f"{fetched.name} is in {fetched.folder} (from {fetched.source})")
 
 
 @encoder_app.command()
@@ -107,9 +107,9 @@ def export(
         {"pooler": "the pooler", "mlm": "the MLM head", "nsp": "the NSP head"}[head]
         for head in report.heads
     )
-    tell(f"Exported {to} ({report.name}, with {heads or 'no head'}).")
+    print_message(f"Exported {to} ({report.name}, with {heads or 'no head'}).")
     if "mlm" not in report.heads:
-        tell("It has no MLM head: AutoModelForMaskedLM will initialise a new head.")
+        print_message("It has no MLM head: AutoModelForMaskedLM will initialise a new head.")
 
 
 @encoder_app.command()
@@ -136,12 +136,12 @@ def compare(
 
     Several seeds are trained from each, to get a confidence interval.
     """
-    from bertcnn.cli.pretrain import check_verdict, tell_verdict
+    from bertcnn.cli.pretrain import check_verdict, show_verdict
     from bertcnn.cli.startup import load_keras
 
     check_verdict(old, data, test, seeds, option="--seeds")
     load_keras()
-    tell_verdict(data, old, new, test, rows, seeds, text=text, label=label, multi_label=multi_label)
+    show_verdict(data, old, new, test, rows, seeds, text=text, label=label, multi_label=multi_label)
 
 
 def fill_mask(

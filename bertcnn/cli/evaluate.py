@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Engine, Force, Label, Model, Text
 from bertcnn.cli.startup import prepare_engine
@@ -81,6 +81,6 @@ def evaluate(
         write_whole(json_target, as_json(figures.to_json()), overwrite=force)
     show_evaluation(figures)
     if json_file is not None:
-        tell(f"Figures written to {json_file}")
+        print_message(f"Figures written to {json_file}")
     if page is not None:
-        tell(f"Report written to {page}; it quotes texts of {data}")
+        print_message(f"Report written to {page}; it quotes texts of {data}")

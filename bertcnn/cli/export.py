@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Model
 from bertcnn.cli.startup import load_keras
@@ -64,9 +64,9 @@ def export(
             overwrite=force,
             progress=progress,
         )
-    tell(
+    print_message(
         f"Exported {report.folder} ({form}, {report.record.precision}, model"
         f" {report.record.bundle_id[:12]})."
     )
-    tell(f"Compared with the model: {report.record.parity.in_words()}.")
-    tell(f"Next: {_NEXT[form].format(folder=report.folder)}")
+    print_message(f"Compared with the model: {report.record.parity.in_words()}.")
+    print_message(f"Next: {_NEXT[form].format(folder=report.folder)}")

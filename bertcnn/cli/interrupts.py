@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 
 WRONG_INPUT = 2
 RUN_AGAIN = 75  # the same command resumes; EX_TEMPFAIL of sysexits.h
@@ -44,9 +44,11 @@ def _stop_now(number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def tell_interrupted() -> int:
+def show_interrupted() -> int:
     """Report the stop of a command that cannot resume; returns its exit code."""
-    tell("\nbertcnn: interrupted; nothing was half-written. Run the same command to start again.")
+    print_message(
+        "\nbertcnn: interrupted; nothing was half-written. Run the same command to start again."
+    )
     return interrupted()
 
 

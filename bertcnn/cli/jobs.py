@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.console import command_line, print_message, show
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.wording import count
 
@@ -85,9 +85,9 @@ def cancel(id: Id, store: Store, name: Name = None) -> None:
 
     job = cancel_job(opened(store), id, person(name))
     if job.ended_at is None:
-        tell(f"{job.id} ends at the next step of its command.")
+        print_message(f"{job.id} ends at the next step of its command.")
     else:
-        tell(f"{job.id} has ended already: {job.state}.")
+        print_message(f"{job.id} has ended already: {job.state}.")
 
 
 @jobs_app.command()
@@ -115,9 +115,9 @@ def restart(
     else:
         started = [restart_job(opened_store, id, person(name))]
     for job in started:
-        tell(f"Started {job.id} again: {job.command}")
+        print_message(f"Started {job.id} again: {job.command}")
     if id is None:
-        tell(f"{count(len(started), 'job')} had no process.")
+        print_message(f"{count(len(started), 'job')} had no process.")
 
 
 @jobs_app.command()
@@ -126,7 +126,7 @@ def remove(id: Id, store: Store, name: Name = None) -> None:
     from bertcnn.review.jobs.jobs import remove_job
 
     remove_job(opened(store), id, person(name))
-    tell(f"{id} is removed.")
+    print_message(f"{id} is removed.")
 
 
 def _state(job: Job) -> str:

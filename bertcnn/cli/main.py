@@ -14,7 +14,7 @@ import typer
 from bertcnn.cli.check import check
 from bertcnn.cli.classify import classify
 from bertcnn.cli.clusters import RayCommand
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.cli.distill import distill
 from bertcnn.cli.encoder import encoder_app, fill_mask
 from bertcnn.cli.evaluate import evaluate
@@ -25,7 +25,7 @@ from bertcnn.cli.interrupts import (
     WRONG_INPUT,
     AlreadyReported,
     interrupted,
-    tell_interrupted,
+    show_interrupted,
 )
 from bertcnn.cli.jobs import jobs_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
@@ -134,19 +134,19 @@ def main() -> None:
         lacks_memory = isinstance(
             error.__context__, RuntimeError | MemoryError
         ) and is_out_of_memory(error.__context__)
-        tell(f"bertcnn: {out_of_memory() if lacks_memory else error}", error=True)
+        print_message(f"bertcnn: {out_of_memory() if lacks_memory else error}", error=True)
         sys.exit(RUN_AGAIN if error.passes else WRONG_INPUT)
     except AlreadyReported:
         sys.exit(interrupted())
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
             raise
-        sys.exit(tell_interrupted())
+        sys.exit(show_interrupted())
     except (MemoryError, ImportError, OSError, RuntimeError, SystemError, ValueError) as error:
         message = _lack_of_room(error)
         if message is None:
             raise
-        tell(f"bertcnn: {message}")
+        print_message(f"bertcnn: {message}")
         sys.exit(RUN_AGAIN if message.passes else WRONG_INPUT)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, tell
+from bertcnn.cli.console import command_line, print_message, show
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Model
 from bertcnn.cli.review import Name, Store, opened, person
@@ -40,7 +40,9 @@ def add(
     added = add_model(opened_store, folder, person(name))
     serving = serving_model(opened_store)
     serves = serving is not None and serving.id == added.id
-    tell(f"Model {added.id[:12]} is in {opened_store.name}{' and serves' if serves else ''}.")
+    print_message(
+        f"Model {added.id[:12]} is in {opened_store.name}{' and serves' if serves else ''}."
+    )
 
 
 @models_app.command("list")
@@ -97,8 +99,8 @@ def promoted(store: Store, model: Identity, reason: Reason = "", name: Name = No
     from bertcnn.review.models import promote
 
     chosen = promote(opened(store), model, person(name), reason=reason)
-    tell(f"Model {chosen.id[:12]} serves now.")
-    tell(f"Next: {command_line('review', 'answer', '--store', store)}")
+    print_message(f"Model {chosen.id[:12]} serves now.")
+    print_message(f"Next: {command_line('review', 'answer', '--store', store)}")
 
 
 @models_app.command("rollback")
@@ -107,4 +109,4 @@ def rollback(store: Store, reason: Reason = "", name: Name = None) -> None:
     from bertcnn.review.models import roll_back
 
     chosen = roll_back(opened(store), person(name), reason=reason)
-    tell(f"Model {chosen.id[:12]} serves again.")
+    print_message(f"Model {chosen.id[:12]} serves again.")

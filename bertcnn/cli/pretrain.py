@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, summary, tell
+from bertcnn.cli.console import command_line, print_message, show, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import Precision, Summary, given
@@ -177,7 +177,7 @@ def pretrain(
             )
     except PretrainingInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(
+        print_message(
             f"\nbertcnn: interrupted after {stop.step:,} steps; a checkpoint is saved. {again}"
             " continues from there."
         )
@@ -189,13 +189,15 @@ def pretrain(
         if report.held_out
         else ""
     )
-    tell(
+    print_message(
         f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,}"
         f" tokens{outcome}."
     )
     if verdict is not None and start is not None:
-        tell_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
-    tell(f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}")
+        show_verdict(verdict, start, out, verdict_test, verdict_rows, verdict_seeds)
+    print_message(
+        f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}"
+    )
 
 
 def check_one_start(start: str | None, new: Mapping[str, object]) -> None:
@@ -242,7 +244,7 @@ def check_verdict(
             check_input(path)
 
 
-def tell_verdict(
+def show_verdict(
     data: Path,
     old: str,
     new: str | Path,
@@ -255,7 +257,7 @@ def tell_verdict(
     from bertcnn.cli.progress import show_progress
     from bertcnn.workflows import compare_encoders
 
-    tell(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
+    print_message(f"Verdict: {2 * seeds} classifiers, {seeds} from {old} and {seeds} from {new}")
     with show_progress() as progress:
         comparison = compare_encoders(
             data,

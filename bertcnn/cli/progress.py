@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bertcnn.cli.console import is_muted, tell
+from bertcnn.cli.console import is_muted, print_message
 from bertcnn.cli.interrupts import Interrupts
 from bertcnn.cli.screen import Screen
 from bertcnn.wording import duration, visible
@@ -45,7 +45,7 @@ class PlainProgress:
         self._close()
         self._name, self._total, self._unit, self._done, self._figures = name, total, unit, 0, {}
         self._started = self._last = time.monotonic()
-        tell(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
+        print_message(f"{name}: {amount(total, unit)}" if total else f"{name} ...")
 
     def advance(self, done: int, **figures: float) -> None:
         """Report progress within the stage."""
@@ -61,15 +61,15 @@ class PlainProgress:
                 if share >= _SMALLEST_SHARE
                 else ""
             )
-            tell(f"  {share:.0%}{figures_text(figures)}{left}")
+            print_message(f"  {share:.0%}{figures_text(figures)}{left}")
 
     def note(self, message: str) -> None:
         """Print a finding."""
-        tell(f"  {message}")
+        print_message(f"  {message}")
 
     def _close(self) -> None:
         if self._name:
-            tell(
+            print_message(
                 "  done in"
                 f" {duration(time.monotonic() - self._started)}{figures_text(self._figures)}"
             )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, tell
+from bertcnn.cli.console import command_line, print_message
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AnyModel
 
@@ -35,10 +35,12 @@ def push(
     with show_progress() as progress:
         done = push_model(model, url, overwrite=force, progress=progress)
     if not done.pushed:
-        tell(f"Model {done.bundle_id[:12]} is at {done.url} already.")
+        print_message(f"Model {done.bundle_id[:12]} is at {done.url} already.")
         return
-    tell(f"Pushed model {done.bundle_id[:12]} to {done.url} ({amount(done.size, 'bytes')}).")
-    tell(f"Next: {command_line('classify', url, 'TEXT')}")
+    print_message(
+        f"Pushed model {done.bundle_id[:12]} to {done.url} ({amount(done.size, 'bytes')})."
+    )
+    print_message(f"Next: {command_line('classify', url, 'TEXT')}")
 
 
 def pull(model: AnyModel) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, show, summary, tell
+from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
@@ -24,7 +24,7 @@ from bertcnn.cli.options import (
     Text,
     given,
 )
-from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, tell_unread
+from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
 from bertcnn.cli.startup import skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
@@ -107,12 +107,14 @@ def train(
     figures = answerer.metrics_
     if as_json:
         summary({"model": identity, **figures})
-    tell(
+    print_message(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
         f" {figures['questions']:,} validation questions exact match {figures['exact']:.1%},"
         f" F1 {figures['f1']:.1%}."
     )
-    tell(f"Next: {command_line('qa', 'ask', out, '--question', examples[0].question, 'TEXT')}")
+    print_message(
+        f"Next: {command_line('qa', 'ask', out, '--question', examples[0].question, 'TEXT')}"
+    )
 
 
 @qa_app.command("evaluate")
@@ -232,11 +234,11 @@ def extract(
     if as_json:
         summary(report)
     answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
-    tell(
+    print_message(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"
         f" answer: {answered})."
     )
-    tell_unread(report)
+    show_unread(report)
 
 
 def _windows_of(max_tokens: int) -> dict[str, int]:

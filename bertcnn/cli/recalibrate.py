@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import summary, tell
+from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AutoPrecision, Force, Label, Model, Summary, Text
 from bertcnn.cli.startup import prepare_engine
@@ -66,8 +66,8 @@ def recalibrate(
     if as_json:
         summary(report)
     strange = f" and {count(report.strange, 'row')} out of scope" if report.strange else ""
-    tell(
+    print_message(
         f"Saved {out} (model {report.bundle_id[:12]}), recalibrated on {count(report.rows, 'row')}"
         f"{strange}: temperature {report.temperature[0]:.3f}, now {report.temperature[1]:.3f}."
     )
-    tell(f"On these rows {report.decisions}; {report.scope}.")
+    print_message(f"On these rows {report.decisions}; {report.scope}.")

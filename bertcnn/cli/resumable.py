@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.wording import count, duration
 
@@ -44,7 +44,7 @@ def resumes(out: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         if not savepoint_folder(real_folder(out)).is_dir():
             raise
-        tell(
+        print_message(
             "\nbertcnn: interrupted; nothing was half-written. The same command resumes from"
             " the last save, a minute ago at most."
         )
@@ -60,38 +60,44 @@ def answers_are_kept(restart: bool) -> Iterator[None]:
         yield
     except ScoringInterrupted as stop:
         again = "The same command without --restart" if restart else "The same command"
-        tell(
+        print_message(
             f"\nbertcnn: interrupted; the answers for {stop.rows:,} rows are kept. {again}"
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
 
 
-def tell_figures(report: ScoringReport, target: object) -> None:
+def show_figures(report: ScoringReport, target: object) -> None:
     """Print the number of rows written, their labels and decisions."""
     frequent = (
         ", ".join(f"{name} {rows:,}" for name, rows in list(report.labels.items())[:8])
         or "no labels"
     )
-    tell(f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({frequent}).")
+    print_message(
+        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} ({frequent})."
+    )
     decided = ", ".join(
         f"{name} {rows:,} ({rows / report.rows:.0%})" for name, rows in report.decisions.items()
     )
     if decided:
-        tell(f"Decisions: {decided}.")
+        print_message(f"Decisions: {decided}.")
     if report.blank:
-        tell(f"{count(report.blank, 'row')} without a text got no label.")
+        print_message(f"{count(report.blank, 'row')} without a text got no label.")
 
 
-def tell_unread(report: ScoringReport | ExtractionReport) -> None:
+def show_unread(report: ScoringReport | ExtractionReport) -> None:
     """Print the rows of a file that were skipped or altered."""
     if report.padded:
-        tell(f"{count(report.padded, 'row')} lacked the last cells; they were read as blank.")
+        print_message(
+            f"{count(report.padded, 'row')} lacked the last cells; they were read as blank."
+        )
     if report.repeated_headers:
-        tell(
+        print_message(
             f"{count(report.repeated_headers, 'row')} repeating the header left out: see"
             f" {report.rejects}."
         )
     unread = report.rejected - report.repeated_headers
     if unread:
-        tell(f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}.")
+        print_message(
+            f"{count(unread, 'row')} could not be read: see the reasons in {report.rejects}."
+        )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, show, summary, tell
+from bertcnn.cli.console import command_line, print_message, show, summary
 from bertcnn.cli.options import Label, Summary, Text
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.review import Name, Store, opened, person
@@ -71,11 +71,11 @@ def retrain(
         )
     if as_json:
         summary(done)
-    tell(f"Model {done.model[:12]} is in {out} and in the store.")
+    print_message(f"Model {done.model[:12]} is in {out} and in the store.")
     if warning := saved_warning(read_metrics(out)):
-        tell(f"WARNING: {warning}")
+        print_message(f"WARNING: {warning}")
     if done.comparison is None:
         return
-    say = tell if as_json else show
+    say = print_message if as_json else show
     say(f"{done.comparison['verdict']}: {done.comparison['sentences']}")
-    tell(f"Next: {command_line('models', 'promote', done.model[:12], '--store', store)}")
+    print_message(f"Next: {command_line('models', 'promote', done.model[:12], '--store', store)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, show, summary, tell
+from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.options import Force, Raw, Summary, Text
 from bertcnn.tables.times import DateOrder
 from bertcnn.wording import count
@@ -132,22 +132,22 @@ def add(
         )
     if as_json:
         summary(added)
-    tell(
+    print_message(
         f"{count(added.added, 'ticket')} added, {added.known:,} known already,"
         f" {added.repeated:,} repeated in the file, {added.without_id:,} without an id;"
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
     )
     if added.changed:
-        tell(
+        print_message(
             f"{count(added.changed, 'ticket')} of those added have the id of an earlier one and"
             " another text: both are kept, each with its number."
         )
     if added.without_id or added.unreadable:
-        tell(
+        print_message(
             f"{count(added.without_id, 'row')} without an id and {added.unreadable:,} unreadable:"
             f" see {rejects_of(file)}"
         )
-    tell(f"Next: {command_line('review', 'stats', '--store', store)}")
+    print_message(f"Next: {command_line('review', 'stats', '--store', store)}")
 
 
 @review_app.command("answer")
@@ -164,7 +164,7 @@ def answer_again(store: Store) -> None:
     opened_store = opened(store)
     with show_progress() as progress:
         report = answer_waiting(opened_store, serving_predictor(opened_store), progress=progress)
-    tell(
+    print_message(
         f"{count(report.added, 'ticket')} answered again; {report.for_people:,} wait for people,"
         f" {report.audits:,} of them as audits."
     )
@@ -208,7 +208,7 @@ def start(
             progress=progress,
         )
     _show_groups(opened_store)
-    tell(f"Next: {command_line('review', 'groups', '--store', store, '--help')}")
+    print_message(f"Next: {command_line('review', 'groups', '--store', store, '--help')}")
 
 
 @review_app.command("groups")
@@ -308,7 +308,7 @@ def label(
     opened_store = opened(store)
     if file is not None:
         done = label_file(opened_store, file, person(name))
-        tell(f"{count(len(done.stored), 'decision')} recorded.")
+        print_message(f"{count(len(done.stored), 'decision')} recorded.")
         return
     if ticket is None or (names is None) != none:
         raise SettingsError(
@@ -325,7 +325,7 @@ def label(
             expected="a label in use",
             fix=f"see {command_line('review', 'labels', '--store', store)}",
         )
-    tell("1 decision recorded.")
+    print_message("1 decision recorded.")
 
 
 @review_app.command("labels")
@@ -450,7 +450,7 @@ def drift(
     try:
         predictor = serving_predictor(opened_store)
     except BundleError as error:
-        tell(f"No shares of labels are estimated: {error}")
+        print_message(f"No shares of labels are estimated: {error}")
         predictor = None
     report = drift_report(opened_store, recent=days, predictor=predictor)
     _report(report.lines(), report.to_json(), json_file, force)
@@ -507,7 +507,7 @@ def export(
     from bertcnn.review.corrected_rows import export_corrections
 
     rows = export_corrections(opened(store), target, raw=raw, overwrite=force)
-    tell(f"{count(rows, 'ticket')} in {target}.")
+    print_message(f"{count(rows, 'ticket')} in {target}.")
 
 
 @review_app.command("erase")
@@ -525,4 +525,4 @@ def erase(
     opened_store = opened(store)
     identity = find_ticket(opened_store, ticket)
     erase_ticket(opened_store, identity, person(name))
-    tell(f"Ticket {ticket} ({number_of(identity)}) erased.")
+    print_message(f"Ticket {ticket} ({number_of(identity)}) erased.")

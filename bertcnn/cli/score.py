@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.clusters import Ray
-from bertcnn.cli.console import summary, tell
+from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.databases import (
     Id,
     Into,
@@ -30,7 +30,7 @@ from bertcnn.cli.options import (
     Summary,
     Text,
 )
-from bertcnn.cli.resumable import answers_are_kept, tell_figures, tell_unread
+from bertcnn.cli.resumable import answers_are_kept, show_figures, show_unread
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count
 
@@ -150,28 +150,28 @@ def score(
     if is_folder:
         if as_json:
             summary(of_folder.to_json())
-        _tell_of_folder(of_folder, target)
+        _show_folder_report(of_folder, target)
     else:
         if as_json:
             summary(of_file)
-        _tell_of_file(of_file, source, target)
+        _show_file_report(of_file, source, target)
 
 
-def _tell_of_folder(report: FolderReport, target: Path) -> None:
+def _show_folder_report(report: FolderReport, target: Path) -> None:
     skipped = f"; {len(report.there):,} were there already" if report.there else ""
-    tell(
+    print_message(
         f"Wrote {count(len(report.scored), 'file')} with {count(report.rows, 'row')} to"
         f" {target}{skipped}."
     )
     for path, reason in report.failed.items():
-        tell(f"Not scored: {path}: {reason}")
+        print_message(f"Not scored: {path}: {reason}")
     if report.failed:
         raise typer.Exit(WRONG_INPUT)
 
 
-def _tell_of_file(report: ScoringReport, source: Path, target: Path) -> None:
+def _show_file_report(report: ScoringReport, source: Path, target: Path) -> None:
     if not report.rows and not report.rejected:
-        tell(f"{source} has no rows, so {target} has only a header.")
+        print_message(f"{source} has no rows, so {target} has only a header.")
         return
-    tell_figures(report, target)
-    tell_unread(report)
+    show_figures(report, target)
+    show_unread(report)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bertcnn.cli.console import guard_streams
-from bertcnn.cli.interrupts import handle_termination, tell_interrupted
+from bertcnn.cli.interrupts import handle_termination, show_interrupted
 from bertcnn.cli.startup import skip_converter
 
 # between garbage collections; imports create many objects and little garbage
@@ -31,7 +31,7 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:  # during imports
-        sys.exit(tell_interrupted())
+        sys.exit(show_interrupted())
 
 
 def _hurry() -> None:

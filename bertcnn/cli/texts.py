@@ -11,7 +11,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.errors import TableError
 from bertcnn.tables.lines import LONGEST_LINE, undecodable
 from bertcnn.wording import visible
@@ -30,7 +30,7 @@ def given_texts(texts: Sequence[str] | None) -> Iterator[str]:
             yield os.fsencode(text).decode("utf-8", "replace") if undecodable(text) else text
         return
     if sys.stdin.isatty():
-        tell("Type one text per line; end with Ctrl-D.")
+        print_message("Type one text per line; end with Ctrl-D.")
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")  # type: ignore[union-attr]
     while line := sys.stdin.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:

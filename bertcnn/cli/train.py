@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, summary, tell
+from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.options import Force, Label, MultiLabel, Precision, Summary, Text, given
 from bertcnn.cli.resumable import resumes
@@ -212,26 +212,26 @@ def train(
             )
     if as_json:
         summary(report)
-    tell_saved(out, report)
-    tell_next(out, report.metrics, command_line("score", out, "INBOX.csv", "SCORED.csv"))
+    show_saved(out, report)
+    show_next(out, report.metrics, command_line("score", out, "INBOX.csv", "SCORED.csv"))
 
 
-def tell_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
+def show_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
     """Print the limits of automatic answers, the next command, and a warning if it is useless."""
     from bertcnn.evaluation.automation_limits import saved_limits
     from bertcnn.evaluation.no_information import saved_warning
 
     if limits := saved_limits(metrics):
-        tell(f"{limits.in_words()}.")
-    tell(f"Report: {out / 'report.html'}. Next: {command}")
+        print_message(f"{limits.in_words()}.")
+    print_message(f"Report: {out / 'report.html'}. Next: {command}")
     if warning := saved_warning(metrics):
-        tell(f"WARNING: {warning}")
+        print_message(f"WARNING: {warning}")
 
 
-def tell_saved(out: Path, report: TrainingReport) -> None:
+def show_saved(out: Path, report: TrainingReport) -> None:
     """Print the model's folder and quality."""
     figures = report.metrics
-    tell(
+    print_message(
         f"Saved {out} (model {report.bundle_id[:12]}) after {duration(report.seconds)}: on"
         f" {figures['rows']:,} validation rows accuracy {figures['accuracy']:.1%}, macro-F1"
         f" {figures['macro_f1']:.3f}."

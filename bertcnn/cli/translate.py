@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, summary, tell
+from bertcnn.cli.console import answer, command_line, print_message, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Force, Precision, Summary, given
@@ -89,12 +89,12 @@ def train(
     figures = translator.metrics_
     if as_json:
         summary({"model": identity, **figures})
-    tell(
+    print_message(
         f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
         f" {figures['validation_pairs']:,} validation pairs"
         f" {figures['validation_token_accuracy']:.1%} of pieces right, given those before them."
     )
-    tell(f"Next: {command_line('translate', out, corpus.sources[0])}")
+    print_message(f"Next: {command_line('translate', out, corpus.sources[0])}")
 
 
 @translate_app.command("text", cls=TextsCommand)

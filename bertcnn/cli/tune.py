@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, summary, tell
+from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.interrupts import INTERRUPTED, RUN_AGAIN, AlreadyReported
 from bertcnn.cli.memory import memory_limit
 from bertcnn.cli.options import Force, Label, Summary, Text
@@ -95,16 +95,18 @@ def tune(
     except KeyboardInterrupt:
         if not study.exists():
             raise
-        tell("bertcnn: interrupted; the same command continues from there.")
+        print_message("bertcnn: interrupted; the same command continues from there.")
         raise AlreadyReported(INTERRUPTED) from None
     if not tuned.finished:  # a new process starts with little memory
         if sys.platform == "win32" or memory_limit() is not None:
-            tell("bertcnn: memory is getting short; the same command continues from there.")
+            print_message(
+                "bertcnn: memory is getting short; the same command continues from there."
+            )
             raise typer.Exit(RUN_AGAIN)
         replace_process()
     if as_json:
         summary(tuned.model_dump(mode="json"))
-    tell(
+    print_message(
         f"Wrote {out}: {count(len(tuned.trials), 'trial')} in {duration(tuned.seconds)}."
         f" {tuned.verdict[0].upper()}{tuned.verdict[1:]}."
     )
@@ -112,5 +114,5 @@ def tune(
     if chosen:
         short = {name: f"{one:.3g}" for name, one in chosen.items() if isinstance(one, float)}
         shown = ", ".join(f"{name} {one}" for name, one in {**chosen, **short}.items())
-        tell(f"Settings: {shown}")
-    tell(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")
+        print_message(f"Settings: {shown}")
+    print_message(f"Next: {command_line('train', data, '--settings', out, '--out', 'MODEL')}")

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from bertcnn.cli.console import tell
+from bertcnn.cli.console import print_message
 from bertcnn.cli.main import main
 from bertcnn.cli.screen import Screen
 from bertcnn.wording import visible
@@ -314,7 +314,7 @@ def test_what_is_visible_stays():
 
 
 def test_only_line_breaks_of_ours_reach_the_log(capsys):
-    tell("\nbertcnn: Wrote a\nbertcnn: all fine")
+    print_message("\nbertcnn: Wrote a\nbertcnn: all fine")
     assert capsys.readouterr().err == "\nbertcnn: Wrote a\ufffdbertcnn: all fine\n"
     Screen().print("a\x1b[2J\nb", "[red]c")
     assert capsys.readouterr().out == "a\ufffd[2J\nb [red]c\n"

@@ -30,10 +30,10 @@ def run(place, id):
 def command(rows, how):
     """Process the rows."""
     from bertcnn.cli import progress
-    from bertcnn.cli.console import tell
+    from bertcnn.cli.console import print_message
 
     if how == "badly":
-        tell(f"bertcnn: no tickets in {os.environ['BERTCNN_STORE']}; expected some")
+        print_message(f"bertcnn: no tickets in {os.environ['BERTCNN_STORE']}; expected some")
         sys.exit(2)
     if how == "unexpectedly":
         raise ValueError("my router is dead")
@@ -56,7 +56,7 @@ def command(rows, how):
                 if not hurry.exists():
                     time.sleep(0.02)
     except KeyboardInterrupt:
-        tell("\nbertcnn: interrupted; the same command continues from there.")
+        print_message("\nbertcnn: interrupted; the same command continues from there.")
         sys.exit(130)
 
 
