@@ -392,7 +392,7 @@ class PrecisionTargets(Settings):
         )
 
 
-def _shares(given: str) -> Iterator[tuple[str | None, float]]:
+def _shares(text: str) -> Iterator[tuple[str | None, float]]:
     """Each label, which may contain commas, with its share; None stands for all labels.
 
     Raises:
@@ -403,7 +403,7 @@ def _shares(given: str) -> Iterator[tuple[str | None, float]]:
         [(None, 0.9), ('loans, cards or other', 0.99)]
     """
     waiting = ""
-    for part in given.split(","):
+    for part in text.split(","):
         label, equals, share = f"{waiting}{part}".rpartition("=")
         try:
             value = float(share)

@@ -75,10 +75,10 @@ def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Ba
     """
     padded = np.full((plan.size, plan.length), pad_id, np.int32)
     mask = np.zeros((plan.size, plan.length), np.int32)
-    for place, row in enumerate(plan.rows):
+    for slot, row in enumerate(plan.rows):
         ids = token_ids[row]
-        padded[place, : len(ids)] = ids
-        mask[place, : len(ids)] = 1
+        padded[slot, : len(ids)] = ids
+        mask[slot, : len(ids)] = 1
     mask[len(plan.rows) :, 0] = 1
     return Batch(plan.rows, padded, np.zeros_like(padded), mask)
 

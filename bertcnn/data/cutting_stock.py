@@ -48,9 +48,9 @@ def best_patterns(counts: np.ndarray, capacity: int, most: int) -> tuple[np.ndar
         pivot = inverse[leaves] / change[leaves]
         inverse -= np.outer(change, pivot)
         inverse[leaves] = pivot
-    found = np.zeros((len(sizes), capacity + 1), np.int64)
-    found[:, sizes] = patterns
-    return found, rows
+    by_size = np.zeros((len(sizes), capacity + 1), np.int64)
+    by_size[:, sizes] = patterns
+    return by_size, rows
 
 
 class _Knapsack:

@@ -49,13 +49,13 @@ def plan_fixed(lengths: np.ndarray, longest: int) -> list[PackedPlan]:
     plans: list[PackedPlan] = []
     long: dict[int, list[int]] = {}  # texts with a row of their own, by the tokens of the row
     for plan in plan_packed(lengths, longest, _PLACES):
-        rows, places = plan.slots.shape
-        if places == 1:  # long texts, or one alone
+        rows, texts_per_row = plan.slots.shape
+        if texts_per_row == 1:  # long texts, or one alone
             length = next(step for step in _lengths(longest) if step >= plan.length)
             long.setdefault(length, []).extend(plan.slots[plan.slots >= 0].tolist())
             continue
         filled = next(count for count in _ROWS[plan.length] if count >= rows)
-        empty = np.full((filled - rows, places), -1, np.int64)
+        empty = np.full((filled - rows, texts_per_row), -1, np.int64)
         plans.append(PackedPlan(np.concatenate([plan.slots, empty]), plan.length))
     for length, texts in long.items():
         rows = _rows_of_long(length)

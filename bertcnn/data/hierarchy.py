@@ -66,11 +66,13 @@ class Hierarchy:
         """
         separator = LEVELS if levels == AUTO else levels
         below = _labels_below([] if levels == NO else labels, separator)
-        known = set(labels)
-        parents = {name for name, own in below.items() if name in known or len(own) > 1}
+        distinct = set(labels)
+        parents = {
+            name for name, children in below.items() if name in distinct or len(children) > 1
+        }
         if levels == AUTO:
             parents -= comparisons(labels)
-            inside = known & parents | {label for name in parents for label in below[name]}
+            inside = distinct & parents | {label for name in parents for label in below[name]}
             parents = parents if 2 * len(inside) >= len(labels) else set()
         return cls(
             tuple(labels),
@@ -107,18 +109,18 @@ class Hierarchy:
     @cached_property
     def members(self) -> np.ndarray:
         """Whether each label equals or is below each parent, float32 [C, P], 1 and 0."""
-        place = {parent: column for column, parent in enumerate(self.parents)}
-        found = np.zeros((len(self.labels), len(self.parents)), np.float32)
+        columns = {parent: column for column, parent in enumerate(self.parents)}
+        matrix = np.zeros((len(self.labels), len(self.parents)), np.float32)
         for row, label in enumerate(self.labels):
-            found[
+            matrix[
                 row,
                 [
-                    place[name]
+                    columns[name]
                     for name in (label, *ancestors(label, self.separator))
-                    if name in place
+                    if name in columns
                 ],
             ] = 1
-        return found
+        return matrix
 
     def with_parents(self, probabilities: np.ndarray) -> np.ndarray:
         """Adds the parents' sums to float32 probabilities, [rows, C] to [rows, C + P]."""
@@ -135,8 +137,8 @@ class Hierarchy:
 
         `probabilities` are float32 [rows, C + P], of `with_parents`.
         """
-        places = self.levels[level]
-        best = places[probabilities[:, places].argmax(axis=1)]
+        indices = self.levels[level]
+        best = indices[probabilities[:, indices].argmax(axis=1)]
         return best, probabilities[np.arange(len(probabilities)), best]
 
     def fall_back(
@@ -152,16 +154,16 @@ class Hierarchy:
         Returns:
             Indices into `answers`, int64 [rows], or -1, and the probabilities, float32 [rows].
         """
-        places, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
+        indices, certain = np.full(len(probabilities), -1), np.zeros(len(probabilities), np.float32)
         for level, threshold in enumerate(thresholds):
             best, share = self.best_parents(probabilities, level)
-            found = (
+            accepted = (
                 unsure
-                & (places < 0)
+                & (indices < 0)
                 & (share >= np.float32(np.inf if threshold is None else threshold))
             )
-            places, certain = np.where(found, best, places), np.where(found, share, certain)
-        return places, certain
+            indices, certain = np.where(accepted, best, indices), np.where(accepted, share, certain)
+        return indices, certain
 
 
 def ancestors(label: str, separator: str = LEVELS) -> list[str]:
@@ -171,14 +173,14 @@ def ancestors(label: str, separator: str = LEVELS) -> list[str]:
         >>> ancestors("a > b > c"), ancestors("a/b", "/")
         (['a', 'a > b'], ['a'])
     """
-    found: list[str] = []
-    place = label.find(separator)
-    while place >= 0 and len(found) < MOST_LEVELS:
-        name, rest = label[:place].rstrip(), label[place + len(separator) :].lstrip()
-        if name and rest and name not in found[-1:]:
-            found.append(name)
-        place = label.find(separator, place + len(separator))
-    return found
+    names: list[str] = []
+    start = label.find(separator)
+    while start >= 0 and len(names) < MOST_LEVELS:
+        name, rest = label[:start].rstrip(), label[start + len(separator) :].lstrip()
+        if name and rest and name not in names[-1:]:
+            names.append(name)
+        start = label.find(separator, start + len(separator))
+    return names
 
 
 def check_levels(levels: object) -> None:
@@ -245,7 +247,7 @@ def comparisons(labels: Sequence[str]) -> set[str]:
         >>> comparisons([*names, "load > limit", "load < limit"]) - {"Delay"}
         {'load'}
     """
-    found, ordered = set(), sorted(labels)
+    parents, ordered = set(), sorted(labels)
     for parent, below in _labels_below(labels, LEVELS).items():
         amounts = sum(
             _AMOUNT.fullmatch(label[len(parent) :].strip().removeprefix(">").strip()) is not None
@@ -255,13 +257,13 @@ def comparisons(labels: Sequence[str]) -> set[str]:
         if 2 * amounts >= len(below) or any(
             _OTHER_SIGN.match(label, len(parent)) for label in beginning
         ):
-            found.add(parent)
-    return found
+            parents.add(parent)
+    return parents
 
 
 def _labels_below(labels: Sequence[str], separator: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    below: dict[str, list[str]] = defaultdict(list)
     for label in labels:
         for parent in ancestors(label, separator):
-            found[parent].append(label)
-    return found
+            below[parent].append(label)
+    return below

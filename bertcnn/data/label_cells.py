@@ -59,11 +59,11 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
                 f" --multi-label '{LISTS}' learns lists"
             )
     sets = [names_in(cell, separator) for cell in cells]
-    names = [name for own in sets for name in own]
+    names = [name for row in sets for name in row]
     spelled = one_spelling(names)
     if spelled:
         remarks.append(describe_spellings(names, spelled))
-        sets = [tuple(sorted({spelled.get(name, name) for name in own})) for own in sets]
+        sets = [tuple(sorted({spelled.get(name, name) for name in row})) for row in sets]
     return LabelColumn(sets, separator, tuple(remarks))
 
 
@@ -90,25 +90,25 @@ def _without_brackets(cells: Sequence[str]) -> tuple[list[str], int]:
         if all(bare_list_in_cell(cell) is not None for cell in cells if cell.strip())
         else list_in_cell
     )
-    found, unwrapped = [], 0
+    plain, unwrapped = [], 0
     for cell in cells:
         listed = parse(cell)
         one = listed is not None and len(set(listed)) < 2
-        found.append("".join(set(listed or ())) if one else cell)
+        plain.append("".join(set(listed or ())) if one else cell)
         unwrapped += one and bool(listed)
-    return found, unwrapped
+    return plain, unwrapped
 
 
-def _describe_sets(cells: Sequence[str], separator: str, asked: str) -> str:
+def _describe_sets(cells: Sequence[str], separator: str, option: str) -> str:
     sets = [split_cell(cell, separator) for cell in cells]
     several, labelled = sum(len(names) > 1 for names in sets), sum(map(bool, sets))
     between = "lists" if separator == LISTS else f"{separator!r} between labels"
-    found = f"{several:,} of {labelled:,} rows have several labels ({between})"
+    message = f"{several:,} of {labelled:,} rows have several labels ({between})"
     return (
-        found
-        if asked != AUTO
+        message
+        if option != AUTO
         else (
-            f"{found}: each label is learned for itself; --multi-label no takes a cell for one"
+            f"{message}: each label is learned for itself; --multi-label no takes a cell for one"
             " label"
         )
     )

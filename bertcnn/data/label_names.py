@@ -41,7 +41,7 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
         ["1 pair of labels with nearly the same name: 'hardware' 1x and 'hardwares' 1x"]
     """
     counts = Counter(name for name in labels if name.strip())
-    found, variants, pairs = [], spellings(counts.elements()), similar_names(counts)
+    remarks, variants, pairs = [], spellings(counts.elements()), similar_names(counts)
     if variants:
         shown = [
             f"{name!r} {counts[name]:,}x beside {usual!r} {counts[usual]:,}x"
@@ -52,13 +52,13 @@ def look_alikes(labels: Iterable[str]) -> list[str]:
             if len(shown) == 1
             else f"{len(shown)} labels in other spellings"
         )
-        found.append(f"{kind}, treated as separate labels: {_few(shown)}")
+        remarks.append(f"{kind}, treated as separate labels: {_few(shown)}")
     if pairs:
         shown = [f"{one!r} {counts[one]:,}x and {two!r} {counts[two]:,}x" for one, two in pairs]
-        found.append(
+        remarks.append(
             f"{count(len(shown), 'pair')} of labels with nearly the same name: {_few(shown)}"
         )
-    return found
+    return remarks
 
 
 def _few(shown: list[str]) -> str:
@@ -85,7 +85,7 @@ def similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 def _forms(plain: str) -> Iterator[str]:
     yield plain
     if _FEWEST_LETTERS <= len(plain) <= _MOST_LETTERS:
-        yield from {plain[:place] + plain[place + 1 :] for place in range(len(plain))}
+        yield from {plain[:index] + plain[index + 1 :] for index in range(len(plain))}
         yield re.sub(r"e?s$", "", plain) + "\0"
     if len(plain) == _FEWEST_LETTERS - 1:
         yield plain + "\0"

@@ -58,14 +58,14 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
         return asked
     lists = [bare_list_in_cell(cell) for cell in filled]
     if None not in lists:
-        return LISTS if any(len(set(found or ())) > 1 for found in lists) else None
-    found = next((separator for separator in DETECTED if _combined(filled, separator)), None)
+        return LISTS if any(len(set(items or ())) > 1 for items in lists) else None
+    detected = next((separator for separator in DETECTED if _combined(filled, separator)), None)
     several = sum(
         len(list_in_cell(cell) or ()) > 1
-        for cell, own in zip(filled, lists, strict=True)
-        if own is not None
+        for cell, items in zip(filled, lists, strict=True)
+        if items is not None
     )
-    return LISTS if found is None and several >= max(2, _SHARE * len(filled)) else found
+    return LISTS if detected is None and several >= max(2, _SHARE * len(filled)) else detected
 
 
 def _combined(cells: list[str], separator: str) -> bool:
@@ -151,23 +151,23 @@ def check_sets(labels: Iterable[object]) -> list[LabelSet]:
     Raises:
         LabelError: an entry is not a collection of strings; the message names the first.
     """
-    found: list[LabelSet] = []
-    for row, given in enumerate(labels):
+    sets: list[LabelSet] = []
+    for row, entry in enumerate(labels):
         if (
-            not isinstance(given, Collection)
-            or not is_set(given)
-            or not all(isinstance(label, str) for label in given)
+            not isinstance(entry, Collection)
+            or not is_set(entry)
+            or not all(isinstance(label, str) for label in entry)
         ):
             raise LabelError(
-                f"{one_line(given)} of type {type(given).__name__} as label number {row + 1}",
+                f"{one_line(entry)} of type {type(entry).__name__} as label number {row + 1}",
                 expected="a list of strings, as the other rows have",
                 fix=(
                     "give each row a list of its labels, also if it is only one; an empty one is a"
                     " row without a label"
                 ),
             )
-        found.append(tuple(sorted({str(label).strip() for label in given} - {""})))
-    return found
+        sets.append(tuple(sorted({str(label).strip() for label in entry} - {""})))
+    return sets
 
 
 def separator_for(labels: Iterable[str]) -> str:
@@ -198,8 +198,8 @@ def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
         (['billing', 'network'], [1, 0, 1])
     """
     names = sorted(set(labels))
-    place = {name: place for place, name in enumerate(names)}
-    return names, np.array([place[label] for label in labels], np.int64)
+    indices = {name: index for index, name in enumerate(names)}
+    return names, np.array([indices[label] for label in labels], np.int64)
 
 
 def rarest(sets: Sequence[LabelSet]) -> list[str]:
@@ -217,8 +217,8 @@ def indicators(sets: Sequence[LabelSet], labels: Sequence[str]) -> np.ndarray:
         >>> indicators([("a",), ("a", "b")], ["a", "b"]).astype(int).tolist()
         [[1, 0], [1, 1]]
     """
-    places = {label: place for place, label in enumerate(labels)}
-    found = np.zeros((len(sets), len(labels)), bool)
-    for row, own in enumerate(sets):
-        found[row, [places[label] for label in own if label in places]] = True
-    return found
+    columns = {label: column for column, label in enumerate(labels)}
+    matrix = np.zeros((len(sets), len(labels)), bool)
+    for row, row_labels in enumerate(sets):
+        matrix[row, [columns[label] for label in row_labels if label in columns]] = True
+    return matrix

@@ -22,10 +22,10 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
     Raises:
         LabelError: a value is not a label; the message names the first.
     """
-    given = _as_list(labels)
-    if any(is_set(label) for label in given):
-        if several or not all(is_set(label) and len(label) < 2 for label in given):
-            return list(check_sets(given))
+    entries = _as_list(labels)
+    if any(is_set(label) for label in entries):
+        if several or not all(is_set(label) and len(label) < 2 for label in entries):
+            return list(check_sets(entries))
         # imported late: scoring does not need scikit-learn
         from sklearn.exceptions import DataConversionWarning
 
@@ -35,8 +35,8 @@ def checked_labels(labels: Sequence[Any], *, several: bool = False) -> list[Any]
         warnings.warn(
             f"{message}, such as y.ravel() or table['label']", DataConversionWarning, stacklevel=3
         )
-        given = [next(iter(label), "") for label in given]
-    return check_label_types(given)
+        entries = [next(iter(label), "") for label in entries]
+    return check_label_types(entries)
 
 
 def _as_list(labels: Any) -> list[Any]:  # noqa: ANN401 - lists, arrays, columns, tables
@@ -84,7 +84,8 @@ def _indicated(values: np.ndarray, names: list[str]) -> list[LabelSet]:
             fix="pass one column, such as table['label']",
         )
     return [
-        tuple(sorted(name for name, own in zip(names, row, strict=True) if own)) for row in numbers
+        tuple(sorted(name for name, indicator in zip(names, row, strict=True) if indicator))
+        for row in numbers
     ]
 
 
@@ -105,10 +106,10 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
             expected="one dimension: a label for each text",
             fix="pass a list, or one column such as table['label']",
         )
-    given = list(labels)
-    if not any(isinstance(label, str) for label in given):
-        given = [int(label) if _is_whole(label) else label for label in given]
-    for row, label in enumerate(given):
+    entries = list(labels)
+    if not any(isinstance(label, str) for label in entries):
+        entries = [int(label) if _is_whole(label) else label for label in entries]
+    for row, label in enumerate(entries):
         if not isinstance(label, str | int | np.integer | np.bool_):
             raise LabelError(
                 f"{one_line(label)} of type {type(label).__name__} as label number {row + 1}",
@@ -118,8 +119,8 @@ def check_label_types(labels: Sequence[Any]) -> list[Any]:
                     " labels strings with str(label)"
                 ),
             )
-    check_one_type(given)
-    return given
+    check_one_type(entries)
+    return entries
 
 
 def _is_whole(label: object) -> bool:
@@ -155,9 +156,9 @@ def check_labels(labels: Sequence[Any]) -> None:
     """Raises LabelError for fewer than two different labels, or a label with a single row."""
     counts = Counter(str(label) for label in labels)
     if len(counts) < 2:
-        found = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
+        problem = f"1 label ({one_line(next(iter(counts)))})" if counts else "0 labelled rows"
         raise LabelError(
-            found,
+            problem,
             expected="at least 2 different labels",
             fix="add rows of another label, or name another column with --label",
         )

@@ -55,10 +55,10 @@ def bare_list_in_cell(cell: str) -> list[str] | None:
         >>> bare_list_in_cell('{billing,"lost card"}'), bare_list_in_cell("billing")
         (['billing', 'lost card'], None)
     """
-    found = list_in_cell(cell)
+    items = list_in_cell(cell)
     cell = cell.strip()
-    if found is not None or not _bracketed(cell) or cell[0] == "(":
-        return found
+    if items is not None or not _bracketed(cell) or cell[0] == "(":
+        return items
     inner = cell[1:-1]
     if any(character in inner for character in "[]{}:") or not _BARE_ITEMS.fullmatch(inner):
         return None
@@ -77,8 +77,8 @@ def _texts(value: object, depth: int = 0) -> list[str] | None:
         holder = next((name for name in _HOLDERS if name in value), None)
         return [] if not value else None if holder is None else _texts(value[holder], depth + 1)
     if isinstance(value, list):
-        found = [_texts(item, depth + 1) for item in value]
-        return None if None in found else [text for texts in found for text in texts or []]
+        lists = [_texts(item, depth + 1) for item in value]
+        return None if None in lists else [text for texts in lists for text in texts or []]
     return [text] if (text := plain_text(value)) else []
 
 
@@ -92,13 +92,13 @@ def _literal(cell: str) -> list[str] | None:
 
 
 def _unquoted(items: Iterable[str]) -> list[str]:
-    found = []
+    texts = []
     for item in items:
         if len(item) > 1 and item[0] in "'\"" and item[-1] == item[0]:
-            found.append(_ESCAPE.sub(_unescaped, item[1:-1]))
+            texts.append(_ESCAPE.sub(_unescaped, item[1:-1]))
         elif item not in _NOTHING:
-            found.append(item)
-    return found
+            texts.append(item)
+    return texts
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -47,8 +47,8 @@ def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
     if asked == NO:
         return ()
     if asked == AUTO:
-        found = tuple(name for name in names if _key(name) in _NAMES)
-        return found if len(names) - len(found) >= _FEWEST_OTHERS else ()
+        matches = tuple(name for name in names if _key(name) in _NAMES)
+        return matches if len(names) - len(matches) >= _FEWEST_OTHERS else ()
     if asked not in names:
         raise LabelError(
             f"no row has the out-of-scope label {one_line(asked)}",

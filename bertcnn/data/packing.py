@@ -97,14 +97,14 @@ def pack_tightly(lengths: np.ndarray, capacity: int, most: int) -> np.ndarray:
     pattern = np.repeat(pattern, copies)
     size = np.repeat(size, copies)
     repeats = whole[pattern]
-    place_size = np.repeat(size, repeats)
-    place_row = np.repeat((np.cumsum(whole) - whole)[pattern], repeats)
-    place_row += np.arange(len(place_row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    by_size, items = np.argsort(place_size, kind="stable"), np.argsort(lengths, kind="stable")
-    place_size, place_row = place_size[by_size], place_row[by_size]
-    nth = np.arange(len(place_size)) - np.searchsorted(place_size, place_size)  # of its size
+    slot_size = np.repeat(size, repeats)
+    slot_row = np.repeat((np.cumsum(whole) - whole)[pattern], repeats)
+    slot_row += np.arange(len(slot_row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    by_size, items = np.argsort(slot_size, kind="stable"), np.argsort(lengths, kind="stable")
+    slot_size, slot_row = slot_size[by_size], slot_row[by_size]
+    nth = np.arange(len(slot_size)) - np.searchsorted(slot_size, slot_size)  # of its size
     rows = np.full(len(lengths), -1, np.int64)
-    rows[items[np.searchsorted(lengths[items], place_size) + nth]] = place_row
+    rows[items[np.searchsorted(lengths[items], slot_size) + nth]] = slot_row
     left = np.flatnonzero(rows < 0)
     rows[left] = whole.sum() + pack(lengths[left], capacity, most)
     return rows
@@ -142,9 +142,9 @@ def lay_out(
     token_ids: Sequence[np.ndarray], plan: PackedPlan, pad_id: int = 0
 ) -> dict[str, np.ndarray]:
     """The texts of `plan` as a batch: token, segment, document and position ids, int32 [B, T]."""
-    there = plan.slots >= 0
-    texts = [token_ids[text] for text in plan.slots[there].tolist()]
-    rows, place = np.nonzero(there)
+    filled_slots = plan.slots >= 0
+    texts = [token_ids[text] for text in plan.slots[filled_slots].tolist()]
+    rows, slot = np.nonzero(filled_slots)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     # no gaps between the texts of a row
     inside = np.arange(plan.length) < np.bincount(rows, lengths, len(plan.slots))[:, None]
@@ -157,7 +157,7 @@ def lay_out(
     return {
         "token_ids": filled(np.concatenate([np.empty(0, np.int32), *texts]), pad_id),
         "segment_ids": np.zeros(inside.shape, np.int32),
-        "document_ids": filled(np.repeat(place + 1, lengths)),
+        "document_ids": filled(np.repeat(slot + 1, lengths)),
         "position_ids": filled(
             np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         ),
@@ -202,9 +202,9 @@ def plan_packed(
             needed = packed.longest > below
         size = _BATCH_TOKENS // capacity
         if many:  # free rows in the last batch go to the fullest of the others
-            others = np.where(needed, -1, packed.tokens)
+            spare = np.where(needed, -1, packed.tokens)
             needed[
-                np.argsort(-others, kind="stable")[: min(-needed.sum() % size, (~needed).sum())]
+                np.argsort(-spare, kind="stable")[: min(-needed.sum() % size, (~needed).sum())]
             ] = True
         taken = needed[packed.row_of]
         plans += _batches(_in_rows(packed.row_of[taken], left[taken], most), size, capacity)
@@ -343,8 +343,8 @@ def _rows_of_a_batch(rows: int, texts: int, batch_size: int, length: int) -> int
     """The rows that hold `batch_size` texts: few, or a multiple of those computed at a time."""
     if not rows:
         return 1
-    wanted, part = rows * batch_size / texts, max(1, _PART_TOKENS // length)
-    return min(rows, max(1, round(wanted)) if wanted <= part else round(wanted / part) * part)
+    ideal, part = rows * batch_size / texts, max(1, _PART_TOKENS // length)
+    return min(rows, max(1, round(ideal)) if ideal <= part else round(ideal / part) * part)
 
 
 def _batches(rows: np.ndarray, size: int, length: int) -> list[PackedPlan]:

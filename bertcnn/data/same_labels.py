@@ -102,17 +102,17 @@ def one_spelling(names: Iterable[str], *, values: bool = True) -> dict[str, str]
         ways[label_key(name)][clean_label(name) if values else name] += number
     usual = _usual(ways) if values else set()
     shown = {
-        key: key if key in usual else min(found, key=lambda name: (-found[name], name))
-        for key, found in ways.items()
+        key: key if key in usual else min(variants, key=lambda name: (-variants[name], name))
+        for key, variants in ways.items()
     }
     return {name: shown[key] for name in counts if shown[key := label_key(name)] != name}
 
 
 def _usual(keys: Collection[str]) -> set[str]:
     numbers = {key for key in keys if _NUMBER.fullmatch(key)}
-    found = set() if any("." in key for key in numbers) else numbers
-    found |= {key for key in keys if _DATE.fullmatch(key)}
-    return found | {"true", "false"} if "true" in keys and "false" in keys else found
+    usual = set() if any("." in key for key in numbers) else numbers
+    usual |= {key for key in keys if _DATE.fullmatch(key)}
+    return usual | {"true", "false"} if "true" in keys and "false" in keys else usual
 
 
 def describe_spellings(names: Iterable[str], spelled: Mapping[str, str]) -> str:
@@ -146,8 +146,8 @@ class KnownLabels:
     def __init__(self, labels: Iterable[str], merged: Mapping[str, str] | None = None) -> None:
         exact = {**(merged or {}), **{name: name for name in labels}}
         self._by_key = {
-            label_key(name): own
-            for name, own in sorted(exact.items(), key=lambda pair: pair[0] == pair[1])
+            label_key(name): label
+            for name, label in sorted(exact.items(), key=lambda pair: pair[0] == pair[1])
         }
         self._found: dict[str, str | None] = {**exact}
 

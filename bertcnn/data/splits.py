@@ -113,8 +113,8 @@ def stratified_part(labels: np.ndarray, most: int, generator: np.random.Generato
     grouped = order[np.argsort(labels[order], kind="stable")]
     counts = np.bincount(labels)
     rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
-    wanted = np.maximum(1, np.rint(counts * (most / len(labels))).astype(np.int64))
-    return np.sort(grouped[rank < np.repeat(wanted, counts)])
+    quotas = np.maximum(1, np.rint(counts * (most / len(labels))).astype(np.int64))
+    return np.sort(grouped[rank < np.repeat(quotas, counts)])
 
 
 def _by_label(
@@ -124,10 +124,10 @@ def _by_label(
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         members[group].append(row)
-    found: dict[str, list[tuple[bytes, list[int]]]] = defaultdict(list)
+    by_label: dict[str, list[tuple[bytes, list[int]]]] = defaultdict(list)
     for rows in members.values():
-        found[_main_label([labels[row] for row in rows])].append((_hash(texts[rows[0]]), rows))
-    return found
+        by_label[_main_label([labels[row] for row in rows])].append((_hash(texts[rows[0]]), rows))
+    return by_label
 
 
 def _hash(key: str) -> bytes:
@@ -142,11 +142,11 @@ def _first_groups(groups: list[tuple[bytes, list[int]]], fraction: float) -> lis
     """Groups in order until they hold `fraction` of the rows; never none or all of several."""
     if fraction == 0 or len(groups) < 2:
         return []
-    wanted = fraction * sum(len(rows) for _, rows in groups)
+    target = fraction * sum(len(rows) for _, rows in groups)
     chosen: list[list[int]] = []
     held = 0
     for _, rows in groups[:-1]:
-        if chosen and held + len(rows) / 2 > wanted:
+        if chosen and held + len(rows) / 2 > target:
             break
         chosen.append(rows)
         held += len(rows)

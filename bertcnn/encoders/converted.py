@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.encoders.layout import REQUIRED
-from bertcnn.encoders.origin import Origin, is_sound, read_origin, record_files, write_origin
+from bertcnn.encoders.provenance import (
+    Provenance,
+    is_sound,
+    read_origin,
+    record_files,
+    write_origin,
+)
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress
 from bertcnn.storage.files import sha256_of
@@ -87,7 +93,7 @@ def keep_copy(
         put_in_place(new, target, work, replace=True)
 
 
-def kept_copy(target: Path) -> tuple[Path, Origin]:
+def kept_copy(target: Path) -> tuple[Path, Provenance]:
     """The copy that was just written.
 
     Raises:
@@ -103,7 +109,7 @@ def kept_copy(target: Path) -> tuple[Path, Origin]:
     return found
 
 
-def sound_copy(target: Path) -> tuple[Path, Origin] | None:
+def sound_copy(target: Path) -> tuple[Path, Provenance] | None:
     """A cached copy with its record; None if it is missing or damaged."""
     folder = resting_place(target)
     origin = read_origin(folder)

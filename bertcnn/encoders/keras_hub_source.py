@@ -26,8 +26,8 @@ from bertcnn.encoders.keras_hub import (
 )
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import SourceError
-from bertcnn.encoders.origin import Origin
 from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
+from bertcnn.encoders.provenance import Provenance
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.progress import Progress
 from bertcnn.storage.folders import work_folder
@@ -103,7 +103,7 @@ def find_preset(name: str) -> Preset:
 # === Use ===
 
 
-def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, Origin]:
+def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, Provenance]:
     """The cached copy of a KerasHub preset; downloads it if needed.
 
     Kaggle publishes no sha256 to pin; its client checks the md5 of each download.
@@ -132,7 +132,7 @@ def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, 
     return kept_copy(target)
 
 
-def cached_preset(name: str, cache: Path) -> tuple[Path, Origin] | None:
+def cached_preset(name: str, cache: Path) -> tuple[Path, Provenance] | None:
     """A preset's cached copy with its record; None if it is missing or damaged."""
     return sound_copy(_named_folder(name, cache)) if _NAME.fullmatch(name) else None
 

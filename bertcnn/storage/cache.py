@@ -21,11 +21,11 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
     Raises:
         OutputError: the user has no home folder, or `~` precedes an unknown user name.
     """
-    given = cache or os.environ.get("BERTCNN_CACHE")
+    chosen = cache or os.environ.get("BERTCNN_CACHE")
     variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
     try:  # platformdirs agrees on Linux, but uses other folders on macOS and Windows
-        if given:
-            return Path(given).expanduser().absolute()
+        if chosen:
+            return Path(chosen).expanduser().absolute()
         return Path(os.environ.get(variable) or Path.home() / ".cache") / "bertcnn"
     except RuntimeError as error:
         raise OutputError(

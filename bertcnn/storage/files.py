@@ -41,8 +41,8 @@ def output_error(path: Path, error: OSError) -> OutputError:
             passes=True,
         )
     if error.errno == errno.ENAMETOOLONG:
-        given, expected = excess(path)
-        return OutputError(given, expected=expected, fix="choose a shorter name")
+        problem, expected = excess(path)
+        return OutputError(problem, expected=expected, fix="choose a shorter name")
     reason = (error.strerror or str(error)).lower()
     return OutputError(
         f"{path} cannot be written ({reason})",
@@ -74,8 +74,8 @@ def excess(path: Path) -> tuple[str, str]:
     if size > most:
         return f"the name {one_line(longest)} is too long ({size:,} bytes)", f"at most {most} bytes"
     size = len(os.fsencode(path.absolute()))
-    given = f"the path {one_line(path)} is too long ({size:,} bytes)"
-    return given, f"at most {_PATH_BYTES:,} bytes, also with the longer name of a temporary file"
+    problem = f"the path {one_line(path)} is too long ({size:,} bytes)"
+    return problem, f"at most {_PATH_BYTES:,} bytes, also with the longer name of a temporary file"
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -149,15 +149,15 @@ def check_file_target(
     """
     target = expanded(path).absolute()
     try:
-        place = Path(os.path.realpath(target))  # the target of a link
+        real = Path(os.path.realpath(target))  # the target of a link
         check_outside_models(target)
-        if any(given is not None and _is_same_file(target, Path(given)) for given in others):
+        if any(other is not None and _is_same_file(target, Path(other)) for other in others):
             raise OutputError(
                 f"{str(path)!r} for {option} and for another file of this command",
                 expected="different files",
                 fix=f"choose another name for {option}",
             )
-        if place.is_dir() or not place.parent.is_dir():
+        if real.is_dir() or not real.parent.is_dir():
             raise OutputError(
                 f"{str(path)!r} is a folder, or in none",
                 expected="the name of a file",
@@ -170,7 +170,7 @@ def check_file_target(
                 expected="a name that is free",
                 fix="choose another name, or overwrite with --force",
             )
-        check_can_write(place)
+        check_can_write(real)
     except OSError as error:
         raise output_error(target, error) from None
     return target

@@ -114,18 +114,18 @@ def check_replaceable(
     Raises:
         OutputError: it must not be replaced.
     """
-    place = resting_place(target)
-    if not place.exists():
+    folder = resting_place(target)
+    if not folder.exists():
         return
-    if not place.is_dir():
+    if not folder.is_dir():
         raise OutputError(
             f"{target} is a file",
             expected="a folder that does not exist yet",
             fix="choose another name",
         )
-    if all(is_debris(path.name) for path in place.iterdir()):
+    if all(is_debris(path.name) for path in folder.iterdir()):
         return
-    what = stranger(place)
+    what = stranger(folder)
     if what is not None:
         raise OutputError(
             f"{target} {what}",
@@ -379,10 +379,10 @@ def _discard(work: Path, target: Path) -> None:
 
 
 def _leftovers(target: Path) -> list[Path]:
-    found, stem = [], temporary_stem(target)
+    folders, stem = [], temporary_stem(target)
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
             name = _TEMPORARY.fullmatch(entry.name)
             if name and name["stem"] == stem and entry.is_dir(follow_symlinks=False):
-                found.append(Path(entry.path))
-    return sorted(found)
+                folders.append(Path(entry.path))
+    return sorted(folders)

@@ -101,8 +101,8 @@ def hub_pieces(url: str, offset: int = 0) -> Iterator[tuple[int, bytes]]:
     import httpx2
 
     with hub_response(url, offset) as response:
-        place = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
+        position = offset if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
         # yield at once: a buffer would be lost when the connection breaks
         for piece in response.iter_bytes():
-            yield place, piece
-            place += len(piece)
+            yield position, piece
+            position += len(piece)

@@ -149,12 +149,12 @@ def _finite(number: str) -> float:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in result:
             raise ValueError(f"the key {key!r} occurs twice")
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 def refuse(given: str, expected: str) -> NoReturn:
@@ -166,10 +166,10 @@ def object_of(name: str, value: Any, version: int) -> dict[str, Any]:  # noqa: A
     """A member's JSON object; rejects other schema versions."""
     if not isinstance(value, dict):
         refuse(f"{name} holds a {type(value).__name__}", "a JSON object")
-    given = value.get("schema_version", version)
-    if isinstance(given, int) and given != version:
+    saved_version = value.get("schema_version", version)
+    if isinstance(saved_version, int) and saved_version != version:
         raise BundleError(
-            f"{name} has schema version {given}: another version of bertcnn wrote it",
+            f"{name} has schema version {saved_version}: another version of bertcnn wrote it",
             expected=f"schema version {version}",
             fix="use the version of bertcnn that wrote it, or train again with this one",
         )
@@ -223,12 +223,12 @@ def check_saved_target(
         OutputError: it must not be replaced.
     """
 
-    def stranger(place: Path) -> str | None:
-        names = {entry.name for entry in os.scandir(place) if not is_debris(entry.name)}
+    def stranger(folder: Path) -> str | None:
+        names = {entry.name for entry in os.scandir(folder) if not is_debris(entry.name)}
         foreign = sorted(names - {*form.largest, MANIFEST, *more})
         if foreign:
             return f"holds {one_line(foreign[0])}, which is no part of a {kind}"
-        return None if claims_to_be(form, place) else f"is not a saved {kind}"
+        return None if claims_to_be(form, folder) else f"is not a saved {kind}"
 
     check_replaceable(
         target,
@@ -253,7 +253,7 @@ def read_members(
     Raises:
         BundleError: not such a folder, of another schema version, or changed since it was saved.
     """
-    return _retried(target, lambda place: _read_members(target, place, form, wanted, check))
+    return _retried(target, lambda folder: _read_members(target, folder, form, wanted, check))
 
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
@@ -267,10 +267,10 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
             fix="correct it",
         ) from None
     for _ in range(_TRIES):
-        place = resting_place(real)
-        identity = _identity(place)
+        folder = resting_place(real)
+        identity = _identity(folder)
         try:
-            return read(place)
+            return read(folder)
         except BundleError as error:
             if identity == _identity(resting_place(real)):
                 raise
@@ -278,10 +278,10 @@ def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
     raise latest
 
 
-def _identity(place: Path) -> tuple[int, int, int] | None:
+def _identity(folder: Path) -> tuple[int, int, int] | None:
     """Distinguishes a folder from its successor by time too: inode numbers are reused."""
     try:
-        status = place.stat()
+        status = folder.stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns
@@ -289,13 +289,13 @@ def _identity(place: Path) -> tuple[int, int, int] | None:
 
 def _read_members(
     target: Path,
-    place: Path,
+    folder: Path,
     form: FolderFormat,
-    wanted: Collection[str] | None,
+    selected: Collection[str] | None,
     check: CheckBulk | None,
 ) -> tuple[str, dict[str, bytes]]:
-    names = _names(target, place)
-    manifest = _parse_manifest(form, _read_file(place, MANIFEST, LARGEST_MANIFEST))
+    names = _names(target, folder)
+    manifest = _parse_manifest(form, _read_file(folder, MANIFEST, LARGEST_MANIFEST))
     missing = sorted(set(manifest.members) - names)
     if missing:
         _changed(missing[0], "it is missing")
@@ -303,28 +303,28 @@ def _read_members(
     for name, record in sorted(manifest.members.items(), key=lambda item: item[0] == form.bulk):
         if check is not None and name == form.bulk:
             check(members, record.bytes)
-        if wanted is not None and name not in wanted:
-            _check_length(place, name, record.bytes)
+        if selected is not None and name not in selected:
+            _check_length(folder, name, record.bytes)
         else:
-            members[name] = _read_file(place, name, form.largest[name], record.bytes)
+            members[name] = _read_file(folder, name, form.largest[name], record.bytes)
             if hashlib.sha256(members[name]).hexdigest() != record.sha256:
                 _changed(name, "its content is not what was saved")
     return manifest.bundle_id, members
 
 
-def _names(target: Path, place: Path) -> set[str]:
+def _names(target: Path, folder: Path) -> set[str]:
     expected = "a folder saved by bertcnn"
     fix = "give the folder that `bertcnn train --out` or `save` wrote"
     try:
-        if not place.exists():
+        if not folder.exists():
             raise BundleError(f"{target} does not exist", expected=expected, fix=fix)
-        if not place.is_dir():
+        if not folder.is_dir():
             raise BundleError(f"{target} is a file", expected=expected, fix=fix)
-        names = {entry.name for entry in os.scandir(place)}
+        names = {entry.name for entry in os.scandir(folder)}
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            given, expected = excess(target)
-            raise BundleError(given, expected=expected, fix=fix) from None
+            problem, expected = excess(target)
+            raise BundleError(problem, expected=expected, fix=fix) from None
         raise BundleError(
             f"{target} cannot be read ({error.strerror})",
             expected=expected,
@@ -349,19 +349,19 @@ def _changed(name: str, what: str) -> NoReturn:
     )
 
 
-def _check_length(place: Path, name: str, expected: int) -> None:
+def _check_length(folder: Path, name: str, expected: int) -> None:
     """Checks the length of a member that is not read, to detect an incomplete copy."""
-    size = _status(place, name).st_size
+    size = _status(folder, name).st_size
     if size != expected:
-        _changed(name, f"it has {size:,} bytes instead of {expected:,}{_pointer(place, name)}")
+        _changed(name, f"it has {size:,} bytes instead of {expected:,}{_pointer(folder, name)}")
 
 
-def _status(place: Path, name: str) -> os.stat_result:
+def _status(folder: Path, name: str) -> os.stat_result:
     """The file status of a member, following links; only regular files are accepted."""
     try:
-        status = (place / name).stat()
+        status = (folder / name).stat()
     except OSError as error:
-        if (place / name).is_symlink():
+        if (folder / name).is_symlink():
             refuse(
                 f"{name} is a link that leads to no file ({error.strerror})",
                 "the file itself, or a link to it",
@@ -372,20 +372,20 @@ def _status(place: Path, name: str) -> os.stat_result:
     return status
 
 
-def _pointer(place: Path, name: str) -> str:
+def _pointer(folder: Path, name: str) -> str:
     """Explains a wrong length if the file is a pointer of Git LFS."""
-    with suppress(OSError), (place / name).open("rb") as file:
+    with suppress(OSError), (folder / name).open("rb") as file:
         if file.read(len(_LFS)) == _LFS:
             return f": {_POINTER}"
     return ""
 
 
-def _read_file(place: Path, name: str, largest: int, expected: int | None = None) -> bytes:
+def _read_file(folder: Path, name: str, largest: int, expected: int | None = None) -> bytes:
     """Reads a member through one open, at most `largest` bytes."""
-    _status(place, name)
+    _status(folder, name)
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        handle = os.open(place / name, flags)
+        handle = os.open(folder / name, flags)
     except OSError as error:
         refuse(f"{name} cannot be read ({error.strerror})", "a file you may read")
     try:
@@ -395,7 +395,7 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
         if expected is not None and status.st_size != expected:
             _changed(
                 name,
-                f"it has {status.st_size:,} bytes instead of {expected:,}{_pointer(place, name)}",
+                f"it has {status.st_size:,} bytes instead of {expected:,}{_pointer(folder, name)}",
             )
         if status.st_size > largest:
             refuse(f"{name} has {status.st_size:,} bytes", f"at most {largest:,}")
@@ -415,10 +415,10 @@ def _read_file(place: Path, name: str, largest: int, expected: int | None = None
 def _parse_manifest(form: FolderFormat, data: bytes) -> Manifest:
     value = parse_json(MANIFEST, data)
     if not isinstance(value, dict) or value.get("format") != form.name:
-        other = value.get("format") if isinstance(value, dict) else None
-        if isinstance(other, str) and other.startswith(_OURS):
+        kind = value.get("format") if isinstance(value, dict) else None
+        if isinstance(kind, str) and kind.startswith(_OURS):
             raise BundleError(
-                f"the {MANIFEST} of a folder that holds a {one_line(other)}",
+                f"the {MANIFEST} of a folder that holds a {one_line(kind)}",
                 expected=f"a {form.name}",
                 fix="give the folder of the right kind",
             )
@@ -459,8 +459,10 @@ def parse_manifest(data: bytes) -> Manifest:
 
 def _checked_manifest(data: bytes, value: dict[str, Any], version: int | None) -> Manifest:
     """The manifest, if it is in canonical form and matches its id."""
-    given = value.get("schema_version") if version is None else version
-    manifest = settings_of(MANIFEST, Manifest, value, given if isinstance(given, int) else 1)
+    schema_version = value.get("schema_version") if version is None else version
+    manifest = settings_of(
+        MANIFEST, Manifest, value, schema_version if isinstance(schema_version, int) else 1
+    )
     rest = {key: part for key, part in value.items() if key != "bundle_id"}
     if (
         data != canonical_json(value)

@@ -14,7 +14,7 @@ from bertcnn.storage.manifest import FileRecord
 ORIGIN = "origin.json"  # in a cache entry, next to the encoder's files
 
 
-class Origin(Settings):
+class Provenance(Settings):
     """The source of a cache entry, and the hashes of its files."""
 
     name: str
@@ -44,7 +44,7 @@ def write_origin(
 ) -> None:
     """Write the record of a complete cache entry."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    origin = Origin(
+    record = Provenance(
         name=name,
         source=source,
         repository=repository,
@@ -52,13 +52,13 @@ def write_origin(
         fetched_at=now,
         files=files,
     )
-    write_new(folder / ORIGIN, origin.model_dump_json(indent=2).encode())
+    write_new(folder / ORIGIN, record.model_dump_json(indent=2).encode())
 
 
-def read_origin(folder: Path) -> Origin | None:
+def read_origin(folder: Path) -> Provenance | None:
     """The record of a cache entry; None if it is missing or unreadable."""
     try:
-        return Origin.of_json(json.loads(read_text(folder / ORIGIN)))
+        return Provenance.of_json(json.loads(read_text(folder / ORIGIN)))
     except (OSError, ValueError, RecursionError, SettingsError):
         return None
 
