@@ -188,11 +188,11 @@ def find_encoder(name: str) -> CatalogueEntry:
         >>> find_encoder("minilm-l6").repository
         'sentence-transformers/all-MiniLM-L6-v2'
     """
-    wanted = name.strip().lower()
+    key = name.strip().lower()
     for entry in CATALOGUE.values():
-        if wanted in (entry.name, entry.repository.lower()):
+        if key in (entry.name, entry.repository.lower()):
             return entry
-    close = difflib.get_close_matches(wanted, CATALOGUE, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(key, CATALOGUE, n=1, cutoff=0.5)
     fix = f"did you mean {close[0]!r}? Otherwise give" if close else "choose one of these, or give"
     raise EncoderError(
         f"the encoder {one_line(name)} is unknown",

@@ -188,9 +188,9 @@ def checkpoint_of(
     present = {None, *map(head_of, tensors)}
     for name in missing:
         if head_of(name) in present:  # the encoder, or a head with at least one weight
-            found = one_line(", ".join(sorted(published)[:3]))
+            first_names = one_line(", ".join(sorted(published)[:3]))
             raise EncoderError(
-                f"a checkpoint without {published_name(name)!r} (it starts with {found})",
+                f"a checkpoint without {published_name(name)!r} (it starts with {first_names})",
                 expected="every weight of BERT, and heads that are whole",
                 fix=(
                     "use a checkpoint of Hugging Face's BertModel, BertForPreTraining or"

@@ -25,10 +25,10 @@ def load_published(
     """
     alone = isinstance(encoder, Bert)
     settings = encoder.settings if alone else encoder.encoder.settings
-    found = checkpoint_of(settings, tensors, heads=("pooler",) if alone else HEADS).tensors
-    weights = [weight for weight in encoder.weights if weight.path in found]
-    assign(weights, {weight.path: found[weight.path] for weight in weights}, error=EncoderError)
-    return tuple(weight.path for weight in encoder.weights if weight.path not in found)
+    converted = checkpoint_of(settings, tensors, heads=("pooler",) if alone else HEADS).tensors
+    weights = [weight for weight in encoder.weights if weight.path in converted]
+    assign(weights, {weight.path: converted[weight.path] for weight in weights}, error=EncoderError)
+    return tuple(weight.path for weight in encoder.weights if weight.path not in converted)
 
 
 def load_encoder(folder: Path, *, seed: int = 0) -> Bert:

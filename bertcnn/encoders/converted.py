@@ -60,18 +60,18 @@ def use_other_layout(layout: OtherLayout, folder: Path, cache: Path, progress: P
     target = (
         cache / "encoders" / f"{layout.prefix}{hashlib.sha256(hashes.encode()).hexdigest()[:16]}"
     )
-    found = sound_copy(target)
-    if found is None:
+    cached = sound_copy(target)
+    if cached is None:
         with work_folder(target) as work:
             keep_copy(
                 lambda new: layout.convert(folder, new), target, work, source=f"the folder {folder}"
             )
-        found = kept_copy(target)
+        cached = kept_copy(target)
         progress.note(
             f"{folder} is {layout.title}; it was checked and is kept in Hugging Face layout in"
-            f" {found[0]}"
+            f" {cached[0]}"
         )
-    return found[0]
+    return cached[0]
 
 
 def keep_copy(
@@ -99,24 +99,24 @@ def kept_copy(target: Path) -> tuple[Path, Provenance]:
     Raises:
         EncoderError: it is damaged.
     """
-    found = sound_copy(target)
-    if found is None:
+    cached = sound_copy(target)
+    if cached is None:
         raise EncoderError(
             f"{target} changed while it was written",
             expected="a cache nobody else changes",
             fix="try again",
         )
-    return found
+    return cached
 
 
 def sound_copy(target: Path) -> tuple[Path, Provenance] | None:
     """A cached copy with its record; None if it is missing or damaged."""
     folder = resting_place(target)
-    origin = read_origin(folder)
-    if origin is None or any(name not in origin.files for name in REQUIRED):
+    provenance = read_origin(folder)
+    if provenance is None or any(name not in provenance.files for name in REQUIRED):
         return None
     return (
-        (folder, origin)
-        if all(is_sound(folder / name, record) for name, record in origin.files.items())
+        (folder, provenance)
+        if all(is_sound(folder / name, record) for name, record in provenance.files.items())
         else None
     )

@@ -145,31 +145,31 @@ def fetch_encoder(
         EncoderError: the name is unknown, the folder is not an encoder, or all sources failed.
         OutputError: the cache is not writable.
     """
-    progress, place = progress or Silent(), cache_folder(cache)
+    progress, root = progress or Silent(), cache_folder(cache)
     preset, local = preset_name(name_or_path), _local_folder(name_or_path)
     try:
         if preset is not None:
-            folder, record = use_named_preset(preset, place, progress)
+            folder, record = use_named_preset(preset, root, progress)
             return FetchedEncoder(folder, f"{PREFIX}{preset}", record.source, None)
         if local is not None:
             layout = _other_layout(local)
-            folder = local if layout is None else use_other_layout(layout, local, place, progress)
+            folder = local if layout is None else use_other_layout(layout, local, root, progress)
             return FetchedEncoder(folder, local.name, f"the folder {local}", None)
-        return _named_encoder(find_encoder(str(name_or_path)), place, progress)
+        return _named_encoder(find_encoder(str(name_or_path)), root, progress)
     except OSError as error:
-        raise output_error(place, error) from None
+        raise output_error(root, error) from None
 
 
-def _named_encoder(entry: CatalogueEntry, place: Path, progress: Progress) -> FetchedEncoder:
-    origin, damage = _cached(entry, place)
-    if origin is not None:
+def _named_encoder(entry: CatalogueEntry, cache: Path, progress: Progress) -> FetchedEncoder:
+    provenance, damage = _cached(entry, cache)
+    if provenance is not None:
         return FetchedEncoder(
-            resting_place(_entry_folder(entry, place)), entry.name, origin.source, entry
+            resting_place(_entry_folder(entry, cache)), entry.name, provenance.source, entry
         )
     if damage:
         progress.note(f"the cached {entry.name} cannot be used ({damage}); fetching it again")
-    source = _fetch(entry, place, progress)
-    return FetchedEncoder(_entry_folder(entry, place), entry.name, source, entry)
+    source = _fetch(entry, cache, progress)
+    return FetchedEncoder(_entry_folder(entry, cache), entry.name, source, entry)
 
 
 def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
@@ -181,16 +181,16 @@ def _local_folder(name_or_path: str | os.PathLike[str]) -> Path | None:
         if not path.exists() and "\0" not in str(path):
             clean_leftovers(path)  # restores what a save killed between two renames has moved
     except OSError as error:  # the name is too long, or the folder is not readable
-        given, expected = unreadable(path, error)
+        problem, expected = unreadable(path, error)
         raise EncoderError(
-            given,
+            problem,
             expected=expected,
             fix="give a name from `bertcnn encoder list`, or an encoder's folder",
         ) from None
-    known = isinstance(name_or_path, str) and any(
+    is_catalogued = isinstance(name_or_path, str) and any(
         name_or_path.lower() in (e.name, e.repository.lower()) for e in CATALOGUE.values()
     )
-    if known and not (path / CONFIG).is_file():
+    if is_catalogued and not (path / CONFIG).is_file():
         return None
     if (
         path.exists()
@@ -242,10 +242,10 @@ def _fetch(entry: CatalogueEntry, cache: Path, progress: Progress) -> str:
             if _cached(entry, cache)[0] is None:  # otherwise another process was faster
                 put_in_place(new, target, work, replace=True)
             if entry.sha256 is None:
-                known = records[WEIGHTS].sha256
+                digest = records[WEIGHTS].sha256
                 progress.note(
-                    f"no sha256 of {entry.name} is on record here; the hub announced {known}, which"
-                    " was checked and is kept with the copy"
+                    f"no sha256 of {entry.name} is on record here; the hub announced {digest},"
+                    " which was checked and is kept with the copy"
                 )
             return name
     raise EncoderError(
@@ -271,14 +271,14 @@ def _sources() -> dict[str, Source]:
     def hub_library(
         entry: CatalogueEntry, folder: Path, _: Progress
     ) -> tuple[str, str | None, str | None]:
-        found = {name: cached_by_hub_library(entry, name) for name in (*REQUIRED, *OPTIONAL)}
-        weights = found[WEIGHTS]
-        if weights is None or any(found[name] is None for name in REQUIRED):
+        paths = {name: cached_by_hub_library(entry, name) for name in (*REQUIRED, *OPTIONAL)}
+        weights = paths[WEIGHTS]
+        if weights is None or any(paths[name] is None for name in REQUIRED):
             raise NotCarriedError("not there")
         announced = announced_sha256(weights)
         if announced is None and entry.sha256 is None:
             raise NotCarriedError("there, but without the hash it must have")
-        for name, path in found.items():
+        for name, path in paths.items():
             if path is not None:
                 with open_regular(path) as file:
                     copy_capped(file, folder / name, LARGEST[name])
@@ -303,12 +303,12 @@ def _sources() -> dict[str, Source]:
 def _verify(entry: CatalogueEntry, folder: Path, announced: str | None) -> dict[str, FileRecord]:
     """Hash all files, compare with the expected hashes, and sync to disk."""
     records = record_files(folder)
-    wanted = {WEIGHTS: entry.sha256 or announced, VOCABULARY: entry.vocabulary_sha256}
-    for name, sha256 in wanted.items():
-        found = records[name].sha256
-        if sha256 is not None and found != sha256:
+    expected = {WEIGHTS: entry.sha256 or announced, VOCABULARY: entry.vocabulary_sha256}
+    for name, sha256 in expected.items():
+        actual = records[name].sha256
+        if sha256 is not None and actual != sha256:
             raise SourceError(
-                f"its {name} is another file (sha256 {found[:12]}..., not {sha256[:12]}...)"
+                f"its {name} is another file (sha256 {actual[:12]}..., not {sha256[:12]}...)"
             )
     pieces = (folder / VOCABULARY).read_bytes().rstrip(b"\n").count(b"\n") + 1
     if pieces != entry.encoder.vocabulary_size:
@@ -330,18 +330,18 @@ def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Provenance | None, str 
     folder = resting_place(_entry_folder(entry, cache))
     if not folder.exists():
         return None, None
-    origin = read_origin(folder)
-    if origin is None:
+    provenance = read_origin(folder)
+    if provenance is None:
         return None, f"no readable {ORIGIN}"
-    if any(name not in origin.files for name in REQUIRED):
+    if any(name not in provenance.files for name in REQUIRED):
         return None, f"{ORIGIN} does not list every file"
-    for name, wanted in ((WEIGHTS, entry.sha256), (VOCABULARY, entry.vocabulary_sha256)):
-        if wanted is not None and origin.files[name].sha256 != wanted:
+    for name, expected in ((WEIGHTS, entry.sha256), (VOCABULARY, entry.vocabulary_sha256)):
+        if expected is not None and provenance.files[name].sha256 != expected:
             return None, f"{name} is of another version"
-    for name, record in origin.files.items():
+    for name, record in provenance.files.items():
         if not is_sound(folder / name, record):
             return None, f"{name} is not what was fetched"
-    return origin, None
+    return provenance, None
 
 
 # === Telling ===
@@ -376,8 +376,8 @@ def encoder_info(
 
 def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
     folder = resting_place(_entry_folder(entry, cache))
-    origin = read_origin(folder)
-    weights = origin.files.get(WEIGHTS) if origin else None
+    provenance = read_origin(folder)
+    weights = provenance.files.get(WEIGHTS) if provenance else None
     return EncoderInfo(
         name=entry.name,
         description=entry.description,
@@ -386,10 +386,10 @@ def _entry_info(entry: CatalogueEntry, cache: Path) -> EncoderInfo:
         size=weights.bytes if weights else entry.download_size,
         licence=entry.licence,
         repository=entry.repository,
-        revision=entry.revision or (origin.revision if origin else None),
+        revision=entry.revision or (provenance.revision if provenance else None),
         sha256=entry.sha256 or (weights.sha256 if weights else None),
         folder=folder if weights and (folder / WEIGHTS).is_file() else None,
-        source=origin.source if origin else None,
+        source=provenance.source if provenance else None,
     )
 
 
@@ -465,20 +465,20 @@ def _google_folder_info(folder: Path) -> EncoderInfo:
 
 
 def _preset_info(name: str, cache: Path) -> EncoderInfo:
-    found = cached_preset(name, cache)
-    if found is None:
+    cached = cached_preset(name, cache)
+    if cached is None:
         preset = find_preset(name)
         raise EncoderError(
             f"the KerasHub preset {name!r} is not on this machine yet ({preset.description})",
             expected="a preset that has been fetched",
             fix=f"run `bertcnn encoder pull {PREFIX}{name}`",
         )
-    folder, origin = found
+    folder, provenance = cached
     about = _folder_info(folder)
     return replace(
         about,
         name=f"{PREFIX}{name}",
         description="a preset of KerasHub",
-        repository=origin.repository,
-        source=origin.source,
+        repository=provenance.repository,
+        source=provenance.source,
     )

@@ -83,10 +83,10 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
     )
 
 
-def _stranger(place: Path) -> str | None:
+def _stranger(folder: Path) -> str | None:
     """Why a folder is not an encoder; None if it is."""
-    found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
-    foreign = sorted(name for name in found - FILES if not is_debris(name))
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    foreign = sorted(name for name in names - FILES if not is_debris(name))
     if foreign:
         return f"holds {one_line(foreign[0])}, which is no part of one"
-    return None if {CONFIG, WEIGHTS} <= found else "is none"
+    return None if {CONFIG, WEIGHTS} <= names else "is none"

@@ -45,9 +45,9 @@ def google_name(name: str) -> str:
     """
     if name in _HEADS:
         return _HEADS[name]
-    place, _, _ = published_name(name).rpartition(".")
+    module, _, _ = published_name(name).rpartition(".")
     parameter = name.rpartition("/")[2]
-    path = "bert/" + place.replace("encoder.layer.", "encoder/layer_").replace(".", "/")
+    path = "bert/" + module.replace("encoder.layer.", "encoder/layer_").replace(".", "/")
     return path if parameter in ("tokens", "positions", "segments") else f"{path}/{parameter}"
 
 
@@ -64,9 +64,9 @@ def google_files(folder: Path) -> tuple[Path, ...]:
     """
     indices = sorted(path for path in folder.glob(f"*.ckpt*{_INDEX}") if path.is_file())
     if not (folder / VOCABULARY).is_file() or len(indices) != 1:
-        found = one_line(", ".join(sorted(path.name for path in folder.iterdir())))
+        contents = one_line(", ".join(sorted(path.name for path in folder.iterdir())))
         raise EncoderError(
-            f"{folder} holds {found}",
+            f"{folder} holds {contents}",
             expected=f"{CONFIG}, {VOCABULARY} and one checkpoint, bert_model.ckpt{_INDEX}",
             fix=_FETCH_AGAIN,
         )
@@ -118,17 +118,17 @@ def read_google_checkpoint(folder: Path) -> EncoderCheckpoint:
     tensors: dict[str, np.ndarray] = {}
     for name, shape in pretraining_shapes(settings).items():
         theirs = google_name(name)
-        there = shape[::-1] if name in _TRANSPOSED else shape
+        expected_shape = shape[::-1] if name in _TRANSPOSED else shape
         if (
             theirs not in stored
             and head_of(name) is not None
             and not any(_head_there(stored, name))
         ):
             continue
-        if stored.get(theirs) != there:
+        if stored.get(theirs) != expected_shape:
             raise EncoderError(
                 f"{folder} has {theirs!r} of the shape {stored.get(theirs, 'none, it is missing')}",
-                expected=f"{there}",
+                expected=f"{expected_shape}",
                 fix=_FETCH_AGAIN,
             )
         values = _tensor(reader, folder, theirs)
@@ -145,11 +145,11 @@ def write_google_published(origin: Path, folder: Path) -> None:
     """
     checkpoint = read_google_checkpoint(origin)
     vocabulary, lowercase = read_google_vocabulary(origin)
-    wanted = checkpoint.settings.vocabulary_size
-    if len(vocabulary) != wanted:
+    expected = checkpoint.settings.vocabulary_size
+    if len(vocabulary) != expected:
         raise EncoderError(
             f"{origin / VOCABULARY} holds {len(vocabulary):,} pieces",
-            expected=f"the {wanted:,} of {CONFIG}",
+            expected=f"the {expected:,} of {CONFIG}",
             fix=_FETCH_AGAIN,
         )
     write_encoder(folder, checkpoint, Pieces(vocabulary, lowercase))
@@ -164,9 +164,9 @@ def _head_there(stored: dict[str, tuple[int, ...]], name: str) -> list[bool]:
     """For each weight of a head, whether the checkpoint has it."""
     pooler = ("pooler/kernel", "pooler/bias")
     return [
-        google_name(other) in stored
-        for other in (*_HEADS, *pooler)
-        if head_of(other) == head_of(name)
+        google_name(weight) in stored
+        for weight in (*_HEADS, *pooler)
+        if head_of(weight) == head_of(name)
     ]
 
 

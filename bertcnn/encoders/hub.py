@@ -49,10 +49,10 @@ def fetch_from_hub(entry: CatalogueEntry, folder: Path, progress: Progress) -> H
         SourceError: the hub cannot be reached, is too slow, or does not have the encoder.
     """
     progress.stage(f"fetching {entry.name} from the hub", entry.download_size, "bytes")
-    wanted = [entry.repository, entry.revision or "main", entry.sha256 or ""]
+    arguments = [entry.repository, entry.revision or "main", entry.sha256 or ""]
     output = run_watched(
         # -P: do not import the package from the current folder
-        [sys.executable, "-P", "-m", __name__, str(folder), *wanted],
+        [sys.executable, "-P", "-m", __name__, str(folder), *arguments],
         Watched(folder.parent, folder, entry.download_size, PATIENCE),
         progress,
         explain=lambda output: reason(output, "the hub's library failed"),
@@ -68,8 +68,8 @@ def cached_by_hub_library(entry: CatalogueEntry, name: str) -> Path | None:
     """A file in the hub library's own cache on this machine."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(entry.repository, name, revision=entry.revision)
-    return Path(found) if isinstance(found, str) else None
+    path = try_to_load_from_cache(entry.repository, name, revision=entry.revision)
+    return Path(path) if isinstance(path, str) else None
 
 
 def announced_sha256(path: Path) -> str | None:

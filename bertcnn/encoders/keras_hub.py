@@ -91,14 +91,14 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
     path = folder / SHARDS
-    places = _read_json(path).get("weight_map")
+    weight_map = _read_json(path).get("weight_map")
     listed = (
         [
             name
-            for value in places.values()
+            for value in weight_map.values()
             for name in (value if isinstance(value, list) else [value])
         ]
-        if isinstance(places, dict)
+        if isinstance(weight_map, dict)
         else []
     )
     names = sorted({str(name) for name in listed})

@@ -112,9 +112,9 @@ def use_named_preset(name: str, cache: Path, progress: Progress) -> tuple[Path, 
         EncoderError: the name is unknown, or the preset cannot be fetched or is damaged.
         OSError: the cache is not writable.
     """
-    found = cached_preset(name, cache)
-    if found is not None:
-        return found
+    cached = cached_preset(name, cache)
+    if cached is not None:
+        return cached
     preset = find_preset(name)
     target = _named_folder(name, cache)
     with work_folder(target) as work:
@@ -188,8 +188,8 @@ def _download(preset: Preset, work: Path, progress: Progress) -> Path:
         WEIGHTS,
     ]
     printed = run_watched(command, watched, progress, explain=_complaint)
-    places = [line.removeprefix("at ") for line in printed.splitlines() if line.startswith("at ")]
-    return Path(places[0]).parent
+    paths = [line.removeprefix("at ") for line in printed.splitlines() if line.startswith("at ")]
+    return Path(paths[0]).parent
 
 
 def _complaint(output: str) -> str:

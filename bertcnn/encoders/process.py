@@ -97,12 +97,12 @@ def _watch(process: subprocess.Popen[bytes], watched: Watched, progress: Progres
             ended = False
         else:
             ended = True
-        found = _size_of(watched.grows)
-        if watched.total and found > _MOST_COPIES * watched.total:
+        total_size = _size_of(watched.grows)
+        if watched.total and total_size > _MOST_COPIES * watched.total:
             raise SourceError(
                 f"it sent more than {_MOST_COPIES} times the {watched.total / 1e6:,.0f} MB expected"
             )
-        if (size := min(found, watched.total)) > seen:
+        if (size := min(total_size, watched.total)) > seen:
             progress.advance(size - seen)
             arrived, seen = arrived + size - seen, size
         if ended:
@@ -124,10 +124,10 @@ def _check_pace(arrived: float, seconds: float) -> None:
 def _size_of(folder: Path) -> int:
     """The total size of a folder's files, which may change meanwhile."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for directory, _, names in os.walk(folder):
         for name in names:
             try:
-                total += (Path(place) / name).lstat().st_size
+                total += (Path(directory) / name).lstat().st_size
             except FileNotFoundError:
                 continue
     return total

@@ -459,9 +459,9 @@ def parse_manifest(data: bytes) -> Manifest:
 
 def _checked_manifest(data: bytes, value: dict[str, Any], version: int | None) -> Manifest:
     """The manifest, if it is in canonical form and matches its id."""
-    schema_version = value.get("schema_version") if version is None else version
+    saved_version = value.get("schema_version") if version is None else version
     manifest = settings_of(
-        MANIFEST, Manifest, value, schema_version if isinstance(schema_version, int) else 1
+        MANIFEST, Manifest, value, saved_version if isinstance(saved_version, int) else 1
     )
     rest = {key: part for key, part in value.items() if key != "bundle_id"}
     if (

@@ -36,15 +36,15 @@ def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
         >>> unique_names(["text", "label", "text", "text_2"])
         ('text', 'label', 'text_3', 'text_2')
     """
-    given = list(names)
+    originals = list(names)
     columns: dict[str, None] = {}
-    used, numbers = set(given), Counter[str]()  # the last number tried for each name
-    for place, name in enumerate(given, 1):
-        wanted = name or unnamed.format(place)
-        chosen = wanted
+    used, numbers = set(originals), Counter[str]()  # the last number tried for each name
+    for position, name in enumerate(originals, 1):
+        base = name or unnamed.format(position)
+        chosen = base
         while chosen in columns or (chosen != name and chosen in used):
-            numbers[wanted] = max(numbers[wanted], 1) + 1
-            chosen = f"{wanted}_{numbers[wanted]}"
+            numbers[base] = max(numbers[base], 1) + 1
+            chosen = f"{base}_{numbers[base]}"
         columns[chosen] = None
     return tuple(columns)
 

@@ -43,12 +43,12 @@ def find_name(name: str, columns: Sequence[str]) -> str | None:
     """
     if name in columns:
         return name
-    wanted = folded(name)
-    alike = [column for column in columns if wanted and folded(column) == wanted]
+    key = folded(name)
+    alike = [column for column in columns if key and folded(column) == key]
     return alike[0] if len(alike) == 1 else None
 
 
 def find_names(names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...] | None:
     """The columns with these names, or None if one is missing."""
-    found = [find_name(name, columns) for name in names]
-    return None if None in found else tuple(name for name in found if name is not None)
+    matches = [find_name(name, columns) for name in names]
+    return None if None in matches else tuple(name for name in matches if name is not None)

@@ -160,8 +160,8 @@ def profiles_of(sample: Chunk) -> list[Profile]:
     rows = sample.rows[::step]
     answers = _answers(sample.columns)
     return [
-        _profile(name, place, [row[place] for row in rows])
-        for place, name in enumerate(sample.columns)
+        _profile(name, index, [row[index] for row in rows])
+        for index, name in enumerate(sample.columns)
         if name not in answers
     ]
 

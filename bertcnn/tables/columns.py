@@ -208,14 +208,14 @@ def as_in_training(
     chosen = find_names(trained_on, columns)
     if chosen is None:
         missing = tuple(name for name in trained_on if find_name(name, columns) is None)
-        other = one_line(columns[0], 40) if len(columns) == len(missing) == 1 else "NAME"
+        replacement = one_line(columns[0], 40) if len(columns) == len(missing) == 1 else "NAME"
         raise ColumnError(
             f"there is no column {list_columns(missing, 4)}, which the model was trained on;"
             f" columns found: {list_columns(columns)}",
             expected="the columns of the training file",
             fix=(
                 "check that this is the right file; if its column has another name, add"
-                f" {option} {other}"
+                f" {option} {replacement}"
             ),
         )
     return chosen, f"{list_columns(chosen)} (as in training)"
@@ -268,11 +268,11 @@ def _choose_text(
         )
     best = max(candidates, key=_text_order)
     reason = f"{one_line(best.name, 40)} ({_text_reason(best, candidates)})"
-    others = [one.name for one in candidates if one is not best and one.is_free_text()]
-    if others:
-        both = sorted([best.name, others[0]], key=columns.index)
+    extra = [one.name for one in candidates if one is not best and one.is_free_text()]
+    if extra:
+        both = sorted([best.name, extra[0]], key=columns.index)
         reason += (
-            f"; {list_columns(tuple(others), 4)} {'is' if len(others) == 1 else 'are'} also free"
+            f"; {list_columns(tuple(extra), 4)} {'is' if len(extra) == 1 else 'are'} also free"
             f" text: to join them, add --text {','.join(both)}"
         )
     return (best.name,), {"text": reason + _after_decision(profiles, (best.name,))}
@@ -379,11 +379,11 @@ def _choose_label(profiles: list[Profile], columns: tuple[str, ...]) -> tuple[st
             "; no possible label column has 2 different values, and one value is not enough to"
             " train on"
         )
-    others = tuple(
+    runners_up = tuple(
         one.name for one in candidates[1:] if one.distinct > 1 and not one.is_after_decision()
     )
-    if others:
-        reason += f"; {list_columns(others, 4)} could also be the label: name it with --label"
+    if runners_up:
+        reason += f"; {list_columns(runners_up, 4)} could also be the label: name it with --label"
     return best.name, reason
 
 

@@ -57,8 +57,8 @@ class BrokenRowError(Exception):
 
 def spreadsheet_delimiter(line: str) -> str | None:
     """The delimiter in a first line such as "sep=;", which Excel reads and hides."""
-    found = re.fullmatch(r"\s*sep=(.)\s*", line)
-    return found[1] if found else None
+    match = re.fullmatch(r"\s*sep=(.)\s*", line)
+    return match[1] if match else None
 
 
 class RowReader:
@@ -235,12 +235,12 @@ class RowReader:
     def _swallowed(self, text: str, cells: Sequence[str], width: int) -> str | None:
         """The reason to reject a short row whose quote was probably closed by a later row's."""
         lines = text.split("\n")[1:]
-        found = (
+        has_full_line = (
             any(line.count(self._dialect.delimiter) == width - 1 for line in lines)
             if self._dialect.delimiter
             else False
         )
-        return wrong_width(cells, width) if found else None
+        return wrong_width(cells, width) if has_full_line else None
 
     def _split(self, line: str, cells: list[str], open_cell: list[str], *, inside: bool) -> bool:
         """Appends the cells of `line`; takes and returns whether a quoted cell is open."""
@@ -258,8 +258,8 @@ class RowReader:
                 position = end + len(delimiter)
                 continue
             start = position if inside else opening + 1
-            found = self._inside.match(text, start)
-            position = found.end() if found else start
+            match = self._inside.match(text, start)
+            position = match.end() if match else start
             open_cell.append(text[start:position])
             if position == len(text):
                 open_cell.append(line[len(text) :] + "\n")

@@ -80,21 +80,21 @@ def sample_bytes(path: Path, gzipped: bool) -> list[bytes]:
 
 
 def _lines_with_accents(stream: IO[bytes], path: Path) -> bytes:
-    found, rest = b"", b""
-    while len(found) < _NON_ASCII_BYTES:
+    lines, rest = b"", b""
+    while len(lines) < _NON_ASCII_BYTES:
         block = read_block(stream, path, _SCANNED_BLOCK)
         text = rest + block
         cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if not block or not cut or len(text) - cut > _SCANNED_BLOCK:
             cut = len(text)
         if not text.isascii():
-            found += b"".join(
+            lines += b"".join(
                 line for line in text[:cut].splitlines(keepends=True) if not line.isascii()
             )
         if not block:
             break
         rest = text[cut:]
-    return found
+    return lines
 
 
 def _whole_lines(block: bytes, *, is_first: bool) -> bytes:
@@ -168,20 +168,20 @@ def _legacy_encoding(lines: list[bytes]) -> str:
     text = b"\n".join(_without_broken(lines[:most]))
     matches = charset_normalizer.from_bytes(text, cp_isolation=_CANDIDATES)
     western = next((match for match in matches if "cp1252" in match.could_be_from_charset), None)
-    others = [match for match in matches if match is not western]
+    alternatives = [match for match in matches if match is not western]
     if western is not None:
         plain = text.decode("cp1252", "replace")
         spoilt = 20 * len(_SYMBOL_IN_WORD.findall(plain)) >= sum(
             not char.isascii() for char in plain
         )
-        likely = not others or (
-            western.chaos <= others[0].chaos + 0.02
-            and western.coherence >= others[0].coherence - 0.09
+        likely = not alternatives or (
+            western.chaos <= alternatives[0].chaos + 0.02
+            and western.coherence >= alternatives[0].coherence - 0.09
         )
-        if likely and not (spoilt and others):
+        if likely and not (spoilt and alternatives):
             return "cp1252"
-    if others:
-        return others[0].encoding
+    if alternatives:
+        return alternatives[0].encoding
     return "cp1252" if _is_text(text, "cp1252") else "latin-1"
 
 

@@ -32,13 +32,13 @@ class ExcelSource:
 
         self._path = path
         try:
-            sheet, self._place, others = _first_sheet(python_calamine.load_workbook(str(path)))
+            sheet, self._place, unread = _first_sheet(python_calamine.load_workbook(str(path)))
         except (python_calamine.CalamineError, OSError, ValueError) as error:
-            found = describe_archive(path)
-            if found in (None, "an Excel workbook"):
+            content = describe_archive(path)
+            if content in (None, "an Excel workbook"):
                 raise unreadable(path, "Excel", error) from None
             raise TableError(
-                f"{str(path)!r} is not an Excel workbook: it seems to be {found}",
+                f"{str(path)!r} is not an Excel workbook: it seems to be {content}",
                 expected="an Excel workbook with the extension .xlsx",
                 fix="open it in Excel or LibreOffice and save it as .xlsx or .csv",
             ) from None
@@ -56,17 +56,17 @@ class ExcelSource:
         rows = enumerate(sheet.iter_rows(), 1)
         self.total = sheet.total_height
         remarks = []
-        if others:
+        if unread:
             remarks.append(
                 f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; other sheets:"
-                f" {_listed(others)}"
+                f" {_listed(unread)}"
             )
         first, above = below_header(rows, known)
         if above:
             remarks.append(skipped_remark(above))
         self._header_row, self._rows = first[0][0] - 1, chain(first[1:], rows)  # counted from 0
         header = list(map(plain_text, first[0][1]))
-        named = max(place for place, name in enumerate(header, 1) if name)
+        named = max(position for position, name in enumerate(header, 1) if name)
         self._width = named if len(header) - named > _MOST_NAMELESS else len(header)
         if self._width < len(header):
             remarks.append(
@@ -91,9 +91,9 @@ class ExcelSource:
             if "" in row:
                 if not any(row):
                     continue
-                for place, cell in enumerate(row):
+                for column, cell in enumerate(row):
                     if not cell:
-                        self._blank[place] += 1
+                        self._blank[column] += 1
             self._count += 1
             fault = long_cell(row)
             if fault:
@@ -119,23 +119,23 @@ def _first_sheet(workbook: Any) -> tuple[Any, int, list[str]]:  # noqa: ANN401 -
     """The first visible sheet with text, its position, and descriptions of the others."""
     import python_calamine
 
-    first, first_place, others = None, 0, list[str]()
+    first, first_index, unread = None, 0, list[str]()
     seen = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
-    for place, found in enumerate(workbook.sheets_metadata):
-        if (found.visible, found.typ) != seen or len(others) > _MOST_OTHERS:
+    for index, metadata in enumerate(workbook.sheets_metadata):
+        if (metadata.visible, metadata.typ) != seen or len(unread) > _MOST_OTHERS:
             continue
-        sheet = workbook.get_sheet_by_index(place)
+        sheet = workbook.get_sheet_by_index(index)
         if not any(map(_has_text, sheet.iter_rows())):
             continue
         if first is None:
-            first, first_place = sheet, place
+            first, first_index = sheet, index
         else:
-            others.append(f"{one_line(sheet.name, 40)} ({sheet.height:,} rows)")
-    return first, first_place, others
+            unread.append(f"{one_line(sheet.name, 40)} ({sheet.height:,} rows)")
+    return first, first_index, unread
 
 
-def _listed(others: list[str]) -> str:
-    return ", ".join(others[:_MOST_OTHERS]) + " and more" * (len(others) > _MOST_OTHERS)
+def _listed(sheets: list[str]) -> str:
+    return ", ".join(sheets[:_MOST_OTHERS]) + " and more" * (len(sheets) > _MOST_OTHERS)
 
 
 def _has_text(row: Iterable[object]) -> bool:

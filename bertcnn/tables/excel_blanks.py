@@ -40,51 +40,51 @@ def blanks_remark(
     remarks = []
     if any(blank) and (rows in blank or path.stat().st_size < _SMALL_FILE):
         formulas = _formulas_without_values(path, sheet)
-        found = {
-            column: min(formulas[place], blank[place])
-            for place, column in enumerate(columns)
-            if formulas[place] and blank[place]
+        cells = {
+            column: min(formulas[index], blank[index])
+            for index, column in enumerate(columns)
+            if formulas[index] and blank[index]
         }
-        if found:
+        if cells:
             remarks.append(
-                f"{_named(found)} of {str(path)!r} hold formulas without a saved value and are read"
+                f"{_named(cells)} of {str(path)!r} hold formulas without a saved value and are read"
                 " as blank: open the file in Excel or LibreOffice and save it again"
             )
     covered = Counter[int]()
     for (top, left), (bottom, right) in merged:
-        for place in range(left, min(right + 1, len(columns))):
-            covered[place] += bottom - top + (place > left)
-    found = {
-        column: min(covered[place], blank[place])
-        for place, column in enumerate(columns)
-        if covered[place] and blank[place]
+        for index in range(left, min(right + 1, len(columns))):
+            covered[index] += bottom - top + (index > left)
+    cells = {
+        column: min(covered[index], blank[index])
+        for index, column in enumerate(columns)
+        if covered[index] and blank[index]
     }
-    if found:
+    if cells:
         remarks.append(
-            f"{_named(found)} of {str(path)!r} are merged and read as blank, since only the first"
+            f"{_named(cells)} of {str(path)!r} are merged and read as blank, since only the first"
             " cell has the value: unmerge them and fill in the value"
         )
     return "; ".join(remarks)
 
 
-def _named(found: dict[str, int]) -> str:
-    names = ", ".join(one_line(column, 40) for column in list(found)[:_NAMED])
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+def _named(cells: dict[str, int]) -> str:
+    names = ", ".join(one_line(column, 40) for column in list(cells)[:_NAMED])
+    more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
     return (
-        f"{count(sum(found.values()), 'cell')} of the column{'s' * (len(found) > 1)} {names}{more}"
+        f"{count(sum(cells.values()), 'cell')} of the column{'s' * (len(cells) > 1)} {names}{more}"
     )
 
 
 def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
     """Counts the cells of each column with a formula and no value; empty if unreadable."""
-    found = Counter[int]()
+    counts = Counter[int]()
     try:
         with zipfile.ZipFile(path) as book:
             part = _sheet_part(book, sheet)
             if part is not None:
                 with book.open(part) as stream:
                     for letters in _formula_cells(stream):
-                        found[_column(letters)] += 1
+                        counts[_column(letters)] += 1
     except (
         OSError,
         zipfile.BadZipFile,
@@ -97,7 +97,7 @@ def _formulas_without_values(path: Path, sheet: int) -> Counter[int]:
     ):
         # python_calamine accepts more files, so only the reason is missing
         return Counter()
-    return found
+    return counts
 
 
 def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
@@ -106,9 +106,9 @@ def _sheet_part(book: zipfile.ZipFile, sheet: int) -> str | None:
     with book.open("xl/_rels/workbook.xml.rels") as stream:
         relationships = _RELATIONSHIP.findall(stream.read(_BLOCK))
     for relationship in relationships:
-        known = dict(re.findall(rb"\s(\w+)\s*=\s*[\"']([^\"']*)", relationship))
-        if sheet < len(ids) and known.get(b"Id") == ids[sheet]:
-            target = known.get(b"Target", b"").decode("utf-8", "replace")
+        attributes = dict(re.findall(rb"\s(\w+)\s*=\s*[\"']([^\"']*)", relationship))
+        if sheet < len(ids) and attributes.get(b"Id") == ids[sheet]:
+            target = attributes.get(b"Target", b"").decode("utf-8", "replace")
             return target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
     return None
 

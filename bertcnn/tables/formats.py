@@ -167,9 +167,9 @@ def unreadable(path: Path, wanted: str, error: Exception) -> TableError:
 
 def _closed(path: Path, error: OSError) -> TableError:
     if error.errno == errno.ENAMETOOLONG:
-        given, expected = excess(path)
+        problem, expected = excess(path)
         return TableError(
-            given, expected=expected, fix="check the path, or give the file a shorter name"
+            problem, expected=expected, fix="check the path, or give the file a shorter name"
         )
     return TableError(
         f"{str(path)!r} cannot be read ({error.strerror})",
@@ -184,15 +184,15 @@ def _check_head(path: Path, kind: FileKind, head: bytes) -> None:
         "parquet": "a Parquet file",
         "xlsx": _ZIP,
     }
-    wanted = "a gzip file" if kind.gzipped else promised.get(kind.format)
-    if seems == wanted:
+    expected = "a gzip file" if kind.gzipped else promised.get(kind.format)
+    if seems == expected:
         return
     seems, fix = _content(path, head)
     content = f"it seems to be {seems}" if seems else "its content is of an unknown kind"
     raise TableError(
         f"{str(path)!r} does not fit its extension: {content}",
         expected=(
-            f"{wanted or 'text'} for the extension"
+            f"{expected or 'text'} for the extension"
             f" {''.join(path.suffixes[-2:] if kind.gzipped else path.suffixes[-1:])}"
         ),
         fix=fix,
@@ -210,14 +210,14 @@ def _content(path: Path, head: bytes) -> tuple[str | None, str]:
     elif seems == _OLD_OFFICE and is_encrypted(path):
         seems = _ENCRYPTED_OFFICE
     seems = seems or describe_text(path)
-    other = _SAVE_AGAIN if ".xls" in path.suffix.lower() else "export the table as .csv"
-    return seems, _WAYS.get(seems or "", other)
+    default_fix = _SAVE_AGAIN if ".xls" in path.suffix.lower() else "export the table as .csv"
+    return seems, _WAYS.get(seems or "", default_fix)
 
 
 def _similar(path: Path) -> str:
     try:
         names = (
-            [other.name for other in path.parent.iterdir() if other.is_file()]
+            [entry.name for entry in path.parent.iterdir() if entry.is_file()]
             if path.parent.is_dir()
             else []
         )

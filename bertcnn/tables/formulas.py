@@ -63,6 +63,6 @@ def unescape_formula(cell: str) -> str:
 
 def _runs(cell: str) -> bool:
     """Whether a cell, without hidden characters, is more than a plain number or phone number."""
-    found = _SHOWN.match(cell)
-    shown = found[1].rstrip() if found else ""
+    match = _SHOWN.match(cell)
+    shown = match[1].rstrip() if match else ""
     return bool(shown) and (len(shown) > _LONGEST_PLAIN or not _PLAIN.fullmatch(shown))

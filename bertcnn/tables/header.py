@@ -78,15 +78,15 @@ def find_start(
                 one, first.quote if quote is None and one == first.delimiter else _given(quote)
             ),
         )
-        place = header_place(rows, known)
-        if place:
-            width = extent(rows[place])
+        index = header_place(rows, known)
+        if index:
+            width = extent(rows[index])
             share = (
-                _share(rows[place + 1 :], lambda row, width=width: len(row) == width)  # type: ignore[misc]
+                _share(rows[index + 1 :], lambda row, width=width: len(row) == width)  # type: ignore[misc]
                 + 1e-3
             ) * (1 - 1 / (width + 1))
             if share > best_share:
-                above, best_share = ends[place - 1], share
+                above, best_share = ends[index - 1], share
                 skipped = [
                     line
                     for line in lines[:above]
@@ -131,28 +131,28 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
 
 def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
     """The index of the header among the first rows, none blank; `known` are expected columns."""
-    if known and (place := _row_with(known, rows)) is not None:
-        return place
-    start = next((place for place, row in enumerate(rows[: _DEEPEST + 1]) if not _is_none(row)), 0)
+    if known and (index := _row_with(known, rows)) is not None:
+        return index
+    start = next((index for index, row in enumerate(rows[: _DEEPEST + 1]) if not _is_none(row)), 0)
     if not rows or (_is_header(rows[start]) and extent(rows[start]) > 1):
         return start
     alone = _is_header(rows[start])  # the name of a single column, which may hold lists of words
     widest = extent(rows[start])  # of the rows above
-    for place, row in enumerate(rows[start + 1 : _DEEPEST + 1], start + 1):
+    for index, row in enumerate(rows[start + 1 : _DEEPEST + 1], start + 1):
         if _are_names(row):
             looks_alike = extent(row) == extent(rows[start]) and _are_names(rows[start])
             if (
                 not looks_alike
                 and _names_itself(row)
-                and not _recurs(row, [*rows[start:place], *rows[place + 1 :]])
+                and not _recurs(row, [*rows[start:index], *rows[index + 1 :]])
             ):
-                return place
+                return index
             if (
                 not alone
                 and extent(row) > widest
-                and _stands_above_other_cells(row, rows[place + 1 :], widest)
+                and _stands_above_other_cells(row, rows[index + 1 :], widest)
             ):
-                return place
+                return index
         widest = max(widest, extent(row))
     return start
 
@@ -168,7 +168,7 @@ def _is_header(row: Sequence[str]) -> bool:
 
 def extent(row: Sequence[str]) -> int:
     """Number of cells up to the last one with text."""
-    return max((place for place, cell in enumerate(row, 1) if cell.strip()), default=0)
+    return max((position for position, cell in enumerate(row, 1) if cell.strip()), default=0)
 
 
 def skipped_remark(rows: Sequence[str]) -> str:
@@ -187,18 +187,18 @@ def skipped_remark(rows: Sequence[str]) -> str:
     return f"{are} not read: {shown}{' ...' if len(rows) > 3 else ''}"
 
 
-def _row_with(known: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
+def _row_with(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     """The first row with all these names; not below a typical name of a single column."""
-    place = next(
-        (place for place, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(known, row)), None
+    index = next(
+        (index for index, row in enumerate(rows[: _DEEPEST + 1]) if _has_all(names, row)), None
     )
-    if place and extent(rows[place]) == 1 and _is_header(rows[0]):
+    if index and extent(rows[index]) == 1 and _is_header(rows[0]):
         return None
-    return place
+    return index
 
 
-def _has_all(known: Sequence[str], row: Sequence[str]) -> bool:
-    return find_names(known, [cell.strip() for cell in row]) is not None
+def _has_all(names: Sequence[str], row: Sequence[str]) -> bool:
+    return find_names(names, [cell.strip() for cell in row]) is not None
 
 
 def _is_telling(cell: str) -> bool:
@@ -215,13 +215,13 @@ def _names_itself(row: Sequence[str]) -> bool:
     )
 
 
-def _recurs(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+def _recurs(row: Sequence[str], other_rows: Sequence[Sequence[str]]) -> bool:
     """Whether a cell recurs in its column, as values do; identical rows do not count."""
     return any(
         cell and cell == value
-        for other in others
-        if list(other) != list(row)
-        for cell, value in zip(row, other, strict=False)
+        for other_row in other_rows
+        if list(other_row) != list(row)
+        for cell, value in zip(row, other_row, strict=False)
     )
 
 
@@ -253,22 +253,22 @@ def _stands_above_other_cells(
     width = extent(row)
     if (
         len(below) < 2
-        or _share(below, lambda other: widest < len(other) and extent(other) <= width) < _FITTING
+        or _share(below, lambda lower: widest < len(lower) and extent(lower) <= width) < _FITTING
     ):
         return False
-    if _share(below, lambda other: extent(other) > widest) < 0.5:
+    if _share(below, lambda lower: extent(lower) > widest) < 0.5:
         return False
     telling = any(
         not _TEXTS.isdisjoint(words_of(cell)) or not _OTHERS.isdisjoint(words_of(cell))
         for cell in row
     )
     return (telling or (widest == 1 and width > 2)) and any(
-        _differs(row[place], _column(below, place)) for place in range(width)
+        _differs(row[index], _column(below, index)) for index in range(width)
     )
 
 
-def _column(rows: Sequence[Sequence[str]], place: int) -> list[str]:
-    return [row[place] for row in rows if len(row) > place and row[place].strip()]
+def _column(rows: Sequence[Sequence[str]], index: int) -> list[str]:
+    return [row[index] for row in rows if len(row) > index and row[index].strip()]
 
 
 def _differs(name: str, cells: Sequence[str]) -> bool:
@@ -297,7 +297,7 @@ def below_header(
             texts.append(text)
         if len(first) == ROWS_SEEN:
             break
-    place = header_place(texts, known)
-    return first[place:], [
-        ", ".join(cell for cell in text if cell.strip()) for text in texts[:place]
+    start = header_place(texts, known)
+    return first[start:], [
+        ", ".join(cell for cell in text if cell.strip()) for text in texts[:start]
     ]

@@ -71,13 +71,13 @@ def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> Element
         return ElementsPlace(begin) if text[begin + 1 :].lstrip()[:1] in ("{", "]", "") else None
     if text[begin] == "{":
         return _place_of_objects(path, text, begin, lines, is_whole, known)
-    if found := recognized(text):
-        raise refusal(path, *found)
+    if problem := recognized(text):
+        raise refusal(path, *problem)
     return None
 
 
 def _place_of_objects(
-    path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, known: Sequence[str]
+    path: Path, text: str, begin: int, lines: Sequence[str], is_whole: bool, columns: Sequence[str]
 ) -> ElementsPlace | None:
     is_a_line = isinstance(_decoded(lines[0]), dict)
     if is_a_line and not (len(lines) == 1 and is_whole):
@@ -94,12 +94,12 @@ def _place_of_objects(
         return None
     if only is not None and text[end:].strip(_SPACES):  # more objects follow
         return ElementsPlace(begin)
-    place = _list_inside(path, text, begin, only, known)
-    if place is None and only is not None:
-        _check_row(path, only, known)
-    if place is None and is_a_line:
+    position = _list_inside(path, text, begin, only, columns)
+    if position is None and only is not None:
+        _check_row(path, only, columns)
+    if position is None and is_a_line:
         return None
-    return place or ElementsPlace(begin)
+    return position or ElementsPlace(begin)
 
 
 def elements(file: TextFile, place: ElementsPlace) -> Iterator[tuple[int, str]]:
@@ -196,9 +196,9 @@ class _Scanner:
     def _take(self, text: str) -> Iterator[tuple[int, str]]:
         self._keep(text)
         whole = "".join(self._parts)
-        found = whole.strip(_SPACES)
-        if found:
-            yield self.line + whole[: whole.index(found[0])].count("\n"), found[: LONGEST_LINE + 1]
+        item = whole.strip(_SPACES)
+        if item:
+            yield self.line + whole[: whole.index(item[0])].count("\n"), item[: LONGEST_LINE + 1]
         self.line += self._newlines
         self._parts, self._length, self._newlines = [], 0, 0
 
@@ -227,13 +227,13 @@ def _only_object(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def _list_inside(
-    path: Path, text: str, begin: int, only: Mapping[str, Any] | None, known: Sequence[str]
+    path: Path, text: str, begin: int, only: Mapping[str, Any] | None, columns: Sequence[str]
 ) -> ElementsPlace | None:
     """The position of the list of rows in an object, if any; raises TableError for several."""
     filled, empty = _lists_of_objects(text, begin)
     lists = [(key, start) for key, start in filled if key.casefold() not in _NO_ROWS]
     named = [(key, start) for key, start in lists or empty if key.casefold() in _ROWS]
-    if only is not None and _is_row(only, known, bool(named)):
+    if only is not None and _is_row(only, columns, bool(named)):
         return None
     chosen = named or lists
     if len(chosen) > 1:
@@ -246,18 +246,18 @@ def _list_inside(
     return ElementsPlace(chosen[0][1], is_inside=True) if chosen else None
 
 
-def _is_row(found: Mapping[str, Any], known: Sequence[str], has_named: bool) -> bool:
+def _is_row(row: Mapping[str, Any], columns: Sequence[str], has_named: bool) -> bool:
     """Whether an object with a list of objects in it is itself a row."""
-    if known and find_names(known, list(found)) is not None:
+    if columns and find_names(columns, list(row)) is not None:
         return True
     return not has_named and any(
-        isinstance(value, str) and value.count(" ") >= _LONG for value in found.values()
+        isinstance(value, str) and value.count(" ") >= _LONG for value in row.values()
     )
 
 
 def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """The last key and the start of each outer list of objects, and of each empty list."""
-    found: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
+    starts: dict[str, list[tuple[str, int]]] = {"{": [], "]": []}
     depth, lists, key = 0, 0, ""
     for token in _TOKEN.finditer(text, begin):
         char = token[0][0]
@@ -267,8 +267,8 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
             lists = 1
             if (following := _FOLLOWING.match(text, token.end())) is not None and following[
                 1
-            ] in found:
-                found[following[1]].append((key, token.start()))
+            ] in starts:
+                starts[following[1]].append((key, token.start()))
         elif char == '"' and not lists:
             following = _FOLLOWING.match(text, token.end())
             key = token[0][1:-1] if following is not None and following[1] == ":" else key
@@ -276,12 +276,12 @@ def _lists_of_objects(text: str, begin: int) -> tuple[list[tuple[str, int]], lis
             depth += 1 if char == "{" else -1
             if not depth:
                 break
-    return found["{"], found["]"]
+    return starts["{"], starts["]"]
 
 
-def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_row(path: Path, only: Mapping[str, Any], columns: Sequence[str]) -> None:
     """Raises TableError if a file's only object is an error message, or a table by columns."""
-    if error := json_error(only, known):
+    if error := json_error(only, columns):
         raise refusal(
             path, error, "export or download the table again, and look into the file first"
         )
@@ -290,13 +290,13 @@ def _check_row(path: Path, only: Mapping[str, Any], known: Sequence[str]) -> Non
         isinstance(value, dict) and value and all(key.isdigit() for key in value)
         for value in values
     )
-    by_place = len(values) > 1 and all(
+    by_position = len(values) > 1 and all(
         isinstance(value, list) and len(value) == len(values[0]) > 1 for value in values
     )
-    by_place = by_place and not any(
+    by_position = by_position and not any(
         isinstance(cell, list | dict) for value in values for cell in value
     )
-    if by_number or by_place:
+    if by_number or by_position:
         raise refusal(
             path,
             "JSON column by column",

@@ -44,23 +44,23 @@ def join_words(words: Iterable[str]) -> str:
         >>> join_words(words)
         'it\'s $12.50 (not "free")!'
     """
-    given = list(words)
-    parts = given[:1]
+    listed = list(words)
+    parts = listed[:1]
     quoted = parts == [_QUOTE]  # whether a quotation is open
-    for place in range(1, len(given)):
-        inside = quoted and _QUOTE in (given[place - 1], given[place])
-        if not inside and _are_apart(given, place):
+    for index in range(1, len(listed)):
+        inside = quoted and _QUOTE in (listed[index - 1], listed[index])
+        if not inside and _are_apart(listed, index):
             parts.append(" ")
-        quoted ^= given[place] == _QUOTE
-        parts.append(given[place])
+        quoted ^= listed[index] == _QUOTE
+        parts.append(listed[index])
     return "".join(parts)
 
 
-def _are_apart(words: list[str], place: int) -> bool:
-    before, after = words[place - 1], words[place]
-    if after in _ENDS or before in _BEGINS or _links(words, place) or _links(words, place - 1):
+def _are_apart(words: list[str], index: int) -> bool:
+    before, after = words[index - 1], words[index]
+    if after in _ENDS or before in _BEGINS or _links(words, index) or _links(words, index - 1):
         return False
-    if before in _IN_NUMBERS and place > 1 and words[place - 2].isdecimal() and after.isdecimal():
+    if before in _IN_NUMBERS and index > 1 and words[index - 2].isdecimal() and after.isdecimal():
         fewest, most = _IN_NUMBERS[before]
         return not fewest <= len(after) <= most
     return not (
@@ -70,13 +70,13 @@ def _are_apart(words: list[str], place: int) -> bool:
     )
 
 
-def _links(words: list[str], place: int) -> bool:
-    """Whether the word at `place` joins its neighbours without spaces."""
+def _links(words: list[str], index: int) -> bool:
+    """Whether the word at `index` joins its neighbours without spaces."""
     return (
-        words[place] in _LINKS
-        and 0 < place < len(words) - 1
-        and words[place - 1][-1].isalnum()
-        and words[place + 1][0].isalnum()
+        words[index] in _LINKS
+        and 0 < index < len(words) - 1
+        and words[index - 1][-1].isalnum()
+        and words[index + 1][0].isalnum()
     )
 
 

@@ -37,8 +37,8 @@ def main_languages(texts: Sequence[str]) -> tuple[str, ...]:
 
     It samples 1,000 texts at even distances; empty if fewer than 10 are recognised.
     """
-    asked = texts[:: max(1, len(texts) // _ASKED)]
-    counts = Counter(filter(None, map(language_of, asked)))
+    sample = texts[:: max(1, len(texts) // _ASKED)]
+    counts = Counter(filter(None, map(language_of, sample)))
     if counts.total() < _FEWEST_RECOGNISED:
         return ()
     return tuple(name for name, number in counts.most_common() if number >= _MAIN * counts.total())

@@ -143,21 +143,21 @@ def _count_words(
     documents: Iterable[str], split: Callable[[str], Sequence[str]], enough: int
 ) -> _Words:
     frequencies: Counter[str] = Counter()
-    places: dict[str, tuple[int, ...]] = {}
+    documents_of: dict[str, tuple[int, ...]] = {}
     anywhere = tuple(range(-enough, 0))  # shared by all words with enough documents
     number = -1
     for number, document in enumerate(documents):
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for word in split(document):
             if len(word) <= LONGEST_WORD:
-                found[word] += 1
+                counts[word] += 1
             else:
-                found.update(dict.fromkeys(word, 0))
-        for word, times in found.items():
+                counts.update(dict.fromkeys(word, 0))
+        for word, times in counts.items():
             frequencies[word] += times
-            known = places.get(word, ())
-            if len(known) < enough:
-                places[word] = (*known, number) if len(known) + 1 < enough else anywhere
+            numbers = documents_of.get(word, ())
+            if len(numbers) < enough:
+                documents_of[word] = (*numbers, number) if len(numbers) + 1 < enough else anywhere
     if number + 1 < enough:
         raise TableError(
             f"a text of {number + 1} documents",
@@ -167,17 +167,17 @@ def _count_words(
             ),
             fix="give more documents",
         )
-    return _Words(frequencies, places, number + 1, enough)
+    return _Words(frequencies, documents_of, number + 1, enough)
 
 
 def _alphabet(words: _Words, split: Callable[[str], Sequence[str]]) -> Iterator[str]:
     """The pieces of one character: first characters of words, then later ones."""
-    places: defaultdict[str, set[int]] = defaultdict(set)
-    for word, known in words.places.items():
+    documents_of: defaultdict[str, set[int]] = defaultdict(set)
+    for word, numbers in words.places.items():
         for char in set(word):
-            if len(places[char]) < words.enough:
-                places[char].update(known)
-    kept = sorted(char for char, known in places.items() if len(known) >= words.enough)
+            if len(documents_of[char]) < words.enough:
+                documents_of[char].update(numbers)
+    kept = sorted(char for char, numbers in documents_of.items() if len(numbers) >= words.enough)
     yield from kept
     yield from (CONTINUATION + char for char in kept if len(split(f"0{char}0")) == 1)
 
@@ -201,8 +201,8 @@ class _Merges:
         self._found_in: defaultdict[_Pair, set[int]] = defaultdict(set)
         for word, frequency in words.frequencies.items():
             written = [
-                self._ids.get(char if place == 0 else CONTINUATION + char, -1)
-                for place, char in enumerate(word)
+                self._ids.get(char if position == 0 else CONTINUATION + char, -1)
+                for position, char in enumerate(word)
             ]
             if len(written) > 1 and -1 not in written:
                 self._words.append(written)
@@ -211,10 +211,10 @@ class _Merges:
                 self._add(len(self._words) - 1)
 
     def seen_enough(self, pair: _Pair) -> bool:
-        places: set[int] = set()
+        documents: set[int] = set()
         for word in self._found_in[pair]:
-            places.update(self._places[word])
-            if len(places) >= self._enough:
+            documents.update(self._places[word])
+            if len(documents) >= self._enough:
                 return True
         return False
 
@@ -273,5 +273,5 @@ def _merge(pieces: list[str], words: _Words, limit: int, min_frequency: int) -> 
         if count < -negative:  # earlier merges used some of its words
             heappush(waiting, (-count, pair))
         elif merges.seen_enough(pair):
-            for other in merges.merge(pair):
-                heappush(waiting, (-merges.counts[other], other))
+            for new_pair in merges.merge(pair):
+                heappush(waiting, (-merges.counts[new_pair], new_pair))

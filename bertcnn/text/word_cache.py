@@ -36,9 +36,9 @@ class TokenizedWords:
 
     def without_middle(self, most: int, head: int) -> TokenizedWords:
         """Truncates texts to `most` pieces: the first `head` and the rest from the end."""
-        place = ranges(np.zeros_like(self.lengths), self.lengths)
+        position = ranges(np.zeros_like(self.lengths), self.lengths)
         length = np.repeat(self.lengths, self.lengths)
-        kept = (length <= most) | (place < head) | (place >= length - (most - head))
+        kept = (length <= most) | (position < head) | (position >= length - (most - head))
         return TokenizedWords(self.ids[kept], self.places[kept], np.minimum(self.lengths, most))
 
 
@@ -56,8 +56,8 @@ def tokenize_words(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenizedWords
     begins = _begins(chain.from_iterable(words))
     begins -= np.repeat(begins[first], words_of)  # relative to the text
     chosen = ranges(different.first[sequence], counts)
-    places = different.places[chosen] + np.repeat(begins, counts)[:, None]
-    return TokenizedWords(different.ids[chosen], places, np.add.reduceat(counts, first))
+    spans = different.places[chosen] + np.repeat(begins, counts)[:, None]
+    return TokenizedWords(different.ids[chosen], spans, np.add.reduceat(counts, first))
 
 
 def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -89,11 +89,11 @@ def _tokenize_different_words(tokenizer: Tokenizer, words: list[str]) -> Tokeniz
         [" ".join(words[start : start + _OF_A_LINE]) for start in starts], add_special_tokens=False
     )
     ids = np.fromiter(chain.from_iterable(line.ids for line in lines), np.int32)
-    places = [
+    spans = [
         np.array(line.offsets, np.int32).reshape(-1, 2) + begins[start]
         for start, line in zip(starts, lines, strict=True)
     ]
-    together = np.concatenate([np.empty((0, 2), np.int32), *places])
+    together = np.concatenate([np.empty((0, 2), np.int32), *spans])
     word_of = np.searchsorted(begins, together[:, 0], side="right") - 1
     return TokenizedWords(
         ids, together - begins[word_of, None], np.bincount(word_of, minlength=len(words))

@@ -140,15 +140,15 @@ class WordPieceTokenizer:
         ]
         if not spans:
             return EncodedTexts(token_ids, truncated)
-        places = np.zeros((len(inside), 2), np.int32)
-        places[inside] = pieces.places
+        token_spans = np.zeros((len(inside), 2), np.int32)
+        token_spans[inside] = pieces.places
         for start, end, text, clean in zip(
             first.tolist(), ends.tolist(), texts, cleaned, strict=True
         ):
             positions = cleaned_positions(text, clean)
             if positions is not None:
-                places[start + 1 : end - 1] = positions[places[start + 1 : end - 1]]
-        return EncodedTexts(token_ids, truncated, places)
+                token_spans[start + 1 : end - 1] = positions[token_spans[start + 1 : end - 1]]
+        return EncodedTexts(token_ids, truncated, token_spans)
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, cased as in the settings and spaced by `join_words`.
