@@ -55,11 +55,11 @@ class JsonLinesSource:
         with self._open() as lines:
             for _, line in self._records(lines):
                 blank = blank and not line.strip()
-                found = _json_object(line)
-                if isinstance(found, str):
+                parsed = _json_object(line)
+                if isinstance(parsed, str):
                     continue
                 read += 1
-                columns += self._keys.learn(found, widest)
+                columns += self._keys.learn(parsed, widest)
                 while columns > MOST_COLUMNS and widest:
                     widest //= 2
                     columns += self._keys.narrow(widest)
@@ -103,12 +103,12 @@ class JsonLinesSource:
         for number, line in self._records(self._file):
             if not line.strip():
                 continue
-            found = _json_object(line)
-            if isinstance(found, str):
-                reject(number, found, line)
+            parsed = _json_object(line)
+            if isinstance(parsed, str):
+                reject(number, parsed, line)
                 continue
             try:
-                cells = self._cells(found, line)
+                cells = self._cells(parsed, line)
             except ValueError as error:  # a nested number of thousands of digits
                 reject(number, f"invalid JSON: {error}", line)
                 continue
@@ -117,14 +117,14 @@ class JsonLinesSource:
             else:
                 yield number, cells
 
-    def _cells(self, found: Mapping[str, Any], line: str) -> tuple[str, ...]:
+    def _cells(self, record: Mapping[str, Any], line: str) -> tuple[str, ...]:
         """The cells of a row: numbers with their spelling, lists and objects as JSON."""
-        values = self._keys.cells(found)
+        values = self._keys.cells(record)
         if any(isinstance(value, list | dict) for value in values):
             with_numbers = self._keys.cells(json.loads(line.lstrip("\ufeff")))
             values = [
-                json.dumps(other, ensure_ascii=False) if isinstance(value, list | dict) else value
-                for value, other in zip(values, with_numbers, strict=True)
+                json.dumps(spelled, ensure_ascii=False) if isinstance(value, list | dict) else value
+                for value, spelled in zip(values, with_numbers, strict=True)
             ]
         return tuple(well_formed(plain_text(value)) for value in values)
 
@@ -168,10 +168,10 @@ class _Keys:
         self.lines = 0
         self.has_rest = False
 
-    def learn(self, found: Mapping[str, Any], widest: int) -> int:
+    def learn(self, record: Mapping[str, Any], widest: int) -> int:
         """Adds the keys of one more object; returns how many cells each row gains (or loses)."""
         more = 0
-        for key, value in found.items():
+        for key, value in record.items():
             child = self.below.get(key)
             if child is None:
                 child = self.below[key] = _Keys(self.depth + 1)
@@ -229,19 +229,19 @@ class _Keys:
                 yield (key,)
             yield from ((key, *path) for path in child.paths())
 
-    def cells(self, found: Mapping[str, Any]) -> list[Any]:
+    def cells(self, record: Mapping[str, Any]) -> list[Any]:
         """The values of a line in the order of `paths`, then the rest."""
-        values = list(self.values(found))
+        values = list(self.values(record))
         if self.has_rest:
             values.append(
-                {key: value for key, value in found.items() if key not in self.below} or None
+                {key: value for key, value in record.items() if key not in self.below} or None
             )
         return values
 
-    def values(self, found: Mapping[str, Any]) -> Iterator[Any]:
+    def values(self, record: Mapping[str, Any]) -> Iterator[Any]:
         """The value of an object for each of `paths`, or None."""
         for key, child in self.below.items():
-            value = found.get(key)
+            value = record.get(key)
             has_columns = child.has_columns(value)
             if child.is_cell:
                 yield None if has_columns else value
@@ -278,7 +278,7 @@ def _json_object(line: str) -> dict[str, Any] | str:
     if undecodable(line):
         return "bytes that are not text in this encoding"
     try:
-        found = _DECODER.decode(line.lstrip("\ufeff"))
+        value = _DECODER.decode(line.lstrip("\ufeff"))
     except json.JSONDecodeError as error:
         return f"invalid JSON: {error.msg} at character {error.colno}"
     except RecursionError:
@@ -286,7 +286,7 @@ def _json_object(line: str) -> dict[str, Any] | str:
     except ValueError as error:
         return f"invalid JSON: {error}"
     return (
-        found if isinstance(found, dict) else f"JSON, but not an object: it is {_json_kind(found)}"
+        value if isinstance(value, dict) else f"JSON, but not an object: it is {_json_kind(value)}"
     )
 
 

@@ -170,8 +170,8 @@ def read_columns(
 
     def read(required: Sequence[str] = ()) -> Table:
         is_there = rejects is None or rejects.parent.is_dir()
-        place = rejects if is_there else None
-        table = _read_whole(data, place, known, required, as_written, reading, most)
+        rejects_path = rejects if is_there else None
+        table = _read_whole(data, rejects_path, known, required, as_written, reading, most)
         if rejects is None or is_there or not table.rejected:
             return table
         rejects.parent.mkdir(parents=True, exist_ok=True)  # only needed if there are rejected rows
@@ -187,8 +187,8 @@ def read_columns(
         if role in columns.reasons:
             progress.note(f"{role}: {columns.reasons[role]}")
     plain = unescape_formula if as_written and table.format in DELIMITED else str
-    places = [column_position(name, table.columns) for name in columns.text]
-    texts = [join_texts(plain(row[place]) for place in places) for row in table.rows]
+    indices = [column_position(name, table.columns) for name in columns.text]
+    texts = [join_texts(plain(row[index]) for index in indices) for row in table.rows]
     cells = [] if columns.label is None else [plain(cell) for cell in table.column(columns.label)]
     return LabelledTable(table, columns, _without_blanks(texts), _without_blanks(cells))
 
@@ -211,13 +211,13 @@ def note_left_out(table: Table, rejects: Path | None, progress: Progress) -> Non
 def _read_whole(
     data: str | Path,
     rejects: Path | None,
-    known: Sequence[str],
+    expected: Sequence[str],
     required: Sequence[str],
     as_written: bool,
     reading: Progress | None,
     most: int | None,
 ) -> Table:
-    with open_table(data, rejects=rejects, as_written=as_written, known=known or None) as reader:
+    with open_table(data, rejects=rejects, as_written=as_written, known=expected or None) as reader:
         reader.require(required)
         return reader.whole(reading, most)
 

@@ -41,8 +41,8 @@ def describe_text(path: Path) -> str | None:
     if b"\0" in head and not is_wide:
         return None
     text = head.decode("utf-16" if is_wide else "utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if found := recognized(text):
-        return found[0]
+    if problem := recognized(text):
+        return problem[0]
     if text.startswith(("{", "[")):
         return "JSON"
     return "text, such as CSV" if text else "a file of blanks"
@@ -70,11 +70,11 @@ def describe_archive(path: Path) -> str | None:
     )
 
 
-def _holds(path: Path, wanted: bytes) -> bool:
+def _holds(path: Path, pattern: bytes) -> bool:
     with path.open("rb") as file:
         rest = b""
         while block := file.read(1024**2):
-            if wanted in rest + block:
+            if pattern in rest + block:
                 return True
-            rest = block[-len(wanted) :]
+            rest = block[-len(pattern) :]
     return False

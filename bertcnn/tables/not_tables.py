@@ -40,8 +40,8 @@ _AROUND_ERRORS = frozenset(
 
 def check_is_table(path: Path, text: str) -> None:
     """Raises TableError if the start of a file, `text`, shows that it is not a table."""
-    if found := recognized(text) or _json_under_another_name(text):
-        raise refusal(path, *found)
+    if problem := recognized(text) or _json_under_another_name(text):
+        raise refusal(path, *problem)
 
 
 def refusal(path: Path, kind: str, fix: str) -> TableError:
@@ -98,8 +98,8 @@ def _json_under_another_name(text: str) -> tuple[str, str] | None:
     if not re.match(r'(\[\s*)?\{\s*("[^"\n]*"\s*:|\}\s*\Z)|\[\s*(\[|\]\s*\Z)', start):
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(start)
+        value, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        found = None
-    error = json_error(found) if isinstance(found, dict) else None
+        value = None
+    error = json_error(value) if isinstance(value, dict) else None
     return (error, _EXPORT) if error else ("JSON", "name the file .json or .jsonl")

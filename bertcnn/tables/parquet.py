@@ -75,12 +75,12 @@ class ParquetSource:
 
     def _empty_binary(self, table: Any, columns: list[list[str]]) -> None:  # noqa: ANN401
         """Empties columns of bytes that are not text, such as images."""
-        for place, (kind, cells) in enumerate(zip(table.schema.types, columns, strict=True)):
+        for index, (kind, cells) in enumerate(zip(table.schema.types, columns, strict=True)):
             if "binary" not in str(kind):
                 continue
-            if place in self._not_text or sum(map(undecodable, cells)) > len(cells) / 2:
-                self._not_text[place] = self.header[place]
-                columns[place] = [""] * len(cells)
+            if index in self._not_text or sum(map(undecodable, cells)) > len(cells) / 2:
+                self._not_text[index] = self.header[index]
+                columns[index] = [""] * len(cells)
 
     def closing_remark(self) -> str:
         """The names of the emptied columns."""

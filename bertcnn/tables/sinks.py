@@ -191,10 +191,10 @@ def _too_many_rows() -> FormatLimitError:
     )
 
 
-def _check_cell(cell: str, place: str) -> None:
+def _check_cell(cell: str, row_name: str) -> None:
     if len(well_formed(cell).encode("utf-16-le")) > 2 * _EXCEL_CELL:
         raise FormatLimitError(
-            f"{place} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
+            f"{row_name} has a cell of {len(cell):,} characters, {one_line(cell, 30)}",
             expected=f"at most {_EXCEL_CELL:,}, Excel's limit",
             fix="write a .csv or .parquet file",
         )

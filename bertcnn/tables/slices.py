@@ -24,7 +24,7 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
 
     The columns of `choice` are skipped. The keys are the displayed names; "" means no value.
     """
-    found = {}
+    slices = {}
     taken = {
         find_name(name, table.columns)
         for name in (*choice.text, choice.label, choice.id, choice.time)
@@ -34,12 +34,12 @@ def slice_columns(table: Table, choice: ColumnChoice) -> dict[str, list[str]]:
         if name not in taken and not _WORDS.isdisjoint(re.findall(r"[^\W_]+", name.casefold())):
             cells = [cell.strip() for cell in table.column(name)]
             if 2 <= len(set(filter(None, cells))) <= _MOST_VALUES:
-                found[name] = cells
+                slices[name] = cells
     if choice.time is not None and find_name(choice.time, table.columns) is not None:
         months = months_of([row[column_position(choice.time, table.columns)] for row in table.rows])
         if len(set(filter(None, months))) >= 2:
-            found[f"month of {choice.time}"] = months
-    return found
+            slices[f"month of {choice.time}"] = months
+    return slices
 
 
 def months_of(cells: Sequence[str]) -> list[str]:

@@ -88,8 +88,8 @@ class _DelimitedSource:
         known: Sequence[str] | None,
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
-        given, encoding = encoding, find_encoding(path, kind, blocks, encoding)
-        mixed = "" if given else utf_8_remark(str(path), blocks, encoding)
+        requested, encoding = encoding, find_encoding(path, kind, blocks, encoding)
+        mixed = "" if requested else utf_8_remark(str(path), blocks, encoding)
         sample, newline = _decoded_start(blocks[0], encoding)
         check_is_table(
             path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT])
@@ -104,7 +104,7 @@ class _DelimitedSource:
             (line, reason, content)
         )
         self._reader = RowReader(
-            self._file, dialect, lambda *found: self._reject(*found), as_written=as_written
+            self._file, dialect, lambda *rejected: self._reject(*rejected), as_written=as_written
         )
         try:
             self._reader.skip(start.above)

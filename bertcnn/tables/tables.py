@@ -184,7 +184,7 @@ class TableReader:
         self._rejects = RejectsFile(rejects)
         self._rows = self._below_headers(source.rows(self._reject))
         self._named = next(
-            (place for place, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0
+            (index for index, name in enumerate(self.columns) if not _MADE_UP.fullmatch(name)), 0
         )
         self._read_to_its_end = False
         self._shortest = len(self.columns)
@@ -361,14 +361,14 @@ class TableReader:
         return None
 
     def _below_headers(self, rows: Iterator[Row]) -> Iterator[Row]:
-        place, name = self._named, self.columns[self._named] if self.columns else ""
+        index, name = self._named, self.columns[self._named] if self.columns else ""
         longest = len(name) + _AROUND if name else -1
         for row in rows:
             cells = row[1]
             if (
-                place < len(cells)
-                and len(cells[place]) <= longest
-                and name in cells[place]
+                index < len(cells)
+                and len(cells[index]) <= longest
+                and name in cells[index]
                 and self._is_header(cells)
             ):
                 self.repeated_headers += 1
@@ -440,8 +440,8 @@ class _Sample:
         from bertcnn.data.hashing import splitmix64
 
         order = splitmix64(np.array(line_numbers, np.uint64))
-        for row, line, place in zip(rows, line_numbers, order.tolist(), strict=True):
-            if place < self._share:
+        for row, line, hashed in zip(rows, line_numbers, order.tolist(), strict=True):
+            if hashed < self._share:
                 self.rows.append(row)
                 self.line_numbers.append(line)
                 self._characters += _size(row)
@@ -534,10 +534,10 @@ def check_outcome(
         target: "input and output",
         rejects_of(target): "input and file of rejected rows",
     }
-    for place, role in roles.items():
-        if place.exists() and source.exists() and place.samefile(source):
+    for path, role in roles.items():
+        if path.exists() and source.exists() and path.samefile(source):
             raise OutputError(
-                f"{place} as {role}",
+                f"{path} as {role}",
                 expected="two different files",
                 fix=f"choose another name for {option}",
             )

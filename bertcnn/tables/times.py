@@ -147,15 +147,15 @@ class TimeSurvey:
             example = f"not understood, such as {self._example(())}" if self._counts else "blank"
             return TimeForm(None, example)
         best = max(totals, key=lambda name: totals[name])
-        others = [
+        conflicting = [
             forms
             for forms in self._counts
             if forms and best not in forms and _ORDERS.keys() >= {best, *forms}
         ]
-        contradicting = sum(self._counts[forms] for forms in others)
+        contradicting = sum(self._counts[forms] for forms in conflicting)
         if contradicting > _CONTRADICTING * totals[best] and best != self._order:
-            examples = f"{self._example(self._deciding(best))} and {self._example(others[0])}"
-            return TimeForm(None, f"both {best} and {others[0][0]}, such as {examples}")
+            examples = f"{self._example(self._deciding(best))} and {self._example(conflicting[0])}"
+            return TimeForm(None, f"both {best} and {conflicting[0][0]}, such as {examples}")
         unsure = max((forms for forms in self._counts if best in forms), key=len)
         rivals = [name for name in unsure if totals[name] == totals[best]]
         if len(rivals) > 1 and (rivals[0] != "day first" or self._dotted < self._undecided):
@@ -183,17 +183,17 @@ def _readings(cell: str, latest: float) -> dict[str, float]:
     text = cell.strip()
     if len(text) <= _LONGEST and _NUMBER.fullmatch(text):
         counted = float(text)
-        if found := {
+        if readings := {
             f"{unit} since 1970": counted / size
             for unit, size in _UNITS.items()
             if EARLIEST <= counted / size <= latest
         }:
-            return found
+            return readings
     parts = _parts(text)
     later = None if parts is None else _seconds_of_day(parts)
     if parts is None or later is None:
         return {}
-    found = {}
+    readings = {}
     for name, year, month, day in _dates(parts):
         for century in (0,) if len(year) == 4 else (2000, 1900):
             try:
@@ -201,9 +201,9 @@ def _readings(cell: str, latest: float) -> dict[str, float]:
             except ValueError:
                 break
             if EARLIEST <= days * _DAY + later <= latest:
-                found[name] = days * _DAY + later
+                readings[name] = days * _DAY + later
                 break
-    return found
+    return readings
 
 
 def _parts(text: str) -> dict[str, str] | None:

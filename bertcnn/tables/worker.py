@@ -103,7 +103,7 @@ class WorkerSource:
         self._process.wait()
         self._stream.close()
 
-    def _start(self, format_name: str, known: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, format_name: str, columns: Sequence[str]) -> subprocess.Popen[bytes]:
         folders = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
         try:
             return subprocess.Popen(
@@ -118,7 +118,7 @@ class WorkerSource:
                         str(self._memory),
                         str(self._seconds),
                     ),
-                    *(name.replace("\0", "") for name in known),
+                    *(name.replace("\0", "") for name in columns),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -163,12 +163,12 @@ class WorkerSource:
 
     def _explain(self, code: int) -> NoReturn:
         name = f"{str(self._path)!r}, {memory_size(self._size)}, cannot be read"
-        found = (
+        advice = (
             "delete what lies far from the table"
             if self._format == "xlsx"
             else "check where it comes from"
         )
-        save_again = f"{found}, or save the table as .csv"
+        save_again = f"{advice}, or save the table as .csv"
         # not every system has each signal, and some signals have no name
         ended_by = next((one.name for one in signal.Signals if one == -code), "")
         if ended_by == "SIGXCPU":
@@ -206,7 +206,7 @@ def _computed(process: int) -> str:
 
 def serve() -> None:
     """Reads the file named on the command line, and writes its rows to standard output."""
-    path, format_name, memory, seconds, *known = sys.argv[1:]
+    path, format_name, memory, seconds, *columns = sys.argv[1:]
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the parent process decides
         if hasattr(signal, name):  # Windows lacks the last one
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -215,7 +215,7 @@ def serve() -> None:
     try:
         _limit(int(memory), int(seconds))
         with explain_missing_packages():
-            _write_table(Path(path), format_name, known, output)
+            _write_table(Path(path), format_name, columns, output)
         output.flush()
     except (TableError, MissingPackageError) as error:
         _write(output, _REFUSED, error.given, error.expected, error.fix)
@@ -238,21 +238,21 @@ def _limit(memory: int, seconds: int) -> None:
         resource.RLIMIT_DATA: (memory, memory),
         resource.RLIMIT_AS: (memory + _LIBRARIES, memory + _LIBRARIES),
     }
-    for kind, wanted in limits.items():
-        given = [
+    for kind, requested in limits.items():
+        current = [
             limit if limit != resource.RLIM_INFINITY else sys.maxsize
             for limit in resource.getrlimit(kind)
         ]
         with suppress(ValueError, OSError):  # not every system has each limit
-            resource.setrlimit(kind, (min(wanted[0], *given), min(wanted[1], given[1])))
+            resource.setrlimit(kind, (min(requested[0], *current), min(requested[1], current[1])))
 
 
-def _write_table(path: Path, format_name: str, known: Sequence[str], output: IO[bytes]) -> None:
+def _write_table(path: Path, format_name: str, columns: Sequence[str], output: IO[bytes]) -> None:
     from bertcnn.tables.excel import ExcelSource
     from bertcnn.tables.parquet import ParquetSource
 
     source: BinarySource = (
-        ExcelSource(path, known) if format_name == "xlsx" else ParquetSource(path)
+        ExcelSource(path, columns) if format_name == "xlsx" else ParquetSource(path)
     )
     _write(output, _HEADER, source.header, source.remark, source.total)
     output.flush()

@@ -310,13 +310,13 @@ def clean_leftovers(path: str | Path) -> None:
     )
     with suppress(OSError), os.scandir(path.parent) as entries:
         # a file comes before its folder
-        for found in map(ours.fullmatch, sorted(entry.name for entry in entries)):
-            if found is None:
+        for match in map(ours.fullmatch, sorted(entry.name for entry in entries)):
+            if match is None:
                 continue
-            leftover = path.with_name(found[0])
-            if not found["scratch"]:
-                _remove_if_abandoned(leftover, int(found["process"]))
-            elif not path.with_name(found[0].removesuffix(_SCRATCH)).exists():
+            leftover = path.with_name(match[0])
+            if not match["scratch"]:
+                _remove_if_abandoned(leftover, int(match["process"]))
+            elif not path.with_name(match[0].removesuffix(_SCRATCH)).exists():
                 shutil.rmtree(leftover, ignore_errors=True)
 
 

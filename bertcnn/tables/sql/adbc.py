@@ -122,5 +122,5 @@ def _numbers(cells: Sequence[float | None]) -> pyarrow.Array:
 
 
 def _not_null(cells: Sequence[object]) -> pyarrow.Buffer:
-    there = np.array([cell is not None for cell in cells], bool)
-    return pyarrow.py_buffer(np.packbits(there, bitorder="little"))
+    valid = np.array([cell is not None for cell in cells], bool)
+    return pyarrow.py_buffer(np.packbits(valid, bitorder="little"))

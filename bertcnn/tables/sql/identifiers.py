@@ -53,16 +53,16 @@ class TableName:
                 expected="a name such as answers or triage.answers",
                 fix="name the table that the answers go into",
             )
-        found = _SQL_NAME.fullmatch(given)
-        if found is None and "." in given:
+        match = _SQL_NAME.fullmatch(given)
+        if match is None and "." in given:
             raise SettingsError(
                 f"{one_line(given)} as the name of a table",
                 expected="TABLE or SCHEMA.TABLE, in the database of the address",
                 fix="""write a name that has a dot or a space itself in quotes: '"my.answers"'""",
             )
-        if found is None:
+        if match is None:
             return cls(given)
-        return cls(_read(found[2]), _read(found[1]) if found[1] else None)
+        return cls(_read(match[2]), _read(match[1]) if match[1] else None)
 
     @property
     def sql(self) -> str:

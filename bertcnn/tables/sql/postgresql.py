@@ -83,18 +83,18 @@ class PostgreSQL:
         """See `Database`."""
         select = one_select(query)
         with self._reading() as session:
-            with session.rows(f"SELECT * FROM ({select}\n) AS query LIMIT 0") as found:
-                names = found.schema.names
+            with session.rows(f"SELECT * FROM ({select}\n) AS query LIMIT 0") as batches:
+                names = batches.schema.names
             if not names:
                 return []
             # by position, since names may be repeated; the outer join gives one row of nulls
-            places = [self._adbc.column_name(place) for place in range(len(names))]
-            types = ", ".join(f"pg_typeof({place})::text" for place in places)
+            aliases = [self._adbc.column_name(index) for index in range(len(names))]
+            types = ", ".join(f"pg_typeof({alias})::text" for alias in aliases)
             kinds = self._first_column(
                 session,
                 "SELECT (SELECT typcategory::text FROM pg_type WHERE oid = kind::regtype) || kind"
                 f" FROM (SELECT unnest(ARRAY[{types}]) AS kind FROM (VALUES (1)) AS one LEFT JOIN"
-                f" (SELECT * FROM ({select}\n) AS query LIMIT 0) AS found({', '.join(places)})"
+                f" (SELECT * FROM ({select}\n) AS query LIMIT 0) AS found({', '.join(aliases)})"
                 " ON true) AS kinds",
             )
         return [_column(name, kind[0], kind[1:]) for name, kind in zip(names, kinds, strict=True)]
@@ -104,17 +104,17 @@ class PostgreSQL:
     ) -> Generator[Rows, None, None]:
         """See `Database`."""
         names = [*([] if key is None else [key]), *columns]
-        wanted = ", ".join(
-            f"CAST({quoted(name)} AS text) AS column_{place}" for place, name in enumerate(names)
+        selected = ", ".join(
+            f"CAST({quoted(name)} AS text) AS column_{index}" for index, name in enumerate(names)
         )
         limit = "" if most is None else f" LIMIT {most}"
-        statement = f"SELECT {wanted} FROM ({one_select(query)}\n) AS query{limit}"
-        with self._reading() as session, session.rows(statement) as found:
-            for batch in found:
-                keys, *others = map(self._adbc.cells_of, batch.columns)
+        statement = f"SELECT {selected} FROM ({one_select(query)}\n) AS query{limit}"
+        with self._reading() as session, session.rows(statement) as batches:
+            for batch in batches:
+                keys, *text_columns = map(self._adbc.cells_of, batch.columns)
                 if key is None:
                     keys = [cell or "" for cell in keys]
-                texts = ([cell or "" for cell in cells] for cells in others)
+                texts = ([cell or "" for cell in cells] for cells in text_columns)
                 yield list(zip(keys, *texts, strict=True))
 
     def key_type(self, target: Target) -> str:  # noqa: ARG002 - as `Database` has it
@@ -130,8 +130,8 @@ class PostgreSQL:
         numbers = [False, *target.columns.values()]
         staged = list(map(self._adbc.column_name, range(len(numbers))))
         end = "ROLLBACK" if rehearse else "COMMIT"
-        given = f"the table {target.table} cannot be written"
-        with self._session(given, _WRITING, end) as session:
+        problem = f"the table {target.table} cannot be written"
+        with self._session(problem, _WRITING, end) as session:
             target.check_columns(self._first_column(session, _columns_of(table)))
             session.execute(target.create(table, _TYPES))
             columns = (
@@ -142,8 +142,8 @@ class PostgreSQL:
             )
             if not rehearse:
                 self._stage(session, numbers, spool, progress)
-            key, *others = staged
-            values = ", ".join((f"CAST({key} AS {target.id_type})", *others))
+            key, *answers = staged
+            values = ", ".join((f"CAST({key} AS {target.id_type})", *answers))
             rows = f"SELECT {values} FROM pg_temp.{quoted(_STAGING)} WHERE true"
             session.execute(target.replace(table, rows))
             if rehearse and spool.rows:
@@ -177,11 +177,11 @@ class PostgreSQL:
         for rows in spool.batches(_BATCH_ROWS, only_ids=True):
             ids = self._adbc.record_batch(list(zip(*rows, strict=True)), [False])
             session.append(_STAGING, ids)
-        given = self._adbc.column_name(0)
+        id_name = self._adbc.column_name(0)
         session.execute(
             f"CREATE TEMPORARY TABLE {keys} ON COMMIT DROP AS"
             f" SELECT CAST(NULL AS text) AS given, {quoted(target.id)} AS key FROM {table} LIMIT 0;"
-            f" INSERT INTO {keys} SELECT {given}, CAST({given} AS {kind}) FROM pg_temp.{staging}"
+            f" INSERT INTO {keys} SELECT {id_name}, CAST({id_name} AS {kind}) FROM pg_temp.{staging}"
         )
         equal = self._first_column(
             session,
@@ -193,8 +193,8 @@ class PostgreSQL:
             raise wrong_ids(f"the {name} {' and '.join(values)}, which are equal in the table")
 
     def _first_column(self, session: Session, query: str) -> list[str]:
-        with session.rows(query) as found:
-            return [str(cell) for batch in found for cell in self._adbc.cells_of(batch.column(0))]
+        with session.rows(query) as batches:
+            return [str(cell) for batch in batches for cell in self._adbc.cells_of(batch.column(0))]
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
@@ -203,7 +203,7 @@ class PostgreSQL:
             yield session
 
     @contextmanager
-    def _session(self, given: str, begin: str, end: str = "ROLLBACK") -> Iterator[Session]:
+    def _session(self, problem: str, begin: str, end: str = "ROLLBACK") -> Iterator[Session]:
         """A new session in a transaction; converts errors to DatabaseError and rolls back."""
         try:
             session = self._adbc.Session(self._address)
@@ -217,7 +217,7 @@ class PostgreSQL:
         except self._adbc.ERRORS as error:
             words = _words(str(error))
             passes = will_pass(getattr(error, "sqlstate", None), words)
-            raise refused(f"{given} in {self.name}", words, passes=passes) from None
+            raise refused(f"{problem} in {self.name}", words, passes=passes) from None
 
     def _unreachable(self, message: str) -> DatabaseError:
         words = _words(message)

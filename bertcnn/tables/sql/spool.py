@@ -41,7 +41,7 @@ class Spool:
 
     def __init__(self, answers: Sequence[str], key_type: str = "") -> None:
         self.rows = self.total_bytes = self.position = 0
-        self._answers = [f"answer_{place}" for place in range(len(answers))]
+        self._answers = [f"answer_{index}" for index in range(len(answers))]
         self.connection = sqlite3.connect(
             "", timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
         )
@@ -52,8 +52,8 @@ class Spool:
             f"CREATE TABLE rows (number INTEGER PRIMARY KEY, id {key_type}, text);"
             f"CREATE TABLE answers (number INTEGER PRIMARY KEY, {columns})"
         )
-        places = ", ".join("?" for _ in self._answers)
-        self._insert = f"INSERT INTO answers ({columns}) VALUES ({places})"
+        placeholders = ", ".join("?" for _ in self._answers)
+        self._insert = f"INSERT INTO answers ({columns}) VALUES ({placeholders})"
 
     def __enter__(self) -> Self:
         return self

@@ -49,19 +49,19 @@ class SQLite:
             connection.execute(
                 f"CREATE TEMPORARY TABLE found AS SELECT * FROM ({one_select(query)}\n) LIMIT 0"
             )
-            found = connection.execute("PRAGMA temp.table_info(found)")
-            return [Column(str(name), str(kind)) for _, name, kind, *_ in found]
+            result = connection.execute("PRAGMA temp.table_info(found)")
+            return [Column(str(name), str(kind)) for _, name, kind, *_ in result]
 
     def rows(
         self, query: str, key: str | None, columns: Sequence[str], most: int | None = None
     ) -> Generator[Rows, None, None]:
         """See `Database`."""
         keys = [] if key is None else [key]
-        wanted = ", ".join(map(quoted, (*keys, *columns)))
+        selected = ", ".join(map(quoted, (*keys, *columns)))
         limit = "" if most is None else f" LIMIT {most}"
         with self._reading() as connection:
-            found = connection.execute(f"SELECT {wanted} FROM ({one_select(query)}\n){limit}")
-            while batch := found.fetchmany(_BATCH_ROWS):
+            result = connection.execute(f"SELECT {selected} FROM ({one_select(query)}\n){limit}")
+            while batch := result.fetchmany(_BATCH_ROWS):
                 if key is not None and bytes in set(map(type, chain.from_iterable(batch))):
                     _check_no_blob(columns, batch)
                 yield [
@@ -107,10 +107,10 @@ class SQLite:
             connection.execute("ATTACH DATABASE ? AS target", (f"{self._path.as_uri()}?mode=rw",))
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                there = connection.execute(
+                existing = connection.execute(
                     f"PRAGMA target.table_info({quoted(target.table.table)})"
                 )
-                target.check_columns([name for _, name, *_ in there])
+                target.check_columns([name for _, name, *_ in existing])
                 connection.execute(target.create(table, _TYPES))
                 progress.stage("writing the answers", spool.rows)
                 connection.execute(target.replace(table, spool.answered))
@@ -136,18 +136,18 @@ class SQLite:
                 )
             ) as connection,
         ):
-            connection.text_factory = lambda found: found.decode("utf-8", "replace")
+            connection.text_factory = lambda value: value.decode("utf-8", "replace")
             yield connection
 
     @contextmanager
-    def _explained(self, given: str) -> Iterator[None]:
+    def _explained(self, problem: str) -> Iterator[None]:
         """Converts errors of SQLite during the block to a DatabaseError."""
         try:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            given = f"{given} in {self.name}"
-            raise refused(given, str(error), passes=code in _BUSY) from None
+            problem = f"{problem} in {self.name}"
+            raise refused(problem, str(error), passes=code in _BUSY) from None
 
 
 def _check_no_blob(columns: Sequence[str], batch: Rows) -> None:
