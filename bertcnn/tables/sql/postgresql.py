@@ -181,7 +181,8 @@ class PostgreSQL:
         session.execute(
             f"CREATE TEMPORARY TABLE {keys} ON COMMIT DROP AS"
             f" SELECT CAST(NULL AS text) AS given, {quoted(target.id)} AS key FROM {table} LIMIT 0;"
-            f" INSERT INTO {keys} SELECT {id_name}, CAST({id_name} AS {kind}) FROM pg_temp.{staging}"
+            f" INSERT INTO {keys} SELECT {id_name}, CAST({id_name} AS {kind})"
+            f" FROM pg_temp.{staging}"
         )
         equal = self._first_column(
             session,
