@@ -193,8 +193,8 @@ def numbered(labels: Sequence[str]) -> tuple[list[str], np.ndarray]:
     `np.unique` would need as much memory for each row as for the longest label.
 
     Example:
-        >>> names, places = numbered(["network", "billing", "network"])
-        >>> names, places.tolist()
+        >>> names, indices = numbered(["network", "billing", "network"])
+        >>> names, indices.tolist()
         (['billing', 'network'], [1, 0, 1])
     """
     names = sorted(set(labels))

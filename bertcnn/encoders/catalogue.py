@@ -182,7 +182,7 @@ def find_encoder(name: str) -> CatalogueEntry:
     """The entry with this name or hub repository, ignoring case.
 
     Raises:
-        EncoderError: there is none; the message lists the names and the closest one.
+        EncoderError: no entry matches; the message lists the names and the closest one.
 
     Example:
         >>> find_encoder("minilm-l6").repository

@@ -171,13 +171,13 @@ def checkpoint_of(
         published.setdefault(_OUTSIDE_LAYERS["mlm/bias"], published[_DECODER_BIAS])
     shapes, tensors, missing = pretraining_shapes(settings), {}, []
     for name, shape in shapes.items():
-        theirs = published_name(name)
+        tensor_name = published_name(name)
         if head_of(name) not in (None, *heads):
             continue
-        if theirs not in published:
+        if tensor_name not in published:
             missing.append(name)
             continue
-        values = published[theirs].T if name.endswith("/kernel") else published[theirs]
+        values = published[tensor_name].T if name.endswith("/kernel") else published[tensor_name]
         if values.shape != shape:
             raise EncoderError(
                 f"weight {name!r} has the shape {values.shape}",

@@ -344,7 +344,7 @@ def _cached(entry: CatalogueEntry, cache: Path) -> tuple[Provenance | None, str 
     return provenance, None
 
 
-# === Telling ===
+# === Listing ===
 
 
 def list_encoders(cache: str | os.PathLike[str] | None = None) -> tuple[EncoderInfo, ...]:

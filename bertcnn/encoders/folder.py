@@ -45,9 +45,9 @@ def write_encoder(folder: Path, checkpoint: EncoderCheckpoint, pieces: Pieces) -
     architecture, prefix = _architecture(checkpoint)
     tensors = {}
     for name, values in checkpoint.tensors.items():
-        theirs = published_name(name)
+        key = published_name(name)
         stored = values.T if name.endswith("/kernel") else values
-        tensors[theirs if theirs.startswith("cls.") else prefix + theirs] = np.ascontiguousarray(
+        tensors[key if key.startswith("cls.") else prefix + key] = np.ascontiguousarray(
             stored, np.float32
         )
     settings = checkpoint.settings

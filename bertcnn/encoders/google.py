@@ -117,21 +117,21 @@ def read_google_checkpoint(folder: Path) -> EncoderCheckpoint:
     reader, stored = _open(folder)
     tensors: dict[str, np.ndarray] = {}
     for name, shape in pretraining_shapes(settings).items():
-        theirs = google_name(name)
+        tensor = google_name(name)
         expected_shape = shape[::-1] if name in _TRANSPOSED else shape
         if (
-            theirs not in stored
+            tensor not in stored
             and head_of(name) is not None
             and not any(_head_there(stored, name))
         ):
             continue
-        if stored.get(theirs) != expected_shape:
+        if stored.get(tensor) != expected_shape:
             raise EncoderError(
-                f"{folder} has {theirs!r} of the shape {stored.get(theirs, 'none, it is missing')}",
+                f"{folder} has {tensor!r} of the shape {stored.get(tensor, 'none, it is missing')}",
                 expected=f"{expected_shape}",
                 fix=_FETCH_AGAIN,
             )
-        values = _tensor(reader, folder, theirs)
+        values = _tensor(reader, folder, tensor)
         tensors[name] = np.ascontiguousarray(values.T if name in _TRANSPOSED else values)
     return EncoderCheckpoint(settings, tensors)
 

@@ -45,7 +45,7 @@ _SHARD = re.compile(r"\w+\.weights\.h5")
 FETCH_AGAIN = "fetch the preset again, or save the backbone again with save_to_preset"
 
 
-# === Which folders ===
+# === Folders ===
 
 
 def is_preset(folder: Path) -> bool:

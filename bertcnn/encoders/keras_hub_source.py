@@ -80,7 +80,8 @@ def find_preset(name: str) -> Preset:
     """KerasHub's BERT preset with this name.
 
     Raises:
-        EncoderError: there is none (with the closest names), or we cannot fetch from its host.
+        EncoderError: no preset matches (the message lists the closest names), or its host is not
+            supported.
     """
     from keras_hub.models import BertBackbone
 

@@ -257,7 +257,7 @@ def read_members(
 
 
 def _retried(target: Path, read: Callable[[Path], Result]) -> Result:
-    """Reads again if the folder was replaced meanwhile."""
+    """Reads again if the folder was replaced during the read."""
     try:
         real = Path(os.path.realpath(target))
     except ValueError:  # a NUL character

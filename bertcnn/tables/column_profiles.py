@@ -178,13 +178,13 @@ def _answers(columns: Sequence[str]) -> set[str]:
     """
     plain = {name: re.sub(r"\A(bertcnn_)+", "", name) for name in columns}
     scored = _ANSWERS.issubset(plain.values())
-    ours = (_ANSWERS if scored else frozenset()) | (
+    added = (_ANSWERS if scored else frozenset()) | (
         _ADVICE if _ADVICE.issubset(plain.values()) else frozenset()
     )
     return {
         name
         for name, called in plain.items()
-        if called in ours or (scored and called.startswith("p_"))
+        if called in added or (scored and called.startswith("p_"))
     }
 
 

@@ -107,10 +107,10 @@ def guess_columns(
     Label columns are preferred in this order: names like label, category, intent, class, target,
     topic, queue, team, department, type, reason and product in several languages, whole names
     before parts; other names, the last column first; priority or severity. Channel, status,
-    language, company, gender and the like are never guessed, nor columns that scoring or the doctor
-    added. For the text, a typical name is preferred, then the longest column. Columns filled in
-    after the decision (resolution, answer, rating) are the last resort for both. `text` may be
-    several names, also separated by commas.
+    language, company, gender and similar columns are never guessed, nor those that scoring or the
+    doctor added. For the text, a typical name is preferred, then the longest column. Columns
+    filled in after the decision (resolution, answer, rating) are the last resort for both. `text`
+    may be several names, also separated by commas.
 
     Raises:
         ColumnError: a named column is missing, or none looks like text or labels; lists the

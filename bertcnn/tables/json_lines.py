@@ -17,8 +17,8 @@ from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.mixed_encoding import utf_8_remark
 
 _DEEPEST = 8  # nesting levels with columns; deeper objects are cells of JSON
-# Distinct keys of the nested objects at one place, as many fields as an issue tracker has. With
-# more, keys are data.
+# most distinct keys of the nested objects at one path (an issue tracker has as many fields); with
+# more, the keys are data
 _WIDEST = 1000
 _MOST_CELLS = 4_000_000  # of a file; in a larger and sparser one, rare keys are data
 # a file is sparse if fewer than one cell in this many has a value
@@ -144,7 +144,7 @@ def _lack(path: Path, is_list: bool) -> str:
 
 
 class _Keys:
-    """The distinct keys of the objects at one place, as a tree; the root stands for the lines.
+    """The distinct keys of the objects at one path, as a tree; the root stands for the lines.
 
     Nested objects with too many distinct keys, such as dates, are kept whole as a cell of JSON.
 
@@ -269,7 +269,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _json_object(line: str) -> dict[str, Any] | str:
-    """The object on a line, its numbers as strings, or the reason why there is none."""
+    """The object on a line, its numbers as strings, or the reason why the line has none."""
     if len(line) > LONGEST_LINE:
         return (
             f"a line of more than {LONGEST_LINE:,} characters; a cell may have"

@@ -467,7 +467,7 @@ def open_table(
     "". JSON numbers keep their spelling; numbers of Parquet and Excel become plain text ("7",
     "0.1"). The quotes of `formulas.escape_formula` in CSV and TSV are removed. Nested objects of
     JSON, and the fields of Parquet's structures, become columns, named "ticket.body". Lists become
-    JSON, and so do objects of JSON with more than 1,000 different keys at one place, such as dates.
+    JSON, and so do objects of JSON with more than 1,000 different keys at one path, such as dates.
 
     Blank lines are not rows. Rows that cannot be read are counted and written to `rejects`;
     accepted + rejected = rows in the file. A CSV row may lack its last cells, which are then

@@ -305,12 +305,12 @@ def clean_leftovers(path: str | Path) -> None:
     """Removes the temporary files of killed processes next to the table `path`."""
     path = Path(path).resolve()
     name = re.escape(path.name[:NAME_CHARACTERS])
-    ours = re.compile(
+    temporary_file = re.compile(
         rf"\.{name}\.(?P<process>\d+)-[0-9a-f]{{8}}\.tmp(?P<scratch>{re.escape(_SCRATCH)})?"
     )
     with suppress(OSError), os.scandir(path.parent) as entries:
         # a file comes before its folder
-        for match in map(ours.fullmatch, sorted(entry.name for entry in entries)):
+        for match in map(temporary_file.fullmatch, sorted(entry.name for entry in entries)):
             if match is None:
                 continue
             leftover = path.with_name(match[0])

@@ -1,4 +1,4 @@
-"""Stores a query's rows and predictions on disk, so no transaction stays open meanwhile."""
+"""Stores a query's rows and predictions on disk, so that no transaction stays open."""
 
 from __future__ import annotations
 
