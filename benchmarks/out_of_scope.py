@@ -175,7 +175,9 @@ def load_again(predictor: Predictor, target: float) -> Predictor:
     decisions = decide(
         predictor.bundle.decisions.held_out, predictor.labels, PrecisionTargets.of(target)
     )
-    return Predictor(predictor.bundle, predictor.engine, predictor.last_layer, decisions=decisions)
+    return Predictor(
+        predictor.bundle, predictor.engine, predictor.output_layer, decisions=decisions
+    )
 
 
 def automatic(predictor: Predictor, texts: list[str], truth: np.ndarray) -> str:

@@ -226,7 +226,7 @@ def test_lists_in_the_forms_of_other_programs_are_evaluated_as_json_lists_are(
     predictor = load(trained[0] / "model")
     config = predictor.bundle.config.model_copy(update={"label_separator": "[]"})
     as_lists = Predictor(
-        replace(predictor.bundle, config=config), predictor.engine, predictor.last_layer
+        replace(predictor.bundle, config=config), predictor.engine, predictor.output_layer
     )
     assert (
         evaluate_csv(as_lists, data).to_json()

@@ -19,7 +19,7 @@ from unicodedata import category
 import numpy as np
 
 from bertcnn.inference.engines import Evidence
-from bertcnn.inference.output_layer import LastLayer
+from bertcnn.inference.output_layer import OutputLayer
 from bertcnn.settings import PHRASES, HeadSettings
 from bertcnn.text import CONTINUES, JOINS, PUNCTUATION, EncodedTexts, WordPieceTokenizer
 
@@ -73,7 +73,9 @@ class Explanation:
 class Explainer:
     """Maps the filters' activations to positions in texts."""
 
-    def __init__(self, layer: LastLayer, head: HeadSettings, tokenizer: WordPieceTokenizer) -> None:
+    def __init__(
+        self, layer: OutputLayer, head: HeadSettings, tokenizer: WordPieceTokenizer
+    ) -> None:
         filters = head.filters * len(head.window_sizes)
         self._bias = layer.bias
         self._kernel = np.ascontiguousarray(layer.kernel[:filters].T)  # [C, W * N]

@@ -18,7 +18,7 @@ _KEPT = 32  # most models in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class LastLayer:
+class OutputLayer:
     """The linear layer from pooled features to logits.
 
     Attributes:
@@ -30,7 +30,7 @@ class LastLayer:
     bias: np.ndarray
 
     @classmethod
-    def of_bundle(cls, bundle: Bundle) -> LastLayer:
+    def of_bundle(cls, bundle: Bundle) -> OutputLayer:
         """The output layer of a model in memory.
 
         Raises:
@@ -54,7 +54,7 @@ class LastLayer:
         return layer
 
 
-def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
+def read_output_layer(folder: Path, bundle: Bundle) -> OutputLayer:
     """The output layer of the model in `folder`, from the cache or from the model's weights.
 
     The first call reads and checks all weights, which takes 0.1 s and more. It then caches this
@@ -64,14 +64,14 @@ def read_last_layer(folder: Path, bundle: Bundle) -> LastLayer:
         BundleError: the weights were changed after saving, or the folder has another model now.
     """
     if bundle.tensors:
-        return LastLayer.of_bundle(bundle)
+        return OutputLayer.of_bundle(bundle)
     path = cache_folder() / "last_layers" / f"{bundle.bundle_id[:32]}.bin"
     layer = _read(path, _shape(bundle))
     if layer is not None:
         return layer
-    layer = LastLayer.of_bundle(with_weights(bundle, folder))
+    layer = OutputLayer.of_bundle(with_weights(bundle, folder))
     # copies: the originals keep the whole file in memory
-    layer = LastLayer(layer.kernel.copy(), layer.bias.copy())
+    layer = OutputLayer(layer.kernel.copy(), layer.bias.copy())
     # without a writable cache, each start reads all weights
     with suppress(OSError):
         keep(path, np.vstack([layer.kernel, layer.bias]).astype("<f4").tobytes(), _KEPT)
@@ -83,9 +83,9 @@ def _shape(bundle: Bundle) -> tuple[int, int]:
     return len(head.window_sizes) * head.filters + bundle.config.encoder.width, len(bundle.labels)
 
 
-def _read(path: Path, shape: tuple[int, int]) -> LastLayer | None:
+def _read(path: Path, shape: tuple[int, int]) -> OutputLayer | None:
     numbers = read_kept(path)
     if numbers is None or len(numbers) != 4 * (shape[0] + 1) * shape[1]:
         return None
     table = np.frombuffer(numbers, "<f4").reshape(shape[0] + 1, shape[1])
-    return LastLayer(table[:-1], table[-1])
+    return OutputLayer(table[:-1], table[-1])

@@ -27,7 +27,7 @@ from bertcnn.inference.answers import Answers, Phrase, Prediction
 from bertcnn.inference.decide import decide, foreign_texts, most_probable
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
-from bertcnn.inference.output_layer import LastLayer, read_last_layer
+from bertcnn.inference.output_layer import OutputLayer, read_output_layer
 from bertcnn.inference.reasons import reason_in_words
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.tables.cells import is_missing
@@ -50,7 +50,7 @@ class Predictor:
         self,
         bundle: Bundle,
         engine: Engine,
-        last_layer: LastLayer | None = None,
+        output_layer: OutputLayer | None = None,
         *,
         decisions: Decisions | None = None,
     ) -> None:
@@ -62,8 +62,8 @@ class Predictor:
         self._limits = self.decisions.limits(len(self.labels))
         self._label_thresholds = np.array(bundle.calibration.label_thresholds, np.float32)
         self._tokenizer = WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)
-        self.last_layer = last_layer or LastLayer.of_bundle(bundle)
-        self._explainer = Explainer(self.last_layer, bundle.config.head, self._tokenizer)
+        self.output_layer = output_layer or OutputLayer.of_bundle(bundle)
+        self._explainer = Explainer(self.output_layer, bundle.config.head, self._tokenizer)
 
     def __getstate__(self) -> NoReturn:
         raise not_pickled("model", "give the other process the folder, and let it load the model")
@@ -344,7 +344,7 @@ def load(
             raise
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
     if compiled is not None:
-        return Predictor(bundle, compiled, read_last_layer(folder, bundle), decisions=decisions)
+        return Predictor(bundle, compiled, read_output_layer(folder, bundle), decisions=decisions)
     bundle = read_bundle(folder)
     return Predictor(
         bundle,
@@ -394,7 +394,7 @@ def loaded(
     return Predictor(
         model.bundle,
         model.engine,
-        model.last_layer,
+        model.output_layer,
         decisions=_decided(model.bundle, auto_precision),
     )
 

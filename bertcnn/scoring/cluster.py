@@ -23,7 +23,7 @@ from bertcnn.bundle.remote import local_folder
 from bertcnn.errors import BertCNNError, ClusterError
 from bertcnn.inference.answers import Answers
 from bertcnn.inference.engines import EngineName, EngineOutput, check_engine
-from bertcnn.inference.output_layer import read_last_layer
+from bertcnn.inference.output_layer import read_output_layer
 from bertcnn.inference.predictor import Predictor, loaded
 from bertcnn.progress import Progress
 from bertcnn.scoring.answering import Question
@@ -104,7 +104,7 @@ class Cluster:
         check_address(address)
         folder = local_folder(model, progress=progress)
         bundle = read_bundle(folder, weights=False)
-        here = Predictor(bundle, _ElsewhereEngine(""), read_last_layer(folder, bundle))
+        here = Predictor(bundle, _ElsewhereEngine(""), read_output_layer(folder, bundle))
         decided = loaded(here, auto_precision=auto_precision)
         sent = SentModel.of_folder(folder, engine, auto_precision)
         return cls(address, sent, decided, progress)
@@ -136,7 +136,7 @@ class Cluster:
         return Predictor(
             model.bundle,
             _ElsewhereEngine(self._engine),
-            model.last_layer,
+            model.output_layer,
             decisions=model.decisions,
         )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import bertcnn
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.inference.evidence import Explainer, because
-from bertcnn.inference.output_layer import LastLayer, read_last_layer
+from bertcnn.inference.output_layer import OutputLayer, read_output_layer
 from bertcnn.text.cleaning import clean_text, cleaned_positions
 from tests.inference.test_predictor import NAUGHTY
 from tests.tickets import tickets
@@ -184,7 +184,7 @@ def phrases_for(predictor, text, words):
         activations[0, number], windows[0, number] = strength, token
     kernel = np.zeros((filters + 16, 3), np.float32)
     kernel[:filters, 0] = 1
-    explainer = Explainer(LastLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
+    explainer = Explainer(OutputLayer(kernel, np.zeros(3, np.float32)), head, tokenizer)
     spans = explainer.spans(
         [text],
         encoded,
@@ -270,7 +270,7 @@ def test_the_last_layer_is_read_once_and_a_damaged_copy_is_made_again(
         bertcnn.bundle.bundle.read_bundle(folder, weights=False),
     )
     for _ in range(2):
-        layer = read_last_layer(folder, bundle)
+        layer = read_output_layer(folder, bundle)
         np.testing.assert_array_equal(layer.kernel, whole.tensors["logits/kernel"])
         np.testing.assert_array_equal(layer.bias, whole.tensors["logits/bias"])
         (copy,) = tmp_path.glob("last_layers/*")
@@ -285,4 +285,4 @@ def test_overwriting_a_loaded_model_does_not_mix_the_two(encoder_folder, tmp_pat
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     bundle = bertcnn.bundle.bundle.read_bundle(saved(encoder_folder), weights=False)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
-        read_last_layer(saved(encoder_folder), dataclasses.replace(bundle, bundle_id="f" * 64))
+        read_output_layer(saved(encoder_folder), dataclasses.replace(bundle, bundle_id="f" * 64))
