@@ -141,9 +141,9 @@ class Answers:
 
     def put(self, rows: np.ndarray, answers: Answers) -> None:
         """Store answers at these rows; probabilities only if they are kept."""
-        for own, given in zip(self.columns, answers.columns, strict=True):
-            if own is not self.probabilities or own.shape[1]:
-                own[rows] = given
+        for column, values in zip(self.columns, answers.columns, strict=True):
+            if column is not self.probabilities or column.shape[1]:
+                column[rows] = values
 
 
 def no_reasons(rows: int) -> np.ndarray:

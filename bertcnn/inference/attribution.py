@@ -134,12 +134,14 @@ def attribute(
     shares, logit, baseline = integrated_gradients(
         model, encoded.token_ids[0], label, pad_id=tokenizer.pad_id, steps=steps
     )
-    places = zip(encoded.spans[1:-1].tolist(), shares[1:-1].tolist(), strict=True)
+    spans_with_shares = zip(encoded.spans[1:-1].tolist(), shares[1:-1].tolist(), strict=True)
     return Attribution(
         name,
         logit,
         baseline,
-        tuple(Part(start, end, text[start:end], share) for (start, end), share in places),
+        tuple(
+            Part(start, end, text[start:end], share) for (start, end), share in spans_with_shares
+        ),
     )
 
 

@@ -81,8 +81,10 @@ def is_fast_at_int8(flags: str) -> bool:
         >>> is_fast_at_int8(plain), is_fast_at_int8(vnni)
         (False, True)
     """
-    known = set(flags.split())
-    return "sse2" not in known or any(flag.startswith("avx512") or "vnni" in flag for flag in known)
+    features = set(flags.split())
+    return "sse2" not in features or any(
+        flag.startswith("avx512") or "vnni" in flag for flag in features
+    )
 
 
 def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) -> tuple[str, str]:
@@ -206,11 +208,11 @@ class _ReadAhead:
             if compiled is not None:
                 ones = np.ones((1, _USUAL_TOKENS), np.int32)
                 with suppress(RuntimeError):
-                    given = {
-                        place: ones[0, :1] if len(tensor.partial_shape) == 1 else ones
-                        for place, tensor in enumerate(compiled.inputs)
+                    inputs = {
+                        index: ones[0, :1] if len(tensor.partial_shape) == 1 else ones
+                        for index, tensor in enumerate(compiled.inputs)
                     }
-                    compiled.create_infer_request().infer(given)
+                    compiled.create_infer_request().infer(inputs)
             self._compiled = compiled
 
         self._process, self._path = os.getpid(), path

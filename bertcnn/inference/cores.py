@@ -26,14 +26,14 @@ def usable_cores() -> int:
     Raises:
         SettingsError: `BERTCNN_CORES` is not a positive number.
     """
-    if given := os.environ.get(CORES, "").strip():
-        if not given.isdecimal() or int(given) < 1:
+    if value := os.environ.get(CORES, "").strip():
+        if not value.isdecimal() or int(value) < 1:
             raise SettingsError(
-                f"{CORES}={one_line(given)}",
+                f"{CORES}={one_line(value)}",
                 expected="a number of cores, at least 1",
                 fix=f"correct {CORES} or remove it",
             )
-        return int(given)
+        return int(value)
     cores, quota = machine_cores(), processor_quota()
     # 1.5 cores give two threads; a fraction below half a core gives none
     return cores if quota is None else max(1, min(cores, int(quota + 0.5)))
@@ -74,13 +74,13 @@ def _quotas(mount: Path, path: str, read: QuotaReader) -> list[float]:
     Inside a container, the path may be the host's; then only the mount's own files exist.
     """
     group = mount / path.strip("/")
-    found = []
-    for place in dict.fromkeys((group, *group.parents)):
-        if place == mount or mount in place.parents:
+    quotas = []
+    for folder in dict.fromkeys((group, *group.parents)):
+        if folder == mount or mount in folder.parents:
             with suppress(OSError, ValueError, ZeroDivisionError):
-                quota = read(place)
-                found += [] if quota is None else [quota]
-    return found
+                quota = read(folder)
+                quotas += [] if quota is None else [quota]
+    return quotas
 
 
 def _version_2(group: Path) -> float | None:

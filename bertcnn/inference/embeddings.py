@@ -21,8 +21,8 @@ def mean_embeddings(
     means, listener = np.empty((len(token_ids), width), np.float32), progress or Silent()
 
     def store(rows: np.ndarray, hidden: np.ndarray) -> None:
-        for place, row in enumerate(rows):
-            means[row] = hidden[place, : len(token_ids[row])].mean(axis=0)
+        for index, row in enumerate(rows):
+            means[row] = hidden[index, : len(token_ids[row])].mean(axis=0)
         listener.advance(len(rows))
 
     embed(token_ids, store)

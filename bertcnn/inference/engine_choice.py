@@ -125,9 +125,9 @@ def _faster(
     seconds = trial_seconds({"openvino": plain, "onnx": onnx}, encoder.vocabulary_size)
     chosen = "onnx" if seconds["onnx"] < _FASTER * seconds["openvino"] else "openvino"
     with suppress(OSError):  # without a writable cache, engines are timed at each start
-        found = {"engine": chosen, "seconds": seconds}
+        record = {"engine": chosen, "seconds": seconds}
         if path is not None:
-            keep(path, json.dumps(found).encode(), _KEPT)
+            keep(path, json.dumps(record).encode(), _KEPT)
     return onnx if chosen == "onnx" else plain
 
 
@@ -204,8 +204,8 @@ def check_distance(engine: Engine, reference: Engine, vocabulary_size: int) -> N
         BundleError: the difference is much larger than that of int8.
     """
     token_ids = _made_up(_TRIAL_TEXTS, vocabulary_size)
-    found, expected = engine.run(token_ids).logits, reference.run(token_ids).logits
-    distance = float(np.sqrt(np.mean((found - expected) ** 2)) / max(expected.std(), 1e-9))
+    logits, expected = engine.run(token_ids).logits, reference.run(token_ids).logits
+    distance = float(np.sqrt(np.mean((logits - expected) ** 2)) / max(expected.std(), 1e-9))
     if not distance <= _FURTHEST:
         raise BundleError(
             f"engine 'onnx' gives logits {distance:.0%} of their spread away from float32's",

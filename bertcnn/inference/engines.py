@@ -28,10 +28,10 @@ def check_engine(name: str) -> None:
         SettingsError: the name is not one of `EngineName`.
     """
     if name not in get_args(EngineName):
-        known = ", ".join(map(repr, get_args(EngineName)))
+        names = ", ".join(map(repr, get_args(EngineName)))
         raise SettingsError(
             f"engine {one_line(name)}",
-            expected=f"one of {known}",
+            expected=f"one of {names}",
             fix="choose one of them, or leave it out",
         )
 
@@ -81,8 +81,11 @@ class EngineOutput:
     @property
     def is_finite(self) -> bool:
         """Whether all values are finite and of plausible size; damaged weights may give others."""
-        found = self.evidence
-        numbers = [self.logits, *(() if found is None else (found.activations, found.means))]
+        evidence = self.evidence
+        numbers = [
+            self.logits,
+            *(() if evidence is None else (evidence.activations, evidence.means)),
+        ]
         return all(
             values.min(initial=0) > -_LARGEST and values.max(initial=0) < _LARGEST
             for values in numbers

@@ -140,15 +140,15 @@ class Explainer:
 
     def _windows(self, tokens: _Tokens, starts: np.ndarray, shares: np.ndarray) -> tuple[Part, ...]:
         """Each distinct window with the sum of its filters' shares."""
-        found: dict[tuple[int, int], float] = {}
+        window_shares: dict[tuple[int, int], float] = {}
         for start, width, share in zip(
             starts.tolist(), self._widths.tolist(), shares.tolist(), strict=True
         ):
             if share:
-                found[start, width] = found.get((start, width), 0.0) + share
+                window_shares[start, width] = window_shares.get((start, width), 0.0) + share
         return tuple(
-            tokens.part(*place, share)
-            for place, share in sorted(found.items(), key=lambda item: -abs(item[1]))
+            tokens.part(*window, share)
+            for window, share in sorted(window_shares.items(), key=lambda item: -abs(item[1]))
         )
 
     def _phrases(
@@ -162,14 +162,14 @@ class Explainer:
         shares = evidence.activations * np.where(
             labels[:, None] >= 0, self._kernel[labels], np.float32(0)
         )  # [rows, W * N]
-        rows, found, strengths = words.phrases(
+        rows, candidates, strengths = words.phrases(
             np.add.reduceat(self._by_token(encoded.lengths, evidence.windows, shares), words.first)
         )
         order = np.lexsort((-strengths, rows))
         rank = _ranks(rows[order])
         best = order[rank < PHRASES]
-        place = rows[best], rank[rank < PHRASES]
-        spans[place], moved[place] = found[best], strengths[best]
+        indices = rows[best], rank[rank < PHRASES]
+        spans[indices], moved[indices] = candidates[best], strengths[best]
         for row in np.flatnonzero(
             [not text.isascii() for text in texts]
         ).tolist():  # include combining marks
@@ -213,11 +213,11 @@ class _Words:
             (np.cumsum(lengths) - lengths)[encoded.truncated] + 1 + tokenizer.settings.head_tokens
         ] = True
         # the preceding token also precedes it in the text
-        own = ~(cut | marker | np.roll(marker, 1))
-        touches = own & (starts == np.roll(ends, 1))
+        follows = ~(cut | marker | np.roll(marker, 1))
+        touches = follows & (starts == np.roll(ends, 1))
         kinds = tokenizer.kinds(ids)
         joins = (kinds & JOINS > 0) & touches & np.roll(touches, -1)
-        goes_on = own & ((kinds & CONTINUES > 0) | joins | np.roll(joins, 1))
+        goes_on = follows & ((kinds & CONTINUES > 0) | joins | np.roll(joins, 1))
         self.first = np.flatnonzero(~goes_on)
         plain = ~(marker | (kinds & PUNCTUATION > 0))
         self._plain = np.logical_or.reduceat(plain, self.first)

@@ -45,16 +45,16 @@ def int8_tensors(
     rounded: dict[str, str] = {}
     for name, product in zip(names, products, strict=True):
         tensors |= _product(name, product)
-        place = name.rpartition("/")[0] if name.endswith(_SHARED) else name
+        input_name = name.rpartition("/")[0] if name.endswith(_SHARED) else name
         node = _source(product, 0)
-        if rounded.setdefault(place, node.get_name()) != node.get_name():
-            raise ValueError(f"more than one rounding before {place}")
-        tensors[f"{place}/input_range"] = _range(node)
-        tensors[f"{place}/input_factors"] = _factors(node)
-    found = {name: values.shape for name, values in tensors.items()}
+        if rounded.setdefault(input_name, node.get_name()) != node.get_name():
+            raise ValueError(f"more than one rounding before {input_name}")
+        tensors[f"{input_name}/input_range"] = _range(node)
+        tensors[f"{input_name}/input_factors"] = _factors(node)
+    actual_shapes = {name: values.shape for name, values in tensors.items()}
     roundings = [node for node in graph.get_ops() if node.get_type_name() == _ROUNDED]
     ranges = sum(name.endswith("_range") for name in shapes)
-    if found != shapes or len(roundings) != ranges:
+    if actual_shapes != shapes or len(roundings) != ranges:
         raise ValueError(f"{len(roundings)} roundings in other places than the {ranges} expected")
     return tensors
 
@@ -76,7 +76,7 @@ def _in_order(graph: ov.Model) -> Iterator[Node]:
             seen.add(node.get_name())
             waiting.append((node, True))
             waiting += [
-                (_source(node, place), False) for place in reversed(range(node.get_input_size()))
+                (_source(node, index), False) for index in reversed(range(node.get_input_size()))
             ]
 
 
@@ -112,7 +112,7 @@ def _range(node: Node) -> np.ndarray:
     if node.get_type_name() != _ROUNDED or node.get_attributes()["levels"] != LEVELS:
         raise ValueError("a product whose input is not rounded to 256 steps")
     # .item() raises a ValueError if there are several
-    bounds = np.array([_source(node, place).data.item() for place in range(1, 5)], np.float32)
+    bounds = np.array([_source(node, index).data.item() for index in range(1, 5)], np.float32)
     if not all(low <= 0 <= high and low < high for low, high in bounds.reshape(2, 2)):
         raise ValueError(f"the bounds {bounds.tolist()} of a rounding")
     return bounds
@@ -126,8 +126,8 @@ def _factors(node: Node) -> np.ndarray:
     return np.ones(node.get_output_partial_shape(0)[-1].get_length(), np.float32)
 
 
-def _source(node: Node, place: int) -> Node:
-    return node.input_value(place).get_node()
+def _source(node: Node, index: int) -> Node:
+    return node.input_value(index).get_node()
 
 
 def _readers(node: Node) -> list[Node]:
@@ -144,8 +144,8 @@ def share_activation_range(tensors: Int8Tensors, encoder: EncoderSettings) -> No
     """
     if encoder.activation == "relu":
         return
-    places = [f"layer_{layer}/contract" for layer in range(encoder.layers)]
-    ranges = [tensors[f"{place}/input_range"][:2].tolist() for place in places]
+    inputs = [f"layer_{layer}/contract" for layer in range(encoder.layers)]
+    ranges = [tensors[f"{name}/input_range"][:2].tolist() for name in inputs]
     steps = LEVELS - 1
     below = (
         math.ceil(max(-low / (high - low) for low, high in ranges) * steps - _ROUNDING) / steps
@@ -159,9 +159,9 @@ def share_activation_range(tensors: Int8Tensors, encoder: EncoderSettings) -> No
         for width, (low, high) in zip(widths, ranges, strict=True)
     ):
         return
-    for place, width in zip(places, widths, strict=True):
-        tensors[f"{place}/input_factors"] = tensors[f"{place}/input_factors"] / np.float32(width)
-        tensors[f"{place}/input_range"] = np.array(
+    for name, width in zip(inputs, widths, strict=True):
+        tensors[f"{name}/input_factors"] = tensors[f"{name}/input_factors"] / np.float32(width)
+        tensors[f"{name}/input_range"] = np.array(
             [-below, 1 - below, -below * width, (1 - below) * width], np.float32
         )
 
@@ -175,8 +175,8 @@ def round_from_zero(tensors: Int8Tensors) -> None:
     """
     for name in [name for name in tensors if name.endswith("/bias")]:
         product = name.removesuffix("/bias")
-        place = product.rpartition("/")[0] if product.endswith(_SHARED) else product
-        low = tensors[f"{place}/input_range"][2].item()
+        input_name = product.rpartition("/")[0] if product.endswith(_SHARED) else product
+        low = tensors[f"{input_name}/input_range"][2].item()
         scales = tensors[f"{product}/scales"][:, None]
         sums = (tensors[f"{product}/weights"].astype(np.float64) * scales).sum(axis=1)
         tensors[name] = (tensors[name] + low * sums).astype(np.float32)

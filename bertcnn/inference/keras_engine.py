@@ -87,19 +87,19 @@ class KerasEngine:
         if os.getpid() != self._process:
             return self._in_child().run(token_ids, evidence=evidence)
         rows = len(token_ids)
-        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
-        output = EngineOutput(np.empty((rows, self._classes), np.float32), found)
+        evidence_arrays = Evidence.empty(rows, self._filters, self._width) if evidence else None
+        output = EngineOutput(np.empty((rows, self._classes), np.float32), evidence_arrays)
         lengths = np.fromiter(map(len, token_ids), np.int64, rows)
         for plan in self._forward.plan(lengths) if rows else ():
             inputs, kept = pad(token_ids, plan, self._pad_id).inputs(), len(plan.rows)
             batch = self._forward(inputs)
             output.logits[plan.rows] = batch["logits"][:kept]
-            if found is None:
+            if evidence_arrays is None:
                 continue
-            found.windows[plan.rows] = batch["windows"][:kept]
+            evidence_arrays.windows[plan.rows] = batch["windows"][:kept]
             features = batch["features"][:kept]  # [b, W * N + D]
-            found.activations[plan.rows] = features[:, : self._filters]
-            found.means[plan.rows] = features[:, self._filters :]
+            evidence_arrays.activations[plan.rows] = features[:, : self._filters]
+            evidence_arrays.means[plan.rows] = features[:, self._filters :]
         return output
 
 
@@ -113,7 +113,7 @@ def with_evidence(model: BertCnn) -> keras.Model:
         head.get_layer(f"convolution_{window}").output for window in head.settings.window_sizes
     ]
     windows = ops.concatenate([ops.argmax(values, axis=1) for values in convolutions], axis=-1)
-    found = keras.Model(
+    evidence_model = keras.Model(
         head.input,
         {
             "logits": head.output,
@@ -122,7 +122,7 @@ def with_evidence(model: BertCnn) -> keras.Model:
         },
     )
     inputs = {"sequence_output": model.encoder_output, "padding_mask": model.input["padding_mask"]}
-    return keras.Model(model.input, found(inputs))
+    return keras.Model(model.input, evidence_model(inputs))
 
 
 def classifier_of(bundle: Bundle) -> BertCnn:

@@ -88,8 +88,8 @@ class OnnxEngine:
 
     def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
         """An output for `rows` texts, to be filled."""
-        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
-        return EngineOutput(np.empty((rows, self._classes), np.float32), found)
+        evidence_arrays = Evidence.empty(rows, self._filters, self._width) if evidence else None
+        return EngineOutput(np.empty((rows, self._classes), np.float32), evidence_arrays)
 
     def new_stream(self) -> OnnxStream:
         """A new stream for one thread; only in the process that loaded the model."""

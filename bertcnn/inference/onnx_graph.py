@@ -76,10 +76,10 @@ def classifier_onnx(
     graph = _Graph(tensors, head)
     # one text, number 1, a row
     graph.add("Cast", "padding_mask", to=TensorProto.INT32, name="document_ids")
-    places = graph.constant(np.arange(encoder.max_positions), "places")
+    positions = graph.constant(np.arange(encoder.max_positions), "places")
     length = graph.add("Shape", "token_ids", start=1, end=2)
     first = graph.integers(0)
-    graph.add("Slice", places, first, length, first, name="position_ids")  # [T]
+    graph.add("Slice", positions, first, length, first, name="position_ids")  # [T]
     graph.constant(np.ones(1, np.int32), NUMBERS)
     outputs = _network(graph, encoder, head)
     inputs = [
@@ -119,12 +119,12 @@ def _model(
 def _network(graph: _Graph, encoder: EncoderSettings, head: HeadSettings) -> dict[str, int]:
     """Embeddings, blocks and head; returns the widths of the outputs by name."""
     hidden = _embeddings(graph, encoder)  # [B, T, D]
-    own = graph.add(
+    same_document = graph.add(
         "Equal",
         graph.add("Unsqueeze", "document_ids", graph.integers(1, 3)),
         graph.add("Unsqueeze", "document_ids", graph.integers(1, 2)),
     )
-    bias = graph.choice(own, 0.0, _MASKED)  # [B, 1, T, T]
+    bias = graph.choice(same_document, 0.0, _MASKED)  # [B, 1, T, T]
     for layer in range(encoder.layers):
         hidden = _block(graph, f"layer_{layer}", hidden, bias, encoder)
     return _head(graph, hidden, head)
@@ -158,15 +158,15 @@ class _Graph(OnnxNodes):
         """A weight, unchanged."""
         return self.constant(self.tensors[name], name)
 
-    def choice(self, condition: str, there: float, elsewhere: float) -> str:
-        """`there` where the condition holds, otherwise `elsewhere`."""
-        return self.add("Where", condition, self.scalar(there), self.scalar(elsewhere))
+    def choice(self, condition: str, if_true: float, if_false: float) -> str:
+        """`if_true` where the condition holds, otherwise `if_false`."""
+        return self.add("Where", condition, self.scalar(if_true), self.scalar(if_false))
 
-    def product(self, name: str, given: Rounded) -> str:
+    def product(self, name: str, rounded: Rounded) -> str:
         """An input times the weights of that name, plus bias if there is one, float32."""
         bias = [self.weight(f"{name}/bias")] if f"{name}/bias" in self.tensors else []
         if f"{name}/weights" not in self.tensors:
-            product = self.add("MatMul", given.values, self.weight(f"{name}/kernel"))
+            product = self.add("MatMul", rounded.values, self.weight(f"{name}/kernel"))
             return self.add("Add", product, *bias) if bias else product
         # [in, out]
         weights = np.ascontiguousarray(self.tensors[f"{name}/weights"].T)
@@ -176,11 +176,11 @@ class _Graph(OnnxNodes):
             weights = (weights.astype(np.int16) + _MIDDLE).astype(np.uint8)
             zeros = np.full_like(zeros, _MIDDLE, np.uint8)
         inputs = [
-            given.values,
+            rounded.values,
             self.constant(weights, f"{name}/weights"),
-            self.scalar(given.step),
+            self.scalar(rounded.step),
             self.constant(scales, f"{name}/scales"),
-            self._zero(given.zero),
+            self._zero(rounded.zero),
             self.constant(zeros, f"zeros_{zeros.dtype}_{len(zeros)}"),
             *bias,
         ]
@@ -289,22 +289,24 @@ def _head(graph: _Graph, hidden: str, settings: HeadSettings) -> dict[str, int]:
     """
     of_token = graph.add("Unsqueeze", "document_ids", graph.integers(1))  # [B, 1, T]
     of_text = graph.add("Unsqueeze", NUMBERS, graph.integers(0, 2))  # [1, K, 1]
-    own = graph.add("Equal", of_token, of_text)
-    shares = graph.choice(own, 1.0, 0.0)  # [B, K, T]
+    membership = graph.add("Equal", of_token, of_text)
+    shares = graph.choice(membership, 1.0, 0.0)  # [B, K, T]
     elsewhere = graph.add(
-        "Unsqueeze", graph.choice(own, 0.0, _MASKED), graph.integers(-1)
+        "Unsqueeze", graph.choice(membership, 0.0, _MASKED), graph.integers(-1)
     )  # [B, K, T, 1]
     starts = _starts(graph, of_token, of_text)  # [B, K, 1]
     activations, windows = [], []
-    for window, found in zip(settings.window_sizes, _windows(graph, hidden, settings), strict=True):
+    for window, convolved in zip(
+        settings.window_sizes, _windows(graph, hidden, settings), strict=True
+    ):
         masked = graph.add(
-            "Add", graph.add("Unsqueeze", found, graph.integers(1)), elsewhere
+            "Add", graph.add("Unsqueeze", convolved, graph.integers(1)), elsewhere
         )  # [B, K, T, N]
         largest = graph.add("ReduceMax", masked, graph.integers(2), keepdims=0)  # [B, K, N]
         shifted = graph.add("Add", largest, graph.weight(f"convolution_{window}/bias"))
         activations.append(graph.add("Relu", shifted))
-        place = graph.add("ArgMax", masked, axis=2, keepdims=0)
-        windows.append(graph.add("Sub", graph.add("Cast", place, to=TensorProto.INT32), starts))
+        position = graph.add("ArgMax", masked, axis=2, keepdims=0)
+        windows.append(graph.add("Sub", graph.add("Cast", position, to=TensorProto.INT32), starts))
     tokens = graph.add("ReduceSum", shares, graph.integers(-1), keepdims=1)
     mean = graph.add(
         "Div",
@@ -352,8 +354,8 @@ def _windows(graph: _Graph, hidden: str, settings: HeadSettings) -> list[str]:
     inside = []  # whether the token at this distance belongs to the same text, [B, T, 1]
     for tap in range(longest):
         end = graph.add("Add", length, graph.integers(tap))
-        there = graph.add("Slice", later, graph.integers(tap), end, graph.integers(1))
-        same = graph.choice(graph.add("Equal", there, "document_ids"), 1.0, 0.0)
+        later_documents = graph.add("Slice", later, graph.integers(tap), end, graph.integers(1))
+        same = graph.choice(graph.add("Equal", later_documents, "document_ids"), 1.0, 0.0)
         inside.append(graph.add("Unsqueeze", same, graph.integers(-1)))
     sums, first = [], 0
     for window in settings.window_sizes:

@@ -141,8 +141,8 @@ class OpenVINOEngine:
 
     def room_for(self, rows: int, *, evidence: bool) -> EngineOutput:
         """An output for `rows` texts, to be filled."""
-        found = Evidence.empty(rows, self._filters, self._width) if evidence else None
-        return EngineOutput(np.empty((rows, self._classes), np.float32), found)
+        evidence_arrays = Evidence.empty(rows, self._filters, self._width) if evidence else None
+        return EngineOutput(np.empty((rows, self._classes), np.float32), evidence_arrays)
 
     def new_stream(self) -> Stream:
         """A new stream for one thread; only in the process that loaded the model."""
@@ -196,11 +196,13 @@ def token_embeddings(
 
     def taken_apart(request: ov.InferRequest, plan: PackedPlan) -> None:
         hidden = request.get_tensor("sequence_output").data
-        found = {text: hidden[row, where] for text, row, _, where in places(plan, lengths)}
-        padded = np.zeros((len(found), max(map(len, found.values())), hidden.shape[-1]), np.float32)
-        for own, tokens in zip(padded, found.values(), strict=True):
-            own[: len(tokens)] = tokens
-        store(np.array(list(found)), padded)
+        embeddings = {text: hidden[row, where] for text, row, _, where in places(plan, lengths)}
+        padded = np.zeros(
+            (len(embeddings), max(map(len, embeddings.values())), hidden.shape[-1]), np.float32
+        )
+        for target, tokens in zip(padded, embeddings.values(), strict=True):
+            target[: len(tokens)] = tokens
+        store(np.array(list(embeddings)), padded)
 
     queue.set_callback(taken_apart)
     plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)

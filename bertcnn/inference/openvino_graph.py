@@ -53,18 +53,18 @@ def classifier_graph(
         BundleError: a tensor is missing, unknown or of another shape.
     """
     _check_shapes(tensors, classifier_shapes(encoder, head, len(tensors.get("logits/bias", ()))))
-    given = {
+    inputs = {
         name: ops.parameter([-1] if name == NUMBERS else [-1, -1], np.int32, name=name)
         for name in PACKED
     }
-    documents = ops.convert(given["document_ids"], "f32")
+    documents = ops.convert(inputs["document_ids"], "f32")
     int8_tokens = int8_tokens or int8 is not None
     tensors = {**tensors, **(int8 or {})}
     hidden = _encoder(
-        tensors, given["token_ids"], documents, given["position_ids"], encoder, int8_tokens
+        tensors, inputs["token_ids"], documents, inputs["position_ids"], encoder, int8_tokens
     )
-    outputs = _head(tensors, hidden, documents, ops.convert(given[NUMBERS], "f32"), head)
-    return _model(list(given.values()), outputs)
+    outputs = _head(tensors, hidden, documents, ops.convert(inputs[NUMBERS], "f32"), head)
+    return _model(list(inputs.values()), outputs)
 
 
 def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) -> ov.Model:
@@ -74,14 +74,14 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
         A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
         and the output `sequence_output`, float32 [B, T, D].
     """
-    given = {
+    inputs = {
         name: ops.parameter([-1, -1], np.int32, name=name) for name in PACKED if name != NUMBERS
     }
-    documents = ops.convert(given["document_ids"], "f32")
+    documents = ops.convert(inputs["document_ids"], "f32")
     hidden = _encoder(
-        tensors, given["token_ids"], documents, given["position_ids"], settings, int8_tokens=False
+        tensors, inputs["token_ids"], documents, inputs["position_ids"], settings, int8_tokens=False
     )
-    return _model(list(given.values()), {"sequence_output": hidden})
+    return _model(list(inputs.values()), {"sequence_output": hidden})
 
 
 def spans_graph(
@@ -104,18 +104,18 @@ def spans_graph(
         BundleError: a tensor is missing, unknown or of another shape.
     """
     _check_shapes(tensors, question_answering_shapes(settings))
-    given = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
+    inputs = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
     hidden = _encoder(
         {**tensors, **(int8 or {})},
-        given["token_ids"],
-        ops.convert(given["document_ids"], "f32"),
-        given["position_ids"],
+        inputs["token_ids"],
+        ops.convert(inputs["document_ids"], "f32"),
+        inputs["position_ids"],
         settings,
         int8_tokens or int8 is not None,
-        given["segment_ids"],
+        inputs["segment_ids"],
     )
     spans = _linear(_below(tensors, "spans"), hidden, LAST_PRODUCT)
-    return _model(list(given.values()), {"spans": spans})
+    return _model(list(inputs.values()), {"spans": spans})
 
 
 def one_text_a_row(graph: ov.Model) -> ov.Model:
@@ -129,14 +129,14 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
     }
     shape = ops.shape_of(plain["token_ids"], "i32")
     length = ops.gather(shape, _scalar(1), _scalar(0))
-    given = {
+    inputs = {
         "token_ids": plain["token_ids"],
         "document_ids": plain["padding_mask"],  # 1 for the first text's tokens, 0 for padding
         "position_ids": ops.broadcast(ops.range(_scalar(0), length, _scalar(1), "i32"), shape),
         NUMBERS: _axes(1),
     }
     for name, parameter in packed.items():
-        parameter.output(0).replace(given[name].output(0))
+        parameter.output(0).replace(inputs[name].output(0))
     for name, parameter in plain.items():
         parameter.output(0).tensor.set_names({name})
     return ov.Model(graph.get_results(), list(plain.values()), "bertcnn")
@@ -169,20 +169,24 @@ def _encoder(
     """
     hidden = _embeddings(tensors, token_ids, positions, settings, int8_tokens, segments)
     # [B, 1, T, T]
-    own = ops.equal(ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2)))
-    bias = _mask_bias(_choice(own))
+    same_document = ops.equal(
+        ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2))
+    )
+    bias = _mask_bias(_choice(same_document))
     for index in range(settings.layers):
         hidden = _block(_below(tensors, f"layer_{index}"), hidden, bias, settings)
     return hidden
 
 
-def _check_shapes(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    for name in sorted(wanted.keys() | tensors.keys()):
-        found = tensors[name].shape if name in tensors else None
-        if found != wanted.get(name):
+def _check_shapes(
+    tensors: Mapping[str, np.ndarray], expected: Mapping[str, tuple[int, ...]]
+) -> None:
+    for name in sorted(expected.keys() | tensors.keys()):
+        shape = tensors[name].shape if name in tensors else None
+        if shape != expected.get(name):
             raise BundleError(
-                f"weight {name!r} has the shape {found or 'none, it is missing'}",
-                expected=str(wanted.get(name, "no weight of that name")),
+                f"weight {name!r} has the shape {shape or 'none, it is missing'}",
+                expected=str(expected.get(name, "no weight of that name")),
                 fix="use weights and settings that belong together",
             )
 
@@ -201,10 +205,10 @@ def _embeddings(
     """
     kinds = tensors["embeddings/segments"][: 1 if segments is None else None]
     both = tensors["embeddings/positions"][:, None] + kinds
-    place = positions
+    indices = positions
     if segments is not None:
-        place = ops.add(ops.multiply(positions, _scalar(len(kinds))), segments)
-    taken = ops.gather(ops.constant(both.reshape(-1, both.shape[-1])), place, _scalar(0))
+        indices = ops.add(ops.multiply(positions, _scalar(len(kinds))), segments)
+    taken = ops.gather(ops.constant(both.reshape(-1, both.shape[-1])), indices, _scalar(0))
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
     # look up first, then scale: otherwise the whole table would become float32
@@ -256,10 +260,10 @@ def _attention(tensors: Mapping[str, np.ndarray], hidden: Node, bias: Node, head
     hidden = _rounded(tensors, hidden)
 
     def by_head(name: str, order: list[int], scale: float = 1.0) -> Node:
-        own = _below(tensors, name)
-        if "weights" not in own:  # int8 weights are scaled already
-            own |= {part: own[part] * np.float32(scale) for part in ("kernel", "bias")}
-        values = _rounded(own, _linear(own, hidden), "output")
+        weights = _below(tensors, name)
+        if "weights" not in weights:  # int8 weights are scaled already
+            weights |= {part: weights[part] * np.float32(scale) for part in ("kernel", "bias")}
+        values = _rounded(weights, _linear(weights, hidden), "output")
         return ops.transpose(
             ops.reshape(values, split, True), ops.constant(np.array(order, np.int32))
         )
@@ -289,7 +293,7 @@ def _head(
     # [B, 1, T], [1, K, 1]
     of_token = ops.unsqueeze(documents, _axes(1))
     of_text = ops.unsqueeze(numbers, _axes(0, 2))
-    own = _choice(ops.equal(of_token, of_text))  # [B, K, T]
+    membership = _choice(ops.equal(of_token, of_text))  # [B, K, T]
     before = ops.logical_and(ops.greater(of_token, _scalar(0.0)), ops.less(of_token, of_text))
     # first token of each text, [B, K, 1]
     starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")
@@ -311,9 +315,11 @@ def _head(
     # of its text sees zeros
     inside = []
     for tap in range(longest):
-        there = ops.slice(later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1))
-        inside.append(ops.unsqueeze(_choice(ops.equal(there, documents)), _axes(-1)))
-    elsewhere = ops.unsqueeze(_mask_bias(own), _axes(-1))  # [B, K, T, 1]
+        later_documents = ops.slice(
+            later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1)
+        )
+        inside.append(ops.unsqueeze(_choice(ops.equal(later_documents, documents)), _axes(-1)))
+    elsewhere = ops.unsqueeze(_mask_bias(membership), _axes(-1))  # [B, K, T, 1]
     activations, windows, first = [], [], 0
     for window in settings.window_sizes:
         total = None
@@ -333,18 +339,18 @@ def _head(
                 ops.add(largest, ops.constant(tensors[f"convolution_{window}/bias"][None, None]))
             )
         )
-    sums = ops.matmul(own, hidden, False, False)  # [B, K, D]
+    sums = ops.matmul(membership, hidden, False, False)  # [B, K, D]
     sums.set_friendly_name(SUMS)
-    mean = ops.divide(sums, ops.maximum(ops.reduce_sum(own, _axes(-1), True), _scalar(1.0)))
+    mean = ops.divide(sums, ops.maximum(ops.reduce_sum(membership, _axes(-1), True), _scalar(1.0)))
     pooled = ops.concat(activations, 2)
     logits = _linear(_below(tensors, "logits"), ops.concat([pooled, mean], 2), LAST_PRODUCT)
-    found = {
+    outputs = {
         "logits": logits,
         "activations": pooled,
         "windows": ops.concat(windows, 2),
         "means": mean,
     }
-    return {name: _joined(values) for name, values in found.items()}
+    return {name: _joined(values) for name, values in outputs.items()}
 
 
 def _joined(values: Node) -> Node:

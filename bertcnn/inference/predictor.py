@@ -266,13 +266,13 @@ class Predictor:
             SettingsError: the model does not know the label, or `texts` is not a list of strings.
         """
         checked = check_texts(texts)
-        place = None if label is None else place_of_label(label, self.labels)
+        index = None if label is None else place_of_label(label, self.labels)
         encoded = self.encode(checked)
         output = self.run(encoded)
         labels = (
             most_probable(output.logits, _blank(checked))
-            if place is None
-            else np.full(len(checked), place)
+            if index is None
+            else np.full(len(checked), index)
         )
         answers = self.answer_from(checked, encoded, output)
         explanations = self._explainer.explain(
@@ -427,10 +427,10 @@ def place_of_label(label: str, labels: Sequence[str]) -> int:
         SettingsError: the model does not have the label.
     """
     if label not in labels:
-        known = one_line(", ".join(labels), 200)
+        listed = one_line(", ".join(labels), 200)
         raise SettingsError(
             f"label {one_line(label)}",
-            expected=f"one of the model's: {known}",
+            expected=f"one of the model's: {listed}",
             fix="choose one of them",
         )
     return labels.index(label)

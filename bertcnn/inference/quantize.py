@@ -88,7 +88,7 @@ class BuiltEngine:
 def spread(rows: Sequence[Item], most: int) -> list[Item]:
     """At most `most` of the rows, evenly spaced."""
     return [
-        rows[place] for place in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
+        rows[index] for index in np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
     ]
 
 

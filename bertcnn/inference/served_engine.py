@@ -85,8 +85,8 @@ class ServedEngine:
 
     def _compute_shapes(self, shapes: Sequence[Shape]) -> None:
         """Compute each shape with a text in each row."""
-        for rows, length, places in shapes:
-            slots = np.full((rows, places), -1, np.int64)
+        for rows, length, texts_per_row in shapes:
+            slots = np.full((rows, texts_per_row), -1, np.int64)
             slots[:, 0] = np.arange(rows)
             token_ids = [np.ones(length, np.int32)] * rows
             output = self._engine.room_for(rows, evidence=True)

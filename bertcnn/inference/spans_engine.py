@@ -54,12 +54,12 @@ class SpansEngine:
     ) -> list[np.ndarray]:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        found: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
+        spans: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
 
         def taken_apart(request: ov.InferRequest, plan: PackedPlan) -> None:
             scores = request.get_tensor("spans").data
             for window, row, _, where in places(plan, lengths):
-                found[window] = scores[row, where].copy()
+                spans[window] = scores[row, where].copy()
 
         with self._lock:
             if os.getpid() != self._process:  # OpenVINO's threads stayed in the parent
@@ -68,7 +68,7 @@ class SpansEngine:
             for plan, batch in packed_windows(token_ids, segment_ids, self._pad_id):
                 self._queue.start_async(batch, plan)
             self._queue.wait_all()
-        return found
+        return spans
 
 
 def packed_windows(

@@ -44,10 +44,10 @@ def store_texts(request: ov.InferRequest, slots: np.ndarray, output: EngineOutpu
 def put_texts(values: Callable[[str], np.ndarray], slots: np.ndarray, output: EngineOutput) -> None:
     """Store a batch's texts in `output`; `values` maps an output's name to its values."""
     texts = slots.ravel()
-    there = texts >= 0
+    filled = texts >= 0
 
-    def put(name: str, place: np.ndarray) -> None:
-        place[texts[there]] = values(name)[there]
+    def put(name: str, target: np.ndarray) -> None:
+        target[texts[filled]] = values(name)[filled]
 
     put("logits", output.logits)
     if output.evidence is not None:
