@@ -93,8 +93,8 @@ def saved_limits(metrics: Mapping[str, Any]) -> AutomationLimits | None:
     saved = metrics.get("automation_limits")
     if not isinstance(saved, Mapping):
         return None
-    known = {one.name: saved[one.name] for one in fields(AutomationLimits) if one.name in saved}
-    return AutomationLimits(**{**known, "labels": tuple(known.get("labels", ()))})
+    values = {one.name: saved[one.name] for one in fields(AutomationLimits) if one.name in saved}
+    return AutomationLimits(**{**values, "labels": tuple(values.get("labels", ()))})
 
 
 def automation_limits(
@@ -117,7 +117,7 @@ def automation_limits(
         threshold = find_threshold(np.repeat(sure, times), np.repeat(true, times), precision)
         return 0.0 if threshold is None else float((sure >= threshold).sum() / rows)
 
-    found = AutomationLimits(
+    limits = AutomationLimits(
         precision, share(right, free), _possible(confidence[free], right[free], precision, rows)
     )
     assumed = [times for times in _TIMES if times == _TIMES[0] or times * rows <= 6 * _MOST]
@@ -133,15 +133,15 @@ def automation_limits(
             for limit, mended, labels in _without_mistakes(scored, free)
         ]
     limit, gain, labels = max(tried, key=lambda one: one[1])
-    share_now = found.share if automatic is None else automatic
-    if gain - found.share < _WORTH:
-        return replace(found, share=share_now)
+    share_now = limits.share if automatic is None else automatic
+    if gain - limits.share < _WORTH:
+        return replace(limits, share=share_now)
     return AutomationLimits(
         precision,
         share_now,
-        found.possible,
+        limits.possible,
         limit,
-        min(1.0, share_now + gain - found.share),
+        min(1.0, share_now + gain - limits.share),
         tuple(scored.truth.names[label] for label in labels),
         _rounded((times - 1) * all_rows) if limit == "rows" else 0,
     )
@@ -175,9 +175,9 @@ def _without_mistakes(
 
 
 def _at(rows: Sequence[np.integer], count: int) -> np.ndarray:
-    found = np.zeros(count, bool)
-    found[list(rows)] = True
-    return found
+    mask = np.zeros(count, bool)
+    mask[list(rows)] = True
+    return mask
 
 
 def _rounded(rows: int) -> int:

@@ -20,9 +20,9 @@ def p_value(
     classes = int(max(labels.max(), best.max(), default.max())) + 1
     members = int(groups.max()) + 1
 
-    def macro_f1(found: np.ndarray, times: np.ndarray) -> float:
-        right = np.bincount(labels, times * (labels == found), classes)
-        either = np.bincount(labels, times, classes) + np.bincount(found, times, classes)
+    def macro_f1(predicted: np.ndarray, times: np.ndarray) -> float:
+        right = np.bincount(labels, times * (labels == predicted), classes)
+        either = np.bincount(labels, times, classes) + np.bincount(predicted, times, classes)
         return float(np.mean(2 * right[either > 0] / either[either > 0]))
 
     drawn = np.random.default_rng(0).multinomial(members, np.full(members, 1 / members), _DRAWS)

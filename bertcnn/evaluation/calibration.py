@@ -44,15 +44,15 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     rivals = scaled.argmax(axis=1)
     margins = np.asarray(logits, float) - np.max(logits, axis=1, keepdims=True)
     true, rival = margins[rows, labels], margins[rows, rivals]
-    wanted = float(np.mean(true + doubt(cases) * (rival - true)))
+    mean_target = float(np.mean(true + doubt(cases) * (rival - true)))
 
     def loss(log_temperature: float) -> float:
         np.divide(margins, temperature := np.exp(log_temperature), out=scaled)
         total = np.exp(scaled, out=scaled).sum(axis=1)
-        return float(np.log(total).mean() - wanted / temperature)
+        return float(np.log(total).mean() - mean_target / temperature)
 
-    found = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
-    return float(np.exp(found.x))
+    result = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
+    return float(np.exp(result.x))
 
 
 def doubt(cases: int) -> float:
@@ -200,12 +200,12 @@ def _with_interval(confidence: np.ndarray, right: np.ndarray) -> tuple[float, tu
     rows, generator = len(confidence), np.random.default_rng(0)
     order = np.argsort(confidence, kind="stable")
     confidence, right = confidence[order], right[order].astype(float)
-    found = _error_in_order(confidence, right, _BINS)
+    error = _error_in_order(confidence, right, _BINS)
     if not rows:
-        return found, (0.0, 1.0)
+        return error, (0.0, 1.0)
     drawn = (np.sort(generator.integers(0, rows, rows)) for _ in range(_RESAMPLES))
     low, high = np.quantile(
         [_error_in_order(confidence[sample], right[sample], _BINS) for sample in drawn],
         [0.025, 0.975],
     )
-    return found, (max(0.0, float(2 * found - high)), min(1.0, float(2 * found - low)))
+    return error, (max(0.0, float(2 * error - high)), min(1.0, float(2 * error - low)))

@@ -128,10 +128,10 @@ def held_out_sets(
     C], calibrated; `given` and `multi_hot` are predicted and true labels, bool [rows, C]. Rows that
     are held back or have no predicted label are never automatic.
     """
-    places = _spread(len(multi_hot))
-    back = (held_back or HeldBack.none(len(multi_hot))).at(places)
-    back = replace(back, outside=back.outside | (~given[places].any(axis=1) & ~back.doubtful))
-    kept, strange = places[~back.any], back.strange[~back.any]
+    rows = _spread(len(multi_hot))
+    back = (held_back or HeldBack.none(len(multi_hot))).at(rows)
+    back = replace(back, outside=back.outside | (~given[rows].any(axis=1) & ~back.doubtful))
+    kept, strange = rows[~back.any], back.strange[~back.any]
     confidence = exact_match_probability(probabilities[kept], given[kept])
     order = np.argsort(-confidence, kind="stable")
     right = (given[kept] == multi_hot[kept]).all(axis=1) & ~strange
@@ -147,14 +147,14 @@ def _parents(
     hierarchy: Hierarchy, probabilities: np.ndarray, labels: np.ndarray
 ) -> list[HeldOutParents]:
     """Each level's most probable parents, and whether they are right; label -1 is out of scope."""
-    probabilities, found = hierarchy.with_parents(probabilities), []
+    probabilities, parents = hierarchy.with_parents(probabilities), []
     for level in range(len(hierarchy.levels)):
         best, confidence = hierarchy.best_parents(probabilities, level)
         right = (hierarchy.members[labels, best - len(hierarchy.labels)] > 0) & (labels >= 0)
-        found.append(
+        parents.append(
             HeldOutParents(confidence=tuple(confidence.tolist()), right=tuple(right.tolist()))
         )
-    return found
+    return parents
 
 
 def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) -> Decisions:
@@ -174,15 +174,15 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
     predicted = np.array(held_out.predicted, int)
     shares_one = ~np.isin(predicted, [labels.index(label) for label in targets.labels])
     shared = find_threshold(confidence[shares_one], right[shares_one], targets.overall)
-    thresholds, own = [shared] * len(labels), []
+    thresholds, with_own_rows = [shared] * len(labels), []
     for label, precision in targets.labels.items():
-        place = labels.index(label)
-        rows = predicted == place
+        index = labels.index(label)
+        rows = predicted == index
         if rows.sum() >= fewest_rows(precision):
-            own.append(label)
+            with_own_rows.append(label)
         else:
             rows[:] = True
-        thresholds[place] = find_threshold(confidence[rows], right[rows], precision)
+        thresholds[index] = find_threshold(confidence[rows], right[rows], precision)
     left, parent_thresholds = ~_automatic(confidence, predicted, thresholds), []
     for level in held_out.parents:
         sure, true = np.array(level.confidence), np.array(level.right, bool)
@@ -193,7 +193,7 @@ def decide(held_out: HeldOut, labels: Sequence[str], targets: PrecisionTargets) 
         parent_thresholds=tuple(parent_thresholds),
         error_probability=ERROR_PROBABILITY,
         thresholds=tuple(thresholds),
-        own_rows=tuple(own),
+        own_rows=tuple(with_own_rows),
         reachable=(
             _reachable(confidence[shares_one], right[shares_one], targets.overall)
             if shared is None
@@ -277,7 +277,7 @@ class Automation:
 def automation(decisions: Decisions) -> Automation:
     """Count the automatic rows among the held-out rows of the decisions."""
     held_out = decisions.held_out
-    found = Automation(
+    counts = Automation(
         held_out.rows,
         0,
         0,
@@ -288,7 +288,7 @@ def automation(decisions: Decisions) -> Automation:
         held_out.all_strange,
     )
     if not decisions.thresholds or not held_out.right:
-        return found
+        return counts
     automatic = _automatic(
         np.array(held_out.confidence), np.array(held_out.predicted, int), decisions.thresholds
     )
@@ -302,7 +302,7 @@ def automation(decisions: Decisions) -> Automation:
         automatic |= reached
     strange = np.array(held_out.strange or [False] * len(automatic), bool)
     return replace(
-        found,
+        counts,
         automatic=int(automatic.sum()),
         parents=int(automatic.sum()) - labels,
         right=right,
@@ -338,35 +338,38 @@ def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
 
 def promise_in_words(decisions: Decisions) -> str:
     """The texts that the promised precision applies to, as a sentence for a team lead."""
-    found = automation(decisions)
-    if not found.strange:
+    counts = automation(decisions)
+    if not counts.strange:
         return (
             "The precision is about tickets that belong to one of the labels, as all held-out rows"
             " do. Of other messages (spam, other trades) some may be answered all the same: give"
             " examples with --out-of-scope, and they are counted"
         )
-    back = found.strange - found.strange_automatic
+    back = counts.strange - counts.strange_automatic
     return (
-        f"The precision counts messages that belong to no label: of {found.strange:,} held-out ones"
-        f" {back:,} ({back / found.strange:.0%}) go to a person, and each of the others counts as"
-        " a wrong answer"
+        f"The precision counts messages that belong to no label: of {counts.strange:,} held-out"
+        f" ones {back:,} ({back / counts.strange:.0%}) go to a person, and each of the others"
+        " counts as a wrong answer"
     )
 
 
 def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
     """The decisions in one sentence."""
-    found, targets = automation(decisions), decisions.auto_precision
+    counts, targets = automation(decisions), decisions.auto_precision
     goal = f"{_percent(targets.overall)} precision"
-    own = [
+    label_targets = [
         f"{one_line(label)} {_percent(share)}" for label, share in sorted(targets.labels.items())
     ]
     named = ", ".join(
-        [*own[:_NAMED], *([f"{len(own) - _NAMED} others"] if len(own) > _NAMED else [])]
+        [
+            *label_targets[:_NAMED],
+            *([f"{len(label_targets) - _NAMED} others"] if len(label_targets) > _NAMED else []),
+        ]
     )
-    kept = round(100 * found.share)
+    kept = round(100 * counts.share)
     above = (
-        f" ({round(100 * found.parents / found.rows)}% with a parent label)"
-        if found.parents
+        f" ({round(100 * counts.parents / counts.rows)}% with a parent label)"
+        if counts.parents
         else ""
     )
     of_others = [
@@ -375,9 +378,9 @@ def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
         if label not in targets.labels
     ]
     others_have_none = bool(of_others) and of_others.count(None) == len(of_others)
-    if found.automatic and not (own and others_have_none):
+    if counts.automatic and not (label_targets and others_have_none):
         return (
-            f"at {goal}{f' ({named})' if own else ''} {kept}% of tickets are handled"
+            f"at {goal}{f' ({named})' if label_targets else ''} {kept}% of tickets are handled"
             f" automatically{above}, {100 - kept}% go to review"
         )
     most = (
@@ -386,14 +389,14 @@ def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
         else f"; {_percent(decisions.reachable)} is the most they can show"
     )
     outcome = "all tickets go to review"
-    if found.automatic:
+    if counts.automatic:
         parents = ", and parents," if above else ""
         outcome = (
             f"only labels with targets of their own ({named}){parents} are automatic: {kept}% of"
             f" tickets{above}"
         )
         outcome += f", {100 - kept}% go to review"
-    return f"{goal} cannot be shown on {found.rows:,} held-out rows{most}: {outcome}"
+    return f"{goal} cannot be shown on {counts.rows:,} held-out rows{most}: {outcome}"
 
 
 def _percent(share: float) -> str:

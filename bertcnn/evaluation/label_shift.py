@@ -89,8 +89,8 @@ def fit_shift_calibration(
 
     # optimise the log of the inverse temperature, which keeps it positive
     bounds = [(np.log(0.05), np.log(20.0)), *[(None, None)] * classes]
-    found = minimize(loss, np.zeros(1 + classes), jac=True, method="L-BFGS-B", bounds=bounds)
-    temperature, bias = float(np.exp(-found.x[0])), found.x[1:] - found.x[1:].mean()
+    result = minimize(loss, np.zeros(1 + classes), jac=True, method="L-BFGS-B", bounds=bounds)
+    temperature, bias = float(np.exp(-result.x[0])), result.x[1:] - result.x[1:].mean()
     shares = softmax(logits / temperature + bias, axis=1).mean(axis=0)
     return ShiftCalibration(temperature, bias, shares, rows)
 
@@ -260,20 +260,20 @@ def label_shift(
     lower, upper = _interval(shares, drawn, rows)
     changed = _changed(shares, drawn.std(axis=0), calibration)
     counts = None if audited is None else np.array([audited.get(name, 0) for name in labels])
-    found = tuple(
+    shifts = tuple(
         LabelShare(
             name,
-            float(shares[place]),
-            (float(lower[place]), float(upper[place])),
-            float(before[place]),
-            bool(changed[place]),
-            None if counts is None else int(counts[place]),
+            float(shares[index]),
+            (float(lower[index]), float(upper[index])),
+            float(before[index]),
+            bool(changed[index]),
+            None if counts is None else int(counts[index]),
         )
-        for place, name in enumerate(labels)
+        for index, name in enumerate(labels)
     )
     audits = 0 if counts is None else int(counts.sum())
     chance = _chance(counts, shares, drawn, generator) if counts is not None and audits else None
-    return LabelShift(texts, found, audits=audits, chance=chance)
+    return LabelShift(texts, shifts, audits=audits, chance=chance)
 
 
 def _interval(shares: np.ndarray, drawn: np.ndarray, texts: int) -> np.ndarray:

@@ -112,20 +112,20 @@ class Evaluation:
         Omits `several_labels`, `unknown_labels`, `out_of_scope` and `no_information` if empty. With
         more than `LARGEST_MATRIX` labels, `confusion` is None and `confusion_pairs` replaces it.
         """
-        found = asdict(replace(self, confusion_pairs=np.empty((0, 3), int), no_information=None))
-        del found["confusion_pairs"], found["no_information"]
+        record = asdict(replace(self, confusion_pairs=np.empty((0, 3), int), no_information=None))
+        del record["confusion_pairs"], record["no_information"]
         last = {
-            name: found.pop(name)
+            name: record.pop(name)
             for name in ("most_confused", "several_labels", "unknown_labels", "out_of_scope")
         }
         if len(self.labels) <= LARGEST_MATRIX:
-            found["confusion"] = self.confusion.tolist()
+            record["confusion"] = self.confusion.tolist()
         else:
-            found |= {"confusion": None, "confusion_pairs": self.confusion_pairs.tolist()}
-        found |= {name: value for name, value in last.items() if value or name == "most_confused"}
+            record |= {"confusion": None, "confusion_pairs": self.confusion_pairs.tolist()}
+        record |= {name: value for name, value in last.items() if value or name == "most_confused"}
         if self.no_information is not None:
-            found["no_information"] = self.no_information.to_json()
-        return found
+            record["no_information"] = self.no_information.to_json()
+        return record
 
 
 def evaluate(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> Evaluation:
@@ -169,20 +169,20 @@ def evaluate_sets(
     """
     unknown = find_unknown(names, [label for labels in actual for label in labels], len(actual))
     order = [*names, *unknown]
-    truth, given = indicators(actual, order), indicators(predicted, order)
+    truth, predictions = indicators(actual, order), indicators(predicted, order)
     precision, recall, f1, support = precision_recall_fscore_support(
-        truth, given, zero_division=0.0
+        truth, predictions, zero_division=0.0
     )
-    missed, wrong = truth & ~given, given & ~truth
+    missed, wrong = truth & ~predictions, predictions & ~truth
     # without rows on the diagonal
     matrix = csr_array(missed, dtype=int).T @ csr_array(wrong, dtype=int)
-    matrix = coo_array(matrix + diags_array((truth & given).sum(axis=0), dtype=int))
+    matrix = coo_array(matrix + diags_array((truth & predictions).sum(axis=0), dtype=int))
     pairs = _in_order(np.stack([*matrix.coords, matrix.data], axis=1))
     return Evaluation(
         rows=len(actual),
-        accuracy=float((truth == given).all(axis=1).mean()),
-        macro_f1=macro_f1_score(truth, given),
-        weighted_f1=float(f1_score(truth, given, average="weighted", zero_division=0.0)),
+        accuracy=float((truth == predictions).all(axis=1).mean()),
+        macro_f1=macro_f1_score(truth, predictions),
+        weighted_f1=float(f1_score(truth, predictions, average="weighted", zero_division=0.0)),
         labels=tuple(
             LabelFigures(name, float(p), float(r), float(f), int(s))
             for name, p, r, f, s in zip(order, precision, recall, f1, support, strict=True)
@@ -247,11 +247,11 @@ def describe_unknown(names: Sequence[str], actual: Sequence[LabelSet]) -> str:
 
 
 def _pairs(names: Sequence[str], actual: Sequence[str], predicted: Sequence[str]) -> np.ndarray:
-    places = {name: place for place, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     counts = Counter(
-        (places[one], places[other])
+        (index_of[one], index_of[other])
         for one, other in zip(actual, predicted, strict=True)
-        if other in places
+        if other in index_of
     )
     return _in_order(np.array([(*pair, rows) for pair, rows in counts.items()], int).reshape(-1, 3))
 
@@ -264,13 +264,13 @@ def _in_order(pairs: np.ndarray) -> np.ndarray:
 def _most_confused(
     names: list[str], pairs: np.ndarray, support: np.ndarray
 ) -> tuple[Confusion, ...]:
-    found = [
+    confusions = [
         Confusion(names[actual], names[predicted], rows, float(rows / support[actual]))
         for actual, predicted, rows in pairs.tolist()
         if actual != predicted
     ]
     return tuple(
-        sorted(found, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted))[
-            :_MOST_CONFUSED
-        ]
+        sorted(
+            confusions, key=lambda pair: (-pair.count, -pair.share, pair.actual, pair.predicted)
+        )[:_MOST_CONFUSED]
     )

@@ -32,8 +32,8 @@ def fit_temperature(logits: np.ndarray, multi_hot: np.ndarray) -> float:
         scaled = signed / np.exp(log_temperature)
         return float(-np.mean((1 - unsure) * log_expit(scaled) + unsure * log_expit(-scaled)))
 
-    found = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
-    return float(np.exp(found.x))
+    result = minimize_scalar(loss, bounds=(np.log(_LOWEST), np.log(_HIGHEST)), method="bounded")
+    return float(np.exp(result.x))
 
 
 def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.ndarray:
@@ -55,8 +55,8 @@ def choose_thresholds(probabilities: np.ndarray, multi_hot: np.ndarray) -> np.nd
     usual = _half_of_best_f1(probabilities.ravel(), multi_hot.ravel())
     return np.array(
         [
-            _half_of_best_f1(column, own) if own.sum() >= _FEWEST else usual
-            for column, own in zip(probabilities.T, multi_hot.T, strict=True)
+            _half_of_best_f1(column, has) if has.sum() >= _FEWEST else usual
+            for column, has in zip(probabilities.T, multi_hot.T, strict=True)
         ],
         np.float32,
     )
@@ -66,10 +66,10 @@ def _half_of_best_f1(probabilities: np.ndarray, has: np.ndarray) -> float:
     if not has.any():
         return _USUAL
     order = np.argsort(-probabilities, kind="stable")
-    descending, found = probabilities[order], np.cumsum(has[order])
+    descending, hits = probabilities[order], np.cumsum(has[order])
     # equal probabilities cannot be separated
     possible = np.append(descending[1:] < descending[:-1], True)
-    f1 = 2 * found / (np.arange(1, len(order) + 1) + has.sum())
+    f1 = 2 * hits / (np.arange(1, len(order) + 1) + has.sum())
     return float(f1[possible].max() / 2)
 
 
@@ -94,9 +94,9 @@ def confidences(
     for fold in range(_FOLDS):
         scaled[part == fold] /= fit_temperature(logits[part != fold], multi_hot[part != fold])
     probabilities = sigmoid(scaled)
-    given = chosen(probabilities, thresholds)
+    predictions = chosen(probabilities, thresholds)
     before, after = (
-        exact_match_probability(values, given).astype(float)
+        exact_match_probability(values, predictions).astype(float)
         for values in (sigmoid(logits), probabilities)
     )
-    return before, after, (given == multi_hot).all(axis=1)
+    return before, after, (predictions == multi_hot).all(axis=1)

@@ -165,8 +165,8 @@ def fair_answers(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     `probabilities` are float [rows, C], `shares` float [C] in training or calibration.
     """
-    found: np.ndarray = (probabilities / np.maximum(shares, 1e-6)).argmax(axis=1)
-    return found
+    answers: np.ndarray = (probabilities / np.maximum(shares, 1e-6)).argmax(axis=1)
+    return answers
 
 
 def against_constant(
@@ -189,15 +189,15 @@ def against_constant(
     sizes = np.bincount(actual, minlength=len(names))
     answer = usual if usual and usual[0] in names else (names[int(sizes.argmax())],)
     constant = actual == list(names).index(answer[0])
-    found = np.bincount(actual[fair == actual], minlength=len(names))
-    there = sizes > 0
-    chance = 1 / int(there.sum())
-    balanced = _mean_share(found[there], sizes[there], chance)
+    hits = np.bincount(actual[fair == actual], minlength=len(names))
+    present = sizes > 0
+    chance = 1 / int(present.sum())
+    balanced = _mean_share(hits[present], sizes[present], chance)
     difference = paired_difference(constant, predicted == actual, groups=groups)
-    known = _compared(answer, predicted == actual, constant, difference, balanced, chance)
-    if known.knows_nothing:
-        return known
-    return _with_pairs(known, names, actual, fair, sizes)
+    result = _compared(answer, predicted == actual, constant, difference, balanced, chance)
+    if result.knows_nothing:
+        return result
+    return _with_pairs(result, names, actual, fair, sizes)
 
 
 def against_constant_sets(
@@ -262,7 +262,7 @@ def _mean_share(right: np.ndarray, rows: np.ndarray, chance: float) -> tuple[flo
 
 
 def _with_pairs(
-    known: NoInformation,
+    result: NoInformation,
     names: Sequence[str],
     actual: np.ndarray,
     fair: np.ndarray,
@@ -273,7 +273,7 @@ def _with_pairs(
     Counts rows of two labels that are predicted as either, at least half of each label's rows.
     """
     counts = Counter(zip(actual.tolist(), fair.tolist(), strict=True))
-    found = []
+    pairs = []
     for one, other in {tuple(sorted(pair)) for pair in counts if pair[0] != pair[1]}:
         confused = counts[one, other] + counts[other, one]
         right = np.array([counts[one, one], counts[other, other]])
@@ -282,5 +282,5 @@ def _with_pairs(
             continue
         _, low, high = _mean_share(right, rows, 0.5)
         if low <= 0.5 and high <= _APART:
-            found.append((-int(rows.sum()), names[one], names[other]))
-    return replace(known, inseparable=tuple((one, other) for _, one, other in sorted(found)))
+            pairs.append((-int(rows.sum()), names[one], names[other]))
+    return replace(result, inseparable=tuple((one, other) for _, one, other in sorted(pairs)))

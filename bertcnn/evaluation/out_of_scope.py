@@ -95,8 +95,8 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
     All rows, or about 5,000 evenly spaced, including those for centroids and words.
     """
     first = {
-        (row.tobytes(), int(label)): place
-        for place, (row, label) in reversed(list(enumerate(zip(token_ids, labels, strict=True))))
+        (row.tobytes(), int(label)): index
+        for index, (row, label) in reversed(list(enumerate(zip(token_ids, labels, strict=True))))
     }
     different = np.sort(np.fromiter(first.values(), np.int64, len(first)))
     evenly = np.linspace(0, len(different) - 1, min(len(different), _LEARNED)).astype(int)
@@ -105,9 +105,12 @@ def rows_to_know(token_ids: Sequence[np.ndarray], labels: np.ndarray) -> np.ndar
 
 def _of_each_label(labels: np.ndarray) -> np.ndarray:
     """Evenly chosen rows of each label for its centroids and words, int [chosen], ascending."""
-    own = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    most = max(_KNOWN_OF_A_LABEL, _KNOWN // max(1, len(own)))
-    chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)] for rows in own]
+    rows_of_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    most = max(_KNOWN_OF_A_LABEL, _KNOWN // max(1, len(rows_of_label)))
+    chosen = [
+        rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
+        for rows in rows_of_label
+    ]
     return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
 
 
@@ -148,23 +151,24 @@ def fit_detector(
     ]
     every = np.concatenate(features)
     scales = [_scale(rows if len(rows) >= FEWEST_ROWS else every) for rows in features]
-    known = np.concatenate(
+    in_scope = np.concatenate(
         [(rows - usual) * scale for rows, (usual, scale) in zip(features, scales, strict=True)]
     )
-    unknown = None
+    out_of_scope = None
     if outside.valid is not None:
-        unknown = (scopes[0].features(outside.valid) - scales[0][0]) * scales[0][1]
-    weights = _best_weights(known, unknown, classes=texts.logits.shape[1])
+        out_of_scope = (scopes[0].features(outside.valid) - scales[0][0]) * scales[0][1]
+    weights = _best_weights(in_scope, out_of_scope, classes=texts.logits.shape[1])
     limit, auto_limit = _limits(
-        (known * weights).sum(axis=1), None if unknown is None else (unknown * weights).sum(axis=1)
+        (in_scope * weights).sum(axis=1),
+        None if out_of_scope is None else (out_of_scope * weights).sum(axis=1),
     )
-    detector, *others = (
+    detector, *fold_detectors = (
         replace(scope, weights=weights * scale, usual=usual, limit=limit, auto_limit=auto_limit)
         if scope
         else scope
         for scope, (usual, scale) in zip(scopes, scales, strict=True)
     )
-    return DetectorFit(detector, tuple(others))
+    return DetectorFit(detector, tuple(fold_detectors))
 
 
 def _scale(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,20 +232,20 @@ def with_limits(
     return replace(scope, limit=limit, auto_limit=auto_limit)
 
 
-def _limits(known: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
+def _limits(in_scope: np.ndarray, strange: np.ndarray | None) -> tuple[float, float]:
     if strange is None or len(strange) < _FEWEST_STRANGE:
-        return _above(known, _OUTSIDE), _above(known, _DOUBTFUL)
+        return _above(in_scope, _OUTSIDE), _above(in_scope, _DOUBTFUL)
     return (
-        _best_limit(known, strange, _STRICTEST, _DOUBTFUL),
-        _best_limit(known, strange, _DOUBTFUL, _LOOSEST),
+        _best_limit(in_scope, strange, _STRICTEST, _DOUBTFUL),
+        _best_limit(in_scope, strange, _DOUBTFUL, _LOOSEST),
     )
 
 
-def _best_limit(known: np.ndarray, strange: np.ndarray, least: float, most: float) -> float:
+def _best_limit(in_scope: np.ndarray, strange: np.ndarray, least: float, most: float) -> float:
     """The limit with the largest difference of shares, between two shares of known rows."""
-    lowest, highest = _above(known, most), _above(known, least)
-    tried = np.unique(np.clip(np.append(strange, known), lowest, highest))[::-1]
-    gain = [(strange > one).mean() - (known > one).mean() for one in tried]
+    lowest, highest = _above(in_scope, most), _above(in_scope, least)
+    tried = np.unique(np.clip(np.append(strange, in_scope), lowest, highest))[::-1]
+    gain = [(strange > one).mean() - (in_scope > one).mean() for one in tried]
     return float(tried[int(np.argmax(gain))])
 
 
@@ -277,14 +281,14 @@ def _direction(means: np.ndarray, outside: OutsideTexts) -> np.ndarray:
     """
     from sklearn.linear_model import LogisticRegression
 
-    known = unit(means)
+    in_scope = unit(means)
     strange = unit(np.concatenate([outside.background, outside.learned]))
-    if not len(strange) or not len(known):
+    if not len(strange) or not len(in_scope):
         return np.zeros(means.shape[1], np.float32)
     model = LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=500)
-    model.fit(np.concatenate([strange, known]), np.repeat([1, 0], [len(strange), len(known)]))
-    found: np.ndarray = model.coef_[0]
-    return found.astype(np.float32)
+    model.fit(np.concatenate([strange, in_scope]), np.repeat([1, 0], [len(strange), len(in_scope)]))
+    coefficients: np.ndarray = model.coef_[0]
+    return coefficients.astype(np.float32)
 
 
 def _around(
@@ -300,14 +304,14 @@ def _around(
     most = min(_CENTRES, _NUMBERS // (classes * (classes + texts.means.shape[1])))
     if not most:
         return OutOfScopeDetector()
-    (directions, _), (places, owners) = (
+    (directions, _), (centroids, owners) = (
         _centres(unit(vectors), labels, most, seed) for vectors in (texts.logits, texts.means)
     )
     words, log_odds = label_words(texts.words, labels, classes)
     return replace(
         scope,
         logit_centroids=directions,
-        embedding_centroids=places,
+        embedding_centroids=centroids,
         centroid_labels=owners,
         words=words,
         log_odds=log_odds,
@@ -321,12 +325,12 @@ def label_words(
 
     See `OutOfScopeDetector`.
     """
-    words, place, rows_with = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
+    words, inverse, rows_with = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
     often = np.sort(np.argsort(-rows_with, kind="stable")[: _NUMBERS // 2 // classes])
     often = often[rows_with[often] >= _FEWEST_ROWS]
     kept = np.full(len(words), -1)
     kept[often] = np.arange(len(often))
-    row, word = pairs[kept[place] >= 0, 0], kept[place][kept[place] >= 0]
+    row, word = pairs[kept[inverse] >= 0, 0], kept[inverse][kept[inverse] >= 0]
     counts = np.zeros((len(often), classes), np.float32)
     np.add.at(counts, (word, labels[row]), 1)
     share = (rows_with[often, None] + 0.5) / (len(labels) + 1)  # of all rows
@@ -344,18 +348,18 @@ def _centres(
     from sklearn.cluster import KMeans  # not needed to load a model
     from sklearn.exceptions import ConvergenceWarning
 
-    found, owners = [np.empty((0, vectors.shape[1]), np.float32)], []
+    centres, owners = [np.empty((0, vectors.shape[1]), np.float32)], []
     for label in np.unique(labels):
-        own = vectors[labels == label]
-        if len(own) < _FEWEST_ROWS:
+        of_label = vectors[labels == label]
+        if len(of_label) < _FEWEST_ROWS:
             continue
-        count = min(most, max(1, len(own) // _ROWS_A_CENTRE))
+        count = min(most, max(1, len(of_label) // _ROWS_A_CENTRE))
         with warnings.catch_warnings():
             # fewer distinct vectors than centroids leave some empty
             warnings.simplefilter("ignore", ConvergenceWarning)
-            groups = KMeans(count, n_init=1, random_state=seed).fit_predict(own)
-        members = (own[groups == group] for group in range(count))
+            groups = KMeans(count, n_init=1, random_state=seed).fit_predict(of_label)
+        members = (of_label[groups == group] for group in range(count))
         kept = [rows.mean(axis=0) for rows in members if len(rows) >= _FEWEST_ROWS]
-        found.append(np.stack(kept or [own.mean(axis=0)]))
-        owners += [label] * len(found[-1])
-    return unit(np.concatenate(found)), np.array(owners, np.int32)
+        centres.append(np.stack(kept or [of_label.mean(axis=0)]))
+        owners += [label] * len(centres[-1])
+    return unit(np.concatenate(centres)), np.array(owners, np.int32)

@@ -160,13 +160,13 @@ def lost_labels(
     )
     chance = binom.sf(lost, won + lost, 0.5) + 0.5 * binom.pmf(lost, won + lost, 0.5)
     tested = sorted(np.flatnonzero(rows >= _FEWEST_OF_LABEL), key=lambda label: chance[label])
-    found = []
-    for place, label in enumerate(tested):
-        if chance[label] > LEVEL / (len(tested) - place):
+    losses = []
+    for rank, label in enumerate(tested):
+        if chance[label] > LEVEL / (len(tested) - rank):
             break
         total, old, new = (int(column[label]) for column in (rows, before, after))
-        found.append(LostLabel(str(names[label]), total, old, new, float(chance[label])))
-    return tuple(found)
+        losses.append(LostLabel(str(names[label]), total, old, new, float(chance[label])))
+    return tuple(losses)
 
 
 def net_change(
@@ -209,8 +209,8 @@ def bootstrap(
 
     def figures(draws: np.ndarray) -> np.ndarray:
         """Macro-F1 and automatic share of both models, [4, draws]; `draws` is [rows, draws]."""
-        actual, *others = np.split(indicators @ draws, 5)
-        f1 = [_macro_f1(actual, others[model], others[2 + model]) for model in range(2)]
+        actual, *predictions = np.split(indicators @ draws, 5)
+        f1 = [_macro_f1(actual, predictions[model], predictions[2 + model]) for model in range(2)]
         return np.concatenate([f1, decisions.astype(np.float32) @ draws / draws.sum(axis=0)])
 
     weights = weights.astype(np.float32)[:, np.newaxis]
@@ -219,8 +219,8 @@ def bootstrap(
     at_once = min(_RESAMPLES, max(1, _WEIGHTS_AT_ONCE // rows))
     for start in range(0, _RESAMPLES, at_once):
         number = min(at_once, _RESAMPLES - start)
-        places = generator.integers(0, members, (members, number)) * number + np.arange(number)
-        counts = np.bincount(places.ravel(), minlength=members * number).astype(np.float32)
+        indices = generator.integers(0, members, (members, number)) * number + np.arange(number)
+        counts = np.bincount(indices.ravel(), minlength=members * number).astype(np.float32)
         drawn.append(figures(counts.reshape(members, number)[group] * weights))
     all_drawn = np.concatenate(drawn, axis=1)
     automated = None if automatic is None else _pair(real[2:, 0], all_drawn[2:])

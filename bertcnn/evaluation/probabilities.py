@@ -63,6 +63,6 @@ def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     return [
-        tuple(labels[place] for place in places if own[place])
-        for own, places in zip(given, order.tolist(), strict=True)
+        tuple(labels[index] for index in indices if row[index])
+        for row, indices in zip(given, order.tolist(), strict=True)
     ]

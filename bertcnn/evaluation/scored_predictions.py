@@ -62,12 +62,12 @@ class GroundTruth:
                 fitted_on_rows=len(self.labels),
                 label_shift=_label_shift(logits, self.labels),
             )
-        found = Calibration(
+        calibration = Calibration(
             temperature=multi_label.fit_temperature(logits, self.multi_hot),
             fitted_on_rows=len(self.labels),
         )
-        probabilities = sigmoid(logits / found.temperature)
-        return found.model_copy(
+        probabilities = sigmoid(logits / calibration.temperature)
+        return calibration.model_copy(
             update={
                 "label_thresholds": tuple(
                     multi_label.choose_thresholds(probabilities, self.multi_hot).tolist()
@@ -116,16 +116,16 @@ class ScoredPredictions:
     def right(self) -> np.ndarray:
         """Whether the answer is exactly right, bool [rows]."""
         if self.truth.multi_hot is None:
-            found: np.ndarray = self.first == self.truth.labels
-            return found
+            right: np.ndarray = self.first == self.truth.labels
+            return right
         return np.equal(*self.indicators()).all(axis=1)
 
     def indicators(self) -> tuple[np.ndarray, np.ndarray]:
         """True labels and predicted labels, both bool [rows, C + U]."""
         if self.truth.multi_hot is not None:
             return self.truth.multi_hot, np.pad(self.given, ((0, 0), (0, len(self.truth.unknown))))
-        places = np.arange(len(self.truth.names) + len(self.truth.unknown))
-        return self.truth.labels[:, None] == places, self.first[:, None] == places
+        columns = np.arange(len(self.truth.names) + len(self.truth.unknown))
+        return self.truth.labels[:, None] == columns, self.first[:, None] == columns
 
     def without_temperature(self) -> np.ndarray:
         """The confidence of the same answers before calibration, float32 [rows]."""
@@ -165,17 +165,17 @@ class ScoredPredictions:
         names = list(self.truth.names)
         every = [*names, *self.truth.unknown]
         if self.truth.multi_hot is None:
-            found = evaluate(
+            evaluation = evaluate(
                 names,
-                [every[place] for place in self.truth.labels],
-                [names[place] for place in self.first],
+                [every[index] for index in self.truth.labels],
+                [names[index] for index in self.first],
             )
-            return replace(found, no_information=self.no_information(usual))
+            return replace(evaluation, no_information=self.no_information(usual))
         actual, predicted = (
             [tuple(compress(every, row)) for row in rows] for rows in self.indicators()
         )
-        found = evaluate_sets(names, actual, predicted)
-        return replace(found, no_information=self.no_information(usual))
+        evaluation = evaluate_sets(names, actual, predicted)
+        return replace(evaluation, no_information=self.no_information(usual))
 
     def no_information(self, usual: LabelSet | None = None) -> NoInformation:
         """The comparison with the best constant answer; `usual` is as in `figures`."""
@@ -223,10 +223,10 @@ def _label_shift(logits: np.ndarray, labels: np.ndarray) -> LabelShiftCalibratio
     if not len(labels):
         return None
     every = slice(None, None, 1 + logits.size // _MOST_CELLS)
-    found = fit_shift_calibration(logits[every], labels[every])
+    fit = fit_shift_calibration(logits[every], labels[every])
     return LabelShiftCalibration(
-        temperature=found.temperature,
-        bias=tuple(found.bias.tolist()),
-        shares=tuple(np.clip(found.shares, 0, 1).tolist()),
-        rows=found.rows,
+        temperature=fit.temperature,
+        bias=tuple(fit.bias.tolist()),
+        shares=tuple(np.clip(fit.shares, 0, 1).tolist()),
+        rows=fit.rows,
     )

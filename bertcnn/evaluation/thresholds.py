@@ -77,8 +77,8 @@ class _NestedTests:
     def passed(self, wrong: np.ndarray) -> int:
         """The number of sets that are precise enough; `wrong` counts errors in each, int [sets]."""
         last = self._statistic.shape[1] - 1
-        found = self._statistic[np.arange(len(wrong)), np.minimum(wrong, last)]
-        best = np.minimum.accumulate(found[::-1])[::-1]  # of a set and all larger ones
+        statistics = self._statistic[np.arange(len(wrong)), np.minimum(wrong, last)]
+        best = np.minimum.accumulate(statistics[::-1])[::-1]  # of a set and all larger ones
         passed = 0
         while passed < len(best):
             same = np.searchsorted(best, best[passed], side="right")
@@ -95,11 +95,11 @@ class _NestedTests:
         """
         reached = np.zeros(len(self._statistic))
         later = np.zeros(self._statistic.shape[1])  # by the number of wrong answers
-        for place in reversed(range(len(reached))):
-            if place < len(self._added):
-                later = np.convolve(later[::-1], self._added[place])[: len(later)][::-1]
-            later[self._statistic[place] <= best * _ROUNDING] = 1
-            reached[place] = self._probability[place] @ later
+        for index in reversed(range(len(reached))):
+            if index < len(self._added):
+                later = np.convolve(later[::-1], self._added[index])[: len(later)][::-1]
+            later[self._statistic[index] <= best * _ROUNDING] = 1
+            reached[index] = self._probability[index] @ later
         return reached
 
 

@@ -50,7 +50,7 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
         [[-1], ['e'], [' ', -1, ' ']]
     """
     kinds = np.zeros(CODE_POINTS, np.int16)
-    known: dict[tuple[int, ...], int] = {(ITSELF,): 0}
+    number_of: dict[tuple[int, ...], int] = {(ITSELF,): 0}
     for characters in _blocks():
         for character, normalized in zip(
             characters, _normalized(tokenizer, characters), strict=True
@@ -58,8 +58,8 @@ def character_table(tokenizer: WordPieceTokenizer) -> CharacterTable:
             if normalized == character:
                 continue
             replacement = tuple(ITSELF if part == character else ord(part) for part in normalized)
-            kinds[ord(character)] = known.setdefault(replacement, len(known))
-    replacements = list(known)
+            kinds[ord(character)] = number_of.setdefault(replacement, len(number_of))
+    replacements = list(number_of)
     spaced = {ord(mark) for mark in _punctuation(tokenizer)}
     for index, replacement in enumerate(replacements):
         replacements[index] = tuple(

@@ -112,10 +112,10 @@ def check_export(
         MissingPackageError: a package for this format is missing.
     """
     if form not in get_args(Format):
-        known = ", ".join(get_args(Format))
+        formats = ", ".join(get_args(Format))
         raise SettingsError(
             f"format {one_line(form)}",
-            expected=f"one of {known}",
+            expected=f"one of {formats}",
             fix="choose one of them with --format",
         )
     target = Path(out)
@@ -146,24 +146,26 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
     )
 
 
-def _stranger(place: Path) -> str | None:
+def _stranger(folder: Path) -> str | None:
     """Why a folder is not an export; None if it is."""
-    listed = _listed(place)
+    listed = _listed(folder)
     if listed is None:
         return "is not an export by bertcnn"
-    foreign = sorted(name for name in set(_files(place)) - listed - {RECORD} if not is_debris(name))
+    foreign = sorted(
+        name for name in set(_files(folder)) - listed - {RECORD} if not is_debris(name)
+    )
     return f"holds {one_line(foreign[0])}, which is no part of the export" if foreign else None
 
 
-def _listed(place: Path) -> set[str] | None:
+def _listed(folder: Path) -> set[str] | None:
     """The files of an export according to its record; None for other folders."""
     try:
-        with open_regular(place / RECORD) as file:
+        with open_regular(folder / RECORD) as file:
             content = file.read(_LARGEST_RECORD + 1)
         if len(content) > _LARGEST_RECORD:
             return None
-        found = parse_json(RECORD, content)
-        return set(settings_of(RECORD, ExportRecord, found, SCHEMA_VERSION).files)
+        record = parse_json(RECORD, content)
+        return set(settings_of(RECORD, ExportRecord, record, SCHEMA_VERSION).files)
     except (OSError, BertCNNError):
         return None
 
@@ -340,8 +342,8 @@ def _reference(bundle: Bundle) -> np.ndarray:
     pad_id = bundle.vocabulary.index(PAD)
     output = KerasEngine.from_bundle(bundle, pad_id, precision="float32").run(token_ids)
     if not output.is_finite:
-        given = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"
-        raise BundleError(given, expected="weights as they are trained", fix="train it again")
+        problem = f"the model {bundle.bundle_id[:12]} gives answers that are not finite"
+        raise BundleError(problem, expected="weights as they are trained", fix="train it again")
     return calibrated_probabilities(output.logits, bundle.calibration)
 
 
@@ -353,5 +355,5 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-    for place in (path for path in folder.rglob("*") if path.is_dir()):
-        sync_folder(place)
+    for subfolder in (path for path in folder.rglob("*") if path.is_dir()):
+        sync_folder(subfolder)

@@ -74,7 +74,7 @@ class GraphTokenizer(tf.Module):
 
     def _shortened(self, ids: Any) -> Any:  # noqa: ANN401
         lengths = ids.row_lengths()
-        places = tf.ragged.range(lengths)
+        positions = tf.ragged.range(lengths)
         from_its_end = tf.repeat(lengths - (self._limit - self._head), lengths)
-        kept = (places.flat_values < self._head) | (places.flat_values >= from_its_end)
-        return tf.ragged.boolean_mask(ids, places.with_flat_values(kept))
+        kept = (positions.flat_values < self._head) | (positions.flat_values >= from_its_end)
+        return tf.ragged.boolean_mask(ids, positions.with_flat_values(kept))

@@ -65,17 +65,17 @@ class PyFuncModel:
         if columns is None:
             cells = [model_input] if isinstance(model_input, str) else list(model_input)
             return [given_text(cell) for cell in cells]
-        wanted = input_columns(self.predictor.bundle.config.text_columns)
-        if wanted[0] not in columns and len(columns) == 1:
-            wanted = (columns[0],)
-        missing = [name for name in wanted if name not in columns]
+        text_columns = input_columns(self.predictor.bundle.config.text_columns)
+        if text_columns[0] not in columns and len(columns) == 1:
+            text_columns = (columns[0],)
+        missing = [name for name in text_columns if name not in columns]
         if missing:
             raise SettingsError(
                 f"a table without the column {one_line(missing[0])}",
-                expected=f"the text columns of the training file: {', '.join(wanted)}",
+                expected=f"the text columns of the training file: {', '.join(text_columns)}",
                 fix="rename the column of the texts",
             )
-        return _joined([model_input[name] for name in wanted])
+        return _joined([model_input[name] for name in text_columns])
 
 
 def _joined(columns: Sequence[Iterable[Any]]) -> list[str]:

@@ -110,17 +110,17 @@ def compare(
 
 
 def _several(
-    reference: np.ndarray, found: np.ndarray, thresholds: np.ndarray
+    reference: np.ndarray, exported: np.ndarray, thresholds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Margins of the reference, margins of wrong labels, and which texts are wrong."""
     margin = np.abs(reference - thresholds)  # [rows, C]
-    wrong = chosen(reference, thresholds) != chosen(found, thresholds)
+    wrong = chosen(reference, thresholds) != chosen(exported, thresholds)
     return margin.min(axis=1), np.where(wrong, margin, 0.0).max(axis=1), wrong.any(axis=1)
 
 
-def _refusal(given: str, expected: str) -> ExportError:
+def _refusal(answer: str, expected: str) -> ExportError:
     return ExportError(
-        f"the exported model gives {given}",
+        f"the exported model gives {answer}",
         expected=expected,
         fix="nothing was exported; save the model again or choose another format",
     )

@@ -62,8 +62,10 @@ class _Service(tf.Module):
         logits = self._network.call(inputs, training=False)
         if self._thresholds:
             probabilities = tf.sigmoid(logits / self._temperature)
-            given = probabilities >= tf.constant(self._thresholds, tf.float32)
-            names = tf.ragged.boolean_mask(tf.broadcast_to(self._names, tf.shape(given)), given)
+            predicted = probabilities >= tf.constant(self._thresholds, tf.float32)
+            names = tf.ragged.boolean_mask(
+                tf.broadcast_to(self._names, tf.shape(predicted)), predicted
+            )
             return {
                 "labels": tf.strings.reduce_join(names, axis=1, separator=self._between),
                 "probabilities": probabilities,
@@ -102,12 +104,12 @@ def _names(bundle: Bundle, probabilities: np.ndarray) -> list[str]:
     """The labels for these probabilities, float32 [rows, C], as strings."""
     if not bundle.multi_label:
         return [bundle.labels[best] for best in probabilities.argmax(axis=1)]
-    given = chosen(probabilities, np.array(bundle.calibration.label_thresholds, np.float32))
+    predicted = chosen(probabilities, np.array(bundle.calibration.label_thresholds, np.float32))
     return [
         between(str(bundle.config.label_separator)).join(
-            name for name, own in zip(bundle.labels, row, strict=True) if own
+            name for name, has in zip(bundle.labels, row, strict=True) if has
         )
-        for row in given
+        for row in predicted
     ]
 
 
@@ -118,18 +120,18 @@ def probabilities(folder: Path, bundle: Bundle, texts: Sequence[str]) -> np.ndar
         ExportError: its labels do not match its probabilities.
     """
     serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    found = np.empty((len(texts), len(bundle.labels)), np.float32)
+    output = np.empty((len(texts), len(bundle.labels)), np.float32)
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     order = np.argsort([len(text) for text in encoded], kind="stable")
     for start in range(0, len(order), _TEXTS):
         rows = order[start : start + _TEXTS]
         answer = serve(texts=tf.constant([encoded[row] for row in rows], tf.string))
-        found[rows] = answer["probabilities"].numpy()
-        wanted = [name.encode("utf-8") for name in _names(bundle, found[rows])]
-        if answer["labels"].numpy().tolist() != wanted:
+        output[rows] = answer["probabilities"].numpy()
+        expected = [name.encode("utf-8") for name in _names(bundle, output[rows])]
+        if answer["labels"].numpy().tolist() != expected:
             raise ExportError(
                 "the SavedModel names other labels than its probabilities",
                 expected="the same",
                 fix="report this as a defect",
             )
-    return found
+    return output
