@@ -154,8 +154,8 @@ def _examine(
             )
             findings += [*errors, *check_other_columns(dataset, labels)]
             suggestions |= better
-        for row, (given, usual) in enumerate(zip(dataset.labels, names, strict=True)):
-            if given != usual:
+        for row, (label, usual) in enumerate(zip(dataset.labels, names, strict=True)):
+            if label != usual:
                 suggestions.setdefault(row, usual)
         findings += [*check_rare(dataset), *check_similar_names(dataset), *check_missing(dataset)]
     progress.stage("telling languages apart", 0)
@@ -200,11 +200,11 @@ def _examine_labels(
     progress: Progress,
 ) -> tuple[list[Finding], dict[int, str]]:
     """Label errors, overlapping labels and suggestions; fills `suspicion`."""
-    places = {text: place for place, text in enumerate(dataset.first_rows)}
-    of_row = np.array([places[dataset.texts[row].strip()] for row in labels])
+    index_of = {text: index for index, text in enumerate(dataset.first_rows)}
+    of_row = np.array([index_of[dataset.texts[row].strip()] for row in labels])
     used, inverse = np.unique(of_row, return_inverse=True)
     texts = list(dataset.first_rows)
-    features = unit_embeddings(fetched, [texts[place] for place in used], progress)[inverse]
+    features = unit_embeddings(fetched, [texts[index] for index in used], progress)[inverse]
     if dataset.separator is not None:
         sets = {row: dataset.names_in(cell) for row, cell in labels.items()}
         return examine_sets(dataset, sets, features, groups[of_row], suspicion, progress)
@@ -212,24 +212,24 @@ def _examine_labels(
     fold_of = assign_folds(
         groups[of_row].tolist(), names, [dataset.texts[row] for row in labels], FOLDS
     )
-    judged = out_of_fold(features, names, fold_of, progress)
-    if judged is None:
+    predictions = out_of_fold(features, names, fold_of, progress)
+    if predictions is None:
         skipped.append(
             "label errors: too few rows of each label for a model to learn from some and judge the"
             " others"
         )
         return [], {}
     rows = np.fromiter(labels, np.int64, len(labels))
-    left_out = len(rows) - len(judged.rows)
+    left_out = len(rows) - len(predictions.rows)
     if left_out:
         skipped.append(f"label errors in {count(left_out, 'row')}, whose label no other rows teach")
-    known = no_information(judged, groups[of_row][judged.rows])
-    judged = replace(judged, rows=rows[judged.rows])
-    if known.knows_nothing:
-        if known.verdict == "unclear":
-            skipped.append(f"label errors: {known.in_words()}")
-        return check_no_information(known), {}
-    suspicion[judged.rows] = 1 - given_probability(judged)
-    errors = label_errors(judged, known)
-    found, better = check_label_errors(dataset, judged, errors)
-    return found + check_overlap(dataset, judged, errors, known), better
+    comparison = no_information(predictions, groups[of_row][predictions.rows])
+    predictions = replace(predictions, rows=rows[predictions.rows])
+    if comparison.knows_nothing:
+        if comparison.verdict == "unclear":
+            skipped.append(f"label errors: {comparison.in_words()}")
+        return check_no_information(comparison), {}
+    suspicion[predictions.rows] = 1 - given_probability(predictions)
+    errors = label_errors(predictions, comparison)
+    findings, better = check_label_errors(dataset, predictions, errors)
+    return findings + check_overlap(dataset, predictions, errors, comparison), better

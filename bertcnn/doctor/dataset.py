@@ -100,17 +100,17 @@ def read_dataset(
         LabelError: the label column has a single label, or none.
     """
     with tempfile.TemporaryDirectory(prefix="bertcnn-") as scratch:
-        place = rejects or Path(scratch) / "rejects.csv"
+        rejects_path = rejects or Path(scratch) / "rejects.csv"
         read = read_columns(
             path,
             lambda table: _choose(table, text, label),
-            rejects=place,
+            rejects=rejects_path,
             as_written=True,
             most=MOST_ROWS,
             reading=progress,
             progress=progress,
         )
-        rejected = _first_rejected(place) if read.table.rejected else []
+        rejected = _first_rejected(rejects_path) if read.table.rejected else []
     labels, column = None, read.columns.label
     if column is not None:
         read = read.with_labels(multi_label, progress)
@@ -122,8 +122,8 @@ def read_dataset(
     return replace(dataset, facts=_facts(dataset))
 
 
-def _first_rejected(place: Path) -> list[tuple[str, str, str]]:
-    with open_table(place, delimiter=",", encoding="utf-8", quote='"') as reader:
+def _first_rejected(path: Path) -> list[tuple[str, str, str]]:
+    with open_table(path, delimiter=",", encoding="utf-8", quote='"') as reader:
         return [(line, reason, start) for line, reason, start in reader.peek(_EXAMPLES).rows]
 
 
@@ -140,9 +140,9 @@ def _choose(table: Chunk, text: str | Sequence[str] | None, label: str | None) -
 def _check_labels(labels: list[str], column: str) -> None:
     counts = Counter(name for name in labels if name)
     if len(counts) < 2:
-        found = f"1 label ({one_line(next(iter(counts)))})" if counts else "no label"
+        description = f"1 label ({one_line(next(iter(counts)))})" if counts else "no label"
         raise LabelError(
-            f"{found} in column {column!r}",
+            f"{description} in column {column!r}",
             expected="at least 2 different labels",
             fix="add rows of another label, or name another column with --label",
         )
@@ -207,8 +207,8 @@ def check_short(dataset: LabelledDataset) -> list[Finding]:
 def check_columns(dataset: LabelledDataset) -> list[Finding]:
     """Columns that are empty or have a single value."""
     same = {}
-    for place, name in enumerate(dataset.table.columns):
-        values = {row[place].strip() for row in dataset.table.rows}
+    for index, name in enumerate(dataset.table.columns):
+        values = {row[index].strip() for row in dataset.table.rows}
         if len(values) == 1 and len(dataset.table) > 1:
             same[name] = values.pop()
     if not same:

@@ -19,9 +19,11 @@ def check_languages(dataset: LabelledDataset) -> list[Finding]:
     It is a naive Bayes model over bytes (Lui and Baldwin 2012). It is never certain about texts of
     a few words, so short foreign texts are missed.
     """
-    known = {text: language for text in dataset.first_rows if (language := language_of(text))}
+    by_text = {text: language for text in dataset.first_rows if (language := language_of(text))}
     languages = {
-        row: known[text.strip()] for row, text in enumerate(dataset.texts) if text.strip() in known
+        row: by_text[text.strip()]
+        for row, text in enumerate(dataset.texts)
+        if text.strip() in by_text
     }
     counts = Counter(languages.values())
     main = counts.most_common(1)[0][0] if counts else _ENCODERS

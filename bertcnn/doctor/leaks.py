@@ -143,8 +143,8 @@ def _leak(
     label, hits = Counter(labels[row] for row in rows).most_common(1)[0]
     by_accident = (sizes[label] / sum(sizes.values())) ** hits
     share = hits / sizes[label]
-    wanted = {"word": _WORD_SHARE, "ending": _ENDING_SHARE}.get(kind, _CODE_SHARE)
-    if hits < _PURE * len(rows) or by_accident > _CHANCE or share < wanted:
+    least_share = {"word": _WORD_SHARE, "ending": _ENDING_SHARE}.get(kind, _CODE_SHARE)
+    if hits < _PURE * len(rows) or by_accident > _CHANCE or share < least_share:
         return None
     return _Leak(mark, kind, label, tuple(row for row in rows if labels[row] == label), share)
 
@@ -169,7 +169,7 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
     if dataset.labels is None:
         return []
     main = max(Counter(labels.values()).values()) / len(labels)
-    found = []
+    columns = []
     for name in dataset.others:
         cells = dataset.table.column(name)
         for form, values in _forms(cells):
@@ -179,17 +179,17 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
                 and right >= _COLUMN_SURE * guessed
                 and right / guessed - main > (1 - main) / 2
             ):
-                found.append((name, form, right, guessed))
+                columns.append((name, form, right, guessed))
                 break
-    if not found:
+    if not columns:
         return []
-    same = {name for name, *_ in found if _same_names(dataset, name)}
+    same = {name for name, *_ in columns if _same_names(dataset, name)}
     return [
         Finding(
             "leaks_in_columns",
             "look",
-            f"{count(len(found), 'column')} that nearly"
-            f" {'determines' if len(found) == 1 else 'determine'} the label",
+            f"{count(len(columns), 'column')} that nearly"
+            f" {'determines' if len(columns) == 1 else 'determine'} the label",
             "Do not add such a column with --text if it is filled in after the decision. It may"
             " also be a finer label: see --label.",
             examples=[
@@ -198,9 +198,9 @@ def check_other_columns(dataset: LabelledDataset, labels: Mapping[int, str]) -> 
                     f"column {named(name)}{form}: right for {percent(right / guessed)} of"
                     f" {guessed:,} rows" + ("; it repeats the labels" if name in same else ""),
                 )
-                for name, form, right, guessed in found[:_EXAMPLES]
+                for name, form, right, guessed in columns[:_EXAMPLES]
             ],
-            figures={"columns": [name for name, *_ in found]},
+            figures={"columns": [name for name, *_ in columns]},
         )
     ]
 
@@ -251,9 +251,9 @@ def _foretold(values: list[str], labels: Mapping[int, str]) -> tuple[int, int]:
         rows = sum(counts.values())
         if rows > 1:
             guessed += rows
-            (_, most), *others = counts.most_common(2)
+            (_, most), *rest = counts.most_common(2)
             # without one row of the most frequent label, that label must still be the most frequent
-            right += most if not others or most - 1 > others[0][1] else 0
+            right += most if not rest or most - 1 > rest[0][1] else 0
     return right, guessed
 
 

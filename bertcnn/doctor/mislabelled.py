@@ -74,15 +74,15 @@ def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.nd
             one, other = (judged.names.index(name) for name in pair)
             issues &= ~((judged.labels == one) & (best == other))
             issues &= ~((judged.labels == other) & (best == one))
-    places = np.flatnonzero(issues)
-    return places[np.argsort(given_probability(judged)[places], kind="stable")]
+    indices = np.flatnonzero(issues)
+    return indices[np.argsort(given_probability(judged)[indices], kind="stable")]
 
 
-def _least_confidence(judged: OutOfFold, rate: float) -> float:
+def _least_confidence(predictions: OutOfFold, rate: float) -> float:
     """The lowest confidence above which answers gain enough on a constant answer."""
-    confidence = judged.probabilities.max(axis=1)
+    confidence = predictions.probabilities.max(axis=1)
     order = np.argsort(-confidence, kind="stable")
-    right = (judged.probabilities.argmax(axis=1) == judged.labels)[order]
+    right = (predictions.probabilities.argmax(axis=1) == predictions.labels)[order]
     shares = np.cumsum(right) / np.arange(1, len(order) + 1)
     enough = np.flatnonzero(shares >= rate + _ENOUGH_GAIN * (1 - rate))
     return float(confidence[order][enough[-1]]) if len(enough) else np.inf
@@ -104,25 +104,25 @@ def check_label_errors(
     affected: dict[int, str] = {}
     suggestions: dict[int, str] = {}
     examples: list[Example] = []
-    for place in errors.tolist():
-        row, better = int(judged.rows[place]), judged.names[best[place]]
-        given = judged.names[judged.labels[place]]
-        share = judged.probabilities[place, best[place]]
+    for index in errors.tolist():
+        row, better = int(judged.rows[index]), judged.names[best[index]]
+        label = judged.names[judged.labels[index]]
+        share = judged.probabilities[index, best[index]]
         suggestions[row] = better
         affected[row] = (
             f"label probably wrong: {named(better)} has {percent(share)}, this one"
-            f" {percent(probabilities[place])}"
+            f" {percent(probabilities[index])}"
         )
         if len(examples) < _EXAMPLES:
             examples.append(
                 Example(
                     dataset.lines[row],
-                    f"{named(given)}, rather {named(better)} ({percent(share)})",
+                    f"{named(label)}, rather {named(better)} ({percent(share)})",
                     shortened(dataset.texts[row]),
                 )
             )
     moves = Counter(
-        (judged.names[judged.labels[place]], judged.names[best[place]]) for place in errors.tolist()
+        (judged.names[judged.labels[index]], judged.names[best[index]]) for index in errors.tolist()
     )
     return [
         Finding(
@@ -137,7 +137,7 @@ def check_label_errors(
             {
                 "judged": len(judged.rows),
                 "moves": [
-                    [given, better, number] for (given, better), number in moves.most_common(10)
+                    [label, better, number] for (label, better), number in moves.most_common(10)
                 ],
             },
         )
@@ -153,20 +153,20 @@ def check_overlap(
     best = judged.probabilities.argmax(axis=1)
     sizes = np.bincount(judged.labels[right], minlength=len(judged.names))
     mixed: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for place in np.flatnonzero(right & (best != judged.labels)).tolist():
-        one, two = sorted((int(judged.labels[place]), int(best[place])))
-        mixed[one, two].append(place)
+    for index in np.flatnonzero(right & (best != judged.labels)).tolist():
+        one, two = sorted((int(judged.labels[index]), int(best[index])))
+        mixed[one, two].append(index)
     pairs = [
-        (len(places) / max(1, sizes[one] + sizes[two]), one, two, places)
-        for (one, two), places in mixed.items()
-        if len(places) >= max(_FEWEST_MIXED, _OVERLAP * (sizes[one] + sizes[two]))
+        (len(indices) / max(1, sizes[one] + sizes[two]), one, two, indices)
+        for (one, two), indices in mixed.items()
+        if len(indices) >= max(_FEWEST_MIXED, _OVERLAP * (sizes[one] + sizes[two]))
     ]
     if not pairs:
         return []
     pairs.sort(key=lambda pair: (-pair[0], pair[1:3]))
     examples = []
-    for share, one, two, places in pairs[:_EXAMPLES]:
-        row = int(judged.rows[places[0]])
+    for share, one, two, indices in pairs[:_EXAMPLES]:
+        row = int(judged.rows[indices[0]])
         pair = (judged.names[one], judged.names[two])
         says = (
             f"{named(pair[0])} and {named(pair[1])}: {percent(share)} of their"
@@ -186,11 +186,11 @@ def check_overlap(
                 "pairs": [
                     {
                         "labels": [judged.names[one], judged.names[two]],
-                        "mixed_up": len(places),
+                        "mixed_up": len(indices),
                         "share": round(float(share), 4),
                         "inseparable": (judged.names[one], judged.names[two]) in known.inseparable,
                     }
-                    for share, one, two, places in pairs
+                    for share, one, two, indices in pairs
                 ]
             },
         )

@@ -36,42 +36,42 @@ def examine_sets(
     """
     rows, texts = list(sets), [dataset.texts[row] for row in sets]
     fold_of = assign_folds(groups.tolist(), rarest(list(sets.values())), texts, FOLDS)
-    counts = Counter(name for own in sets.values() for name in own)
+    counts = Counter(name for label_set in sets.values() for name in label_set)
     names = [name for name, number in counts.items() if FOLDS <= number <= len(rows) - FOLDS]
     doubts: dict[
         int, list[tuple[float, str, bool]]
     ] = {}  # row -> probability of the other answer, label, whether the row has it
-    known: dict[str, NoInformation] = {}
+    comparisons: dict[str, NoInformation] = {}
     progress.stage("looking for label errors", len(names), "labels")
     for name in sorted(names):
-        judged = out_of_fold(
+        predictions = out_of_fold(
             features,
-            [_HAS if name in own else _HAS_NOT for own in sets.values()],
+            [_HAS if name in label_set else _HAS_NOT for label_set in sets.values()],
             fold_of,
             Silent(),
         )
         progress.advance(1)
-        if judged is None:
+        if predictions is None:
             continue
-        known[name] = no_information(judged, groups[judged.rows])
-        if known[name].knows_nothing:
+        comparisons[name] = no_information(predictions, groups[predictions.rows])
+        if comparisons[name].knows_nothing:
             continue
-        doubt = 1 - given_probability(judged)
-        of_file = np.array(rows)[judged.rows]
+        doubt = 1 - given_probability(predictions)
+        of_file = np.array(rows)[predictions.rows]
         suspicion[of_file] = np.fmax(suspicion[of_file], doubt)
-        for place in label_errors(judged).tolist():
-            row = int(of_file[place])
-            doubts.setdefault(row, []).append((float(doubt[place]), name, name in sets[row]))
-    found, suggestions = _label_set_doubts(dataset, sets, doubts)
-    return _unpredictable(known) + found, suggestions
+        for index in label_errors(predictions).tolist():
+            row = int(of_file[index])
+            doubts.setdefault(row, []).append((float(doubt[index]), name, name in sets[row]))
+    findings, suggestions = _label_set_doubts(dataset, sets, doubts)
+    return _unpredictable(comparisons) + findings, suggestions
 
 
-def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
+def _unpredictable(comparisons: dict[str, NoInformation]) -> list[Finding]:
     """The finding that some labels cannot be predicted, or not well enough."""
-    useless = [name for name, one in known.items() if one.verdict == "uninformative"]
+    useless = [name for name, one in comparisons.items() if one.verdict == "uninformative"]
     if not useless:
         return []
-    every = all(one.knows_nothing for one in known.values())
+    every = all(one.knows_nothing for one in comparisons.values())
     shown = ", ".join(named(name) for name in useless[:_EXAMPLES])
     more = f" and {len(useless) - _EXAMPLES} more" if len(useless) > _EXAMPLES else ""
     return [
@@ -81,12 +81,12 @@ def _unpredictable(known: dict[str, NoInformation]) -> list[Finding]:
             "the text does not tell any of the labels: whether a row has one is guessed no better"
             " than by chance"
             if every
-            else f"the text does not tell {count(len(useless), 'label')} of {len(known)}:"
+            else f"the text does not tell {count(len(useless), 'label')} of {len(comparisons)}:"
             f" {shown}{more}",
             "Choose another label column (--label) or other text columns (--text)."
             if every
             else "Rows of such a label are never called wrong here, since it cannot be predicted.",
-            figures={"labels": {name: one.to_json() for name, one in known.items()}},
+            figures={"labels": {name: one.to_json() for name, one in comparisons.items()}},
         )
     ]
 
@@ -104,7 +104,7 @@ def _label_set_doubts(
     examples: list[Example] = []
     for row in sorted(doubts, key=lambda row: -max(doubts[row])[0]):
         wrong, missing = (
-            {name for _, name, has in doubts[row] if has is given} for given in (True, False)
+            {name for _, name, has in doubts[row] if has is present} for present in (True, False)
         )
         better = sorted(set(sets[row]) - wrong | missing)
         if better:
@@ -120,7 +120,7 @@ def _label_set_doubts(
                 Example(dataset.lines[row], affected[row], shortened(dataset.texts[row]))
             )
     moves = Counter(
-        (name, "") if has else ("", name) for found in doubts.values() for _, name, has in found
+        (name, "") if has else ("", name) for of_row in doubts.values() for _, name, has in of_row
     )
     finding = Finding(
         "label_errors",
@@ -133,7 +133,7 @@ def _label_set_doubts(
         examples,
         {
             "judged": len(sets),
-            "moves": [[given, better, number] for (given, better), number in moves.most_common(10)],
+            "moves": [[label, better, number] for (label, better), number in moves.most_common(10)],
         },
     )
     return [finding], suggestions

@@ -104,25 +104,25 @@ def out_of_fold(
 
     names, codes = numbered(labels)
     probabilities = np.zeros((len(labels), len(names)))
-    judged = np.zeros(len(labels), np.bool_)
+    predicted = np.zeros(len(labels), np.bool_)
     progress.stage("looking for label errors", folds, "folds")
     for fold in range(folds):
         held_out, taught = np.flatnonzero(fold_of == fold), np.flatnonzero(fold_of != fold)
-        known = np.unique(codes[taught])
-        if len(held_out) and len(known) > 1:
+        classes = np.unique(codes[taught])
+        if len(held_out) and len(classes) > 1:
             model = LogisticRegression(C=_STRENGTH, max_iter=_ITERATIONS)
             _fit_quietly(model, features[taught], codes[taught])
-            probabilities[np.ix_(held_out, known)] = model.predict_proba(features[held_out])
-            judged[held_out] = np.isin(codes[held_out], known)
+            probabilities[np.ix_(held_out, classes)] = model.predict_proba(features[held_out])
+            predicted[held_out] = np.isin(codes[held_out], classes)
         progress.advance(1)
-    rows = np.flatnonzero(judged)
+    rows = np.flatnonzero(predicted)
     kept = np.unique(codes[rows])
     if len(kept) < 2:
         return None
     of_kept = probabilities[np.ix_(rows, kept)]
     of_kept = of_kept / np.maximum(of_kept.sum(axis=1, keepdims=True), 1e-12)
     return OutOfFold(
-        rows, tuple(names[place] for place in kept), np.searchsorted(kept, codes[rows]), of_kept
+        rows, tuple(names[code] for code in kept), np.searchsorted(kept, codes[rows]), of_kept
     )
 
 

@@ -44,9 +44,9 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
     """
     keys = [duplicate_key(text)[:_LONGEST] for text in texts]
     first: dict[str, int] = {}
-    groups = np.array([first.setdefault(key, place) for place, key in enumerate(keys)], np.int64)
+    groups = np.array([first.setdefault(key, index) for index, key in enumerate(keys)], np.int64)
     distinct = np.fromiter(first.values(), np.int64, len(first))
-    signatures = _signatures([keys[place] for place in distinct])
+    signatures = _signatures([keys[index] for index in distinct])
     parents = list(range(len(distinct)))
     for band in range(_BANDS):
         for one, other in _pairs_of_band(signatures, band):
@@ -56,7 +56,7 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
             ):
                 _join(parents, one, other)
     root_of = {
-        int(start): int(distinct[_root(parents, place)]) for place, start in enumerate(distinct)
+        int(start): int(distinct[_root(parents, index)]) for index, start in enumerate(distinct)
     }
     return np.array([root_of[int(start)] for start in groups], np.int64)
 
@@ -111,31 +111,31 @@ def _grams(keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     )
     windows = len(points) - _GRAM + 1
     grams = np.zeros(windows, np.uint64)
-    for place in range(_GRAM):
-        grams = splitmix64(grams ^ points[place : place + windows])
+    for offset in range(_GRAM):
+        grams = splitmix64(grams ^ points[offset : offset + windows])
     lengths = np.array([len(key) for key in padded], np.int64)
     ends = np.cumsum(lengths)
     kept = np.ones(windows, np.bool_)
     for over in range(1, _GRAM):  # windows that overlap the next key
-        places = ends - over
-        kept[places[places < windows]] = False
+        indices = ends - over
+        kept[indices[indices < windows]] = False
     counts = lengths - _GRAM + 1
     return grams[kept], np.cumsum(counts) - counts
 
 
 def _similarity(one: str, other: str) -> float:
     first, second = (
-        frozenset(key[place : place + _GRAM] for place in range(max(1, len(key) - _GRAM + 1)))
+        frozenset(key[start : start + _GRAM] for start in range(max(1, len(key) - _GRAM + 1)))
         for key in (one, other)
     )
     return len(first & second) / len(first | second)
 
 
-def _root(parents: list[int], place: int) -> int:
-    while parents[place] != place:
-        parents[place] = parents[parents[place]]
-        place = parents[place]
-    return place
+def _root(parents: list[int], index: int) -> int:
+    while parents[index] != index:
+        parents[index] = parents[parents[index]]
+        index = parents[index]
+    return index
 
 
 def _join(parents: list[int], one: int, other: int) -> None:

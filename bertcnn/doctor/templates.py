@@ -37,10 +37,10 @@ def check_placeholders(dataset: LabelledDataset) -> list[Finding]:
     first: dict[str, int] = {}
     texts = 0
     for row, text in enumerate(dataset.texts):
-        found = set(_PLACEHOLDER.findall(text)) if _MARKS.search(text) else ()
-        texts += bool(found)
-        counts.update(found)
-        for mark in found:
+        marks = set(_PLACEHOLDER.findall(text)) if _MARKS.search(text) else ()
+        texts += bool(marks)
+        counts.update(marks)
+        for mark in marks:
             first.setdefault(mark, row)
     if texts < _FEWEST:
         return []

@@ -44,9 +44,9 @@ def check_blank(dataset: LabelledDataset) -> list[Finding]:
 def check_characters(dataset: LabelledDataset) -> list[Finding]:
     """Texts with a damaged encoding."""
     rows = {
-        row: f"broken characters ({found[0]!r})"
+        row: f"broken characters ({match[0]!r})"
         for row, text in enumerate(dataset.texts)
-        if not text.isascii() and (found := _BROKEN.search(text))
+        if not text.isascii() and (match := _BROKEN.search(text))
     }
     if not rows:
         return []
@@ -64,23 +64,23 @@ def check_characters(dataset: LabelledDataset) -> list[Finding]:
 
 def check_markup(dataset: LabelledDataset) -> list[Finding]:
     """Texts with HTML; names no rows, because the export has to be fixed."""
-    found = {
+    marks = {
         row: mark[0] for row, text in enumerate(dataset.texts) if (mark := _MARKUP.search(text))
     }
-    if not found:
+    if not marks:
         return []
     return [
         Finding(
             "markup",
             "look",
-            f"{count(len(found), 'text')} ({percent(len(found) / len(dataset.texts))}) with HTML"
+            f"{count(len(marks), 'text')} ({percent(len(marks) / len(dataset.texts))}) with HTML"
             " markup",
             "Tags are read as words, and named as reasons. Export plain text, or strip them with an"
             " HTML parser, here and before scoring.",
             examples=examples_of(
-                {row: named(mark) for row, mark in found.items()}, dataset.lines, dataset.texts
+                {row: named(mark) for row, mark in marks.items()}, dataset.lines, dataset.texts
             ),
-            figures={"texts": len(found)},
+            figures={"texts": len(marks)},
         )
     ]
 
@@ -101,10 +101,10 @@ def check_duplicates(
     suggestions: dict[int, str] = {}
     if labels is not None:
         for rows in repeated:
-            first, *others = Counter(labels[row] for row in rows if labels[row]).most_common(2) or [
+            first, *rest = Counter(labels[row] for row in rows if labels[row]).most_common(2) or [
                 ("", 0)
             ]
-            if others and first[1] > others[0][1]:
+            if rest and first[1] > rest[0][1]:
                 suggestions |= {row: first[0] for row in rows if labels[row] not in ("", first[0])}
     if repeated:
         again = {
@@ -188,8 +188,8 @@ def check_near_duplicates(
     """
     first_rows = list(dataset.first_rows.values())
     members: dict[int, list[int]] = defaultdict(list)
-    for place, group in enumerate(groups.tolist()):
-        members[group].append(first_rows[place])
+    for index, group in enumerate(groups.tolist()):
+        members[group].append(first_rows[index])
     crowds = [rows for rows in members.values() if len(rows) > 1]
     if not crowds:
         return []

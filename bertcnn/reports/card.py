@@ -102,12 +102,12 @@ labels {"may get one" if figures.several_labels else "still gets one of them"}; 
 
 
 def _warning(figures: Evaluation) -> str:
-    known = figures.no_information
-    if known is None:
+    no_information = figures.no_information
+    if no_information is None:
         return ""
-    if known.knows_nothing:
-        return f"**{known.sentence()}** {known.advice}\n\n"
-    pairs = known.pairs_in_words()
+    if no_information.knows_nothing:
+        return f"**{no_information.sentence()}** {no_information.advice}\n\n"
+    pairs = no_information.pairs_in_words()
     return f"On these rows {literal(pairs)}.\n\n" if pairs else ""
 
 
@@ -131,11 +131,11 @@ def _languages(config: BundleConfig) -> str:
 
 def _thresholds(figures: Evaluation, decisions: Decisions) -> str:
     """The rows behind the thresholds, and labels with their own targets."""
-    found = automation(decisions)
+    counts = automation(decisions)
     sentences = []
-    if found.automatic:
+    if counts.automatic:
         sentences.append(
-            f"Of the {found.automatic} automatic rows {found.right} are right. A threshold misses"
+            f"Of the {counts.automatic} automatic rows {counts.right} are right. A threshold misses"
             f" its target with a probability of at most {decisions.error_probability:.0%}, if the"
             " texts to come are like these."
         )
@@ -178,5 +178,5 @@ def _cell(name: str) -> str:
 def literal(text: str) -> str:
     """Any text on one line, with Markdown and HTML characters escaped as character references."""
     return _MARKUP.sub(
-        lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", visible(" ".join(text.split()))
+        lambda match: f"{match[0][:-1]}&#{ord(match[0][-1])};", visible(" ".join(text.split()))
     )

@@ -87,10 +87,12 @@ def draw(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> Chart:
 
 
 def _drawn(line: Line, x: Axis, y: Axis) -> DrawnLine:
-    places = [(_across(a, x), _down(b, y)) for a, b in line.points]
-    path = " ".join(f"{'L' if number else 'M'}{a:g} {b:g}" for number, (a, b) in enumerate(places))
+    coordinates = [(_across(a, x), _down(b, y)) for a, b in line.points]
+    path = " ".join(
+        f"{'L' if number else 'M'}{a:g} {b:g}" for number, (a, b) in enumerate(coordinates)
+    )
     dots = (
-        tuple(Dot(a, b, values) for (a, b), values in zip(places, line.points, strict=True))
+        tuple(Dot(a, b, values) for (a, b), values in zip(coordinates, line.points, strict=True))
         if line.dots
         else ()
     )
@@ -135,8 +137,8 @@ def ticks(axis: Axis) -> list[tuple[float, str]]:
     first = math.ceil(axis.low * scale / step - 1e-9)
     last = math.floor(axis.high * scale / step + 1e-9)
     return [
-        (place * step / scale, _written(place * step, axis, decimals))
-        for place in range(first, last + 1)
+        (multiple * step / scale, _written(multiple * step, axis, decimals))
+        for multiple in range(first, last + 1)
     ]
 
 

@@ -78,6 +78,6 @@ def _bars(lengths: np.ndarray, shortest: int, longest: int) -> tuple[LengthBar, 
     width = -(-(longest - shortest + 1) // _BARS)
     counts = np.bincount((lengths - shortest) // width)
     return tuple(
-        LengthBar(shortest + place * width, shortest + (place + 1) * width - 1, int(count))
-        for place, count in enumerate(counts)
+        LengthBar(shortest + index * width, shortest + (index + 1) * width - 1, int(count))
+        for index, count in enumerate(counts)
     )

@@ -253,7 +253,7 @@ def _short(text: str, longest: int = _LONG_HEADING) -> str:
 
 
 def _charts(report: Report) -> dict[str, Chart]:
-    found = {
+    charts = {
         "reliability": _reliability_chart(report.reliability),
         "risk": _risk_chart(report.operation),
     }
@@ -262,7 +262,7 @@ def _charts(report: Report) -> dict[str, Chart]:
         epoch = Axis("epoch", 1, last, whole=True)
         loss = [one.loss for one in report.epochs]
         scores = [score for one in report.epochs for score in (one.macro_f1, one.accuracy)]
-        found["loss"] = draw(
+        charts["loss"] = draw(
             f"Training loss over {len(report.epochs)} epochs, from {loss[0]:.3f} to {loss[-1]:.3f}",
             epoch,
             Axis("mean training loss", 0, nice_top(max(loss))),
@@ -275,7 +275,7 @@ def _charts(report: Report) -> dict[str, Chart]:
                 )
             ],
         )
-        found["scores"] = draw(
+        charts["scores"] = draw(
             f"Accuracy and macro-F1 on the validation rows over {len(report.epochs)} epochs"
             + ("" if report.averaged else f"; epoch {report.kept_epoch} is kept"),
             epoch,
@@ -300,17 +300,17 @@ def _charts(report: Report) -> dict[str, Chart]:
                 ),
             ],
         )
-    return found
+    return charts
 
 
-def _reliability_chart(found: Reliability) -> Chart:
+def _reliability_chart(curves: Reliability) -> Chart:
     values = [
-        value for bin_ in (*found.before, *found.after) for value in (bin_.confidence, bin_.right)
+        value for bin_ in (*curves.before, *curves.after) for value in (bin_.confidence, bin_.right)
     ]
     low = max(0.0, float(np.floor(10 * min(values, default=0.0)) / 10))
     return draw(
-        f"Share of right answers by confidence: off by {_percent(found.figures.before)} before and"
-        f" {_percent(found.figures.after)} after",
+        f"Share of right answers by confidence: off by {_percent(curves.figures.before)} before and"
+        f" {_percent(curves.figures.after)} after",
         Axis("mean confidence", low, 1, percent=True),
         Axis("share of right answers", low, 1, percent=True),
         [
@@ -318,13 +318,13 @@ def _reliability_chart(found: Reliability) -> Chart:
             Line(
                 "before calibration",
                 "two",
-                tuple((one.confidence, one.right) for one in found.before),
+                tuple((one.confidence, one.right) for one in curves.before),
                 dots=True,
             ),
             Line(
                 "after calibration",
                 "one",
-                tuple((one.confidence, one.right) for one in found.after),
+                tuple((one.confidence, one.right) for one in curves.after),
                 dots=True,
             ),
         ],
@@ -380,7 +380,7 @@ def _matrix(figures: Evaluation) -> _Matrix:
         if one in shown and other in shown
     }
     size = len(chosen)
-    longest = max(len(figures.labels[place].name) for place in chosen)
+    longest = max(len(figures.labels[index].name) for index in chosen)
     dense = size > 12
     return _Matrix(
         order=tuple(chosen.tolist()),
@@ -414,16 +414,16 @@ def _clustered(wrong: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 def _instead(figures: Evaluation) -> list[tuple[str, int] | None]:
     wrong = _wrong(figures)
-    found: dict[int, tuple[str, int]] = {}
+    most_frequent: dict[int, tuple[str, int]] = {}
     for actual, predicted, rows in wrong[np.argsort(-wrong[:, 2], kind="stable")].tolist():
-        found.setdefault(actual, (figures.labels[predicted].name, rows))
-    return [found.get(place) for place in range(len(figures.labels))]
+        most_frequent.setdefault(actual, (figures.labels[predicted].name, rows))
+    return [most_frequent.get(index) for index in range(len(figures.labels))]
 
 
 def _notable(report: Report) -> list[str]:
     """The main observations, in sentences; user names in them are escaped."""
     profile = report.profile
-    found = [
+    sentences = [
         _of_labels(report.figures),
         _of_pairs(report.figures),
         _of_slices(report.slices),
@@ -431,16 +431,16 @@ def _notable(report: Report) -> list[str]:
     ]
     if profile.truncated > _MUCH_TRUNCATED * profile.rows:
         share = _percent(profile.truncated / profile.rows)
-        found.append(
+        sentences.append(
             f"{share} of the texts are longer than {profile.limit} tokens and lose their middle."
         )
     if profile.conflicting:
         texts = "text stands" if profile.conflicting == 1 else "texts stand"
-        found.append(
+        sentences.append(
             f"{profile.conflicting:,} {texts} in rows with different labels: the model can be right"
             " on one of them only."
         )
-    return [sentence for sentence in found if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _of_pairs(figures: Evaluation) -> str:

@@ -146,7 +146,7 @@ class Rows:
     @property
     def counts(self) -> Counter[str]:
         """The number of rows of each label."""
-        return Counter(name for own in self.sets for name in own)
+        return Counter(name for label_set in self.sets for name in label_set)
 
 
 @dataclass(frozen=True)
@@ -286,13 +286,13 @@ def certain_enough(
 
 def _operation(
     decisions: Decisions,
-    found: Automation,
+    counts: Automation,
     answered: Answered | ScoredPredictions,
     sentence: str,
 ) -> Operation:
     targets = decisions.auto_precision
     return Operation(
-        found,
+        counts,
         None if targets.labels else targets.overall,
         sentence,
         risk_coverage(answered.confidence, answered.right),
@@ -304,13 +304,13 @@ def _slices(
 ) -> dict[str, tuple[SliceFigures, ...]]:
     """Figures by length, and by columns with at least two values."""
     count = 1 + len(columns)
-    found = {"length": slice_by_length(lengths, answered, columns=count)}
-    found |= {
+    slices = {"length": slice_by_length(lengths, answered, columns=count)}
+    slices |= {
         name: slice_by_value(values, answered, columns=count) for name, values in columns.items()
     }
     return {
         name: parts
-        for name, parts in found.items()
+        for name, parts in slices.items()
         if len(parts) > 1 or (parts and name == "length")
     }
 
@@ -408,11 +408,11 @@ def _truth(
     """The rows' labels as indices into the model's labels, followed by the unknown ones."""
     every = [*names, *unknown]
     if multi_label:
-        multi_hot = indicators([tuple(own) for own in labels], every)
+        multi_hot = indicators([tuple(label_set) for label_set in labels], every)
         return GroundTruth(names, multi_hot.argmax(axis=1), multi_hot, unknown)
-    place = {name: place for place, name in enumerate(every)}
-    places = np.array([place[str(label)] for label in labels])
-    return GroundTruth(names, places, unknown=unknown)
+    index_of = {name: index for index, name in enumerate(every)}
+    indices = np.array([index_of[str(label)] for label in labels])
+    return GroundTruth(names, indices, unknown=unknown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,18 +443,18 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
     )
 
 
-def _found(predictor: Predictor, answers: Answers, judged: ScoredPredictions) -> Automation:
+def _found(predictor: Predictor, answers: Answers, predictions: ScoredPredictions) -> Automation:
     """Count automatic and right answers; a parent is right if the true label is below it."""
-    automatic, actual = answers.decisions == DECISIONS.index("auto"), judged.truth.labels
+    automatic, actual = answers.decisions == DECISIONS.index("auto"), predictions.truth.labels
     parents = answers.labels - len(predictor.labels)
     # unknown labels have no parents
-    members = np.pad(predictor.hierarchy.members, ((0, len(judged.truth.unknown)), (0, 0)))
+    members = np.pad(predictor.hierarchy.members, ((0, len(predictions.truth.unknown)), (0, 0)))
     below = (
         members[actual, np.maximum(parents, 0)] > 0
         if predictor.hierarchy.parents
         else np.zeros(len(actual), bool)
     )
-    right = np.where(parents >= 0, below, judged.right)
+    right = np.where(parents >= 0, below, predictions.right)
     return Automation(
         rows=len(answers),
         automatic=int(automatic.sum()),
@@ -474,16 +474,17 @@ def _examples(
     texts: Sequence[str],
     answers: Answers,
     actual: list[str],
-    judged: ScoredPredictions,
+    predictions: ScoredPredictions,
     figures: Evaluation,
 ) -> ExampleGroups:
     """Example rows: confident errors, the least certain answers, and frequent confusions."""
-    wrong = np.flatnonzero(~judged.right)
-    confidence = judged.confidence
-    names = [*judged.truth.names, *judged.truth.unknown]
-    truth, given = judged.indicators()
+    wrong = np.flatnonzero(~predictions.right)
+    confidence = predictions.confidence
+    names = [*predictions.truth.names, *predictions.truth.unknown]
+    truth, answered = predictions.indicators()
     predicted = [
-        "; ".join(own) or "nothing" for own in names_of(given, judged.probabilities, names)
+        "; ".join(label_set) or "nothing"
+        for label_set in names_of(answered, predictions.probabilities, names)
     ]
     surest = wrong[np.argsort(-confidence[wrong], kind="stable")]
     groups = [
@@ -492,8 +493,8 @@ def _examples(
     ]
     for pair in figures.most_confused[:_PAIRS]:
         missed, said = names.index(pair.actual), names.index(pair.predicted)
-        of_pair = (truth[surest, missed] & ~given[surest, missed]) & (
-            given[surest, said] & ~truth[surest, said]
+        of_pair = (truth[surest, missed] & ~answered[surest, missed]) & (
+            answered[surest, said] & ~truth[surest, said]
         )
         groups.append((f"{pair.actual} called {pair.predicted}", surest[of_pair][:_OF_PAIR]))
     return ExampleGroups(
@@ -525,16 +526,16 @@ def marked(text: str, spans: Sequence[Sequence[int]]) -> tuple[tuple[str, bool],
         >>> marked("my router is dead", [[13, 17], [3, 9], [0, 0]])
         (('my ', False), ('router', True), (' is ', False), ('dead', True))
     """
-    places = sorted((start, end) for start, end in spans if end > start)
+    ordered = sorted((start, end) for start, end in spans if end > start)
     first = (
-        max(0, places[0][0] - _AROUND)
-        if places and len(text) > _LONGEST and places[0][1] > _LONGEST - _AROUND
+        max(0, ordered[0][0] - _AROUND)
+        if ordered and len(text) > _LONGEST and ordered[0][1] > _LONGEST - _AROUND
         else 0
     )
     last = min(len(text), first + _LONGEST)
     parts = [("… ", False)] if first else []
     at = first
-    for start, end in places:
+    for start, end in ordered:
         start, end = max(start, at), min(end, last)
         if end > start:
             parts += [(text[at:start], False), (text[start:end], True)]
@@ -561,15 +562,15 @@ def report_path(
     Raises:
         OutputError: the file exists, is not writable, or is in the model's folder.
     """
-    given = Path(target)
+    target_path = Path(target)
     try:
         path = (
-            given
-            if given.suffix.lower() in (".html", ".htm") and not given.is_dir()
-            else given / REPORT
+            target_path
+            if target_path.suffix.lower() in (".html", ".htm") and not target_path.is_dir()
+            else target_path / REPORT
         )
     except OSError as error:
-        raise output_error(given, error) from None
+        raise output_error(target_path, error) from None
     if model is not None and model.resolve() in (path.resolve(), *path.resolve().parents):
         raise OutputError(
             f"a report in {str(model)!r}, the model's folder",
@@ -585,9 +586,9 @@ def report_path(
                 fix="choose another name",
             )
         check_regular(path)
-        if given.is_file() and path != given:
+        if target_path.is_file() and path != target_path:
             raise OutputError(
-                f"{str(given)!r} is a file",
+                f"{str(target_path)!r} is a file",
                 expected="a folder, or a file that ends in .html",
                 fix="choose another name",
             )
@@ -597,10 +598,12 @@ def report_path(
                 expected="two different files",
                 fix="choose another name",
             )
-        taken = path.exists() or (path != given and given.is_dir() and any(given.iterdir()))
+        taken = path.exists() or (
+            path != target_path and target_path.is_dir() and any(target_path.iterdir())
+        )
         if taken and not overwrite:
             raise OutputError(
-                f"{str(given)!r} exists",
+                f"{str(target_path)!r} exists",
                 expected="a name that is free",
                 fix="choose another, or overwrite with --force",
             )

@@ -77,7 +77,7 @@ def slice_by_length(
         return ()
     bounds = np.unique(np.quantile(lengths, np.arange(1, _LENGTHS) / _LENGTHS, method="nearest"))
     part = np.searchsorted(bounds, lengths)  # upper bounds are inclusive
-    rows = [part == place for place in np.unique(part)]
+    rows = [part == number for number in np.unique(part)]
     return _parts(
         [(_range(int(lengths[one].min()), int(lengths[one].max())), one) for one in rows],
         answered,
@@ -95,12 +95,12 @@ def _parts(
     """The figures of subsets, each bool [rows], that have enough rows."""
     named = [(name, rows) for name, rows in named if rows.sum() >= FEWEST]
     whole, all_right = len(answered.right), int(answered.right.sum())
-    found = []
+    parts = []
     for name, rows in named:
         count, right = int(rows.sum()), int(answered.right[rows].sum())
         # probability of at most this many right answers in the subset, by chance
         by_accident = float(hypergeom.cdf(right, whole, all_right, count))
-        found.append(
+        parts.append(
             SliceFigures(
                 name=name,
                 rows=count,
@@ -111,4 +111,4 @@ def _parts(
                 weak=by_accident * len(named) * columns <= _CHANCE,
             )
         )
-    return tuple(found)
+    return tuple(parts)

@@ -93,7 +93,7 @@ def find_spurious_tokens(
     chosen = list(first.values())
     if len(chosen) > _MOST_TEXTS:
         chosen = [
-            chosen[place] for place in np.linspace(0, len(chosen) - 1, _MOST_TEXTS).astype(int)
+            chosen[index] for index in np.linspace(0, len(chosen) - 1, _MOST_TEXTS).astype(int)
         ]
     different, named = [texts[row] for row in chosen], [labels[row] for row in chosen]
     suspects = _suspects(different, named)
@@ -102,7 +102,9 @@ def find_spurious_tokens(
         for key, uses, label, _ in suspects
     }
     rows = sorted({row for chosen in looked_into.values() for row in chosen})
-    found = dict(zip(rows, spans([different[row] for row in rows]), strict=True)) if rows else {}
+    spans_of_row = (
+        dict(zip(rows, spans([different[row] for row in rows]), strict=True)) if rows else {}
+    )
     spurious_tokens = [
         SpuriousToken(
             kind=key[0],
@@ -111,15 +113,15 @@ def find_spurious_tokens(
             texts=len(uses.places),
             with_label=hits,
             looked_into=len(looked_into[key]),
-            named=sum(_overlaps(found[row], uses.places[row]) for row in looked_into[key]),
+            named=sum(_overlaps(spans_of_row[row], uses.places[row]) for row in looked_into[key]),
         )
         for key, uses, label, hits in suspects
     ]
     return tuple(sorted(spurious_tokens, key=lambda mark: not mark.used)[:_SHOWN])
 
 
-def _overlaps(spans: np.ndarray, place: tuple[int, int]) -> bool:
-    return bool(((spans[:, 0] < place[1]) & (spans[:, 1] > place[0])).any())
+def _overlaps(spans: np.ndarray, span: tuple[int, int]) -> bool:
+    return bool(((spans[:, 0] < span[1]) & (spans[:, 1] > span[0])).any())
 
 
 Suspect = tuple[tuple[str, str], _Uses, str, int]
@@ -128,24 +130,30 @@ Suspect = tuple[tuple[str, str], _Uses, str, int]
 def _suspects(texts: Sequence[str], labels: Sequence[str]) -> list[Suspect]:
     """Suspicious words significantly associated with a label, strongest first, with counts."""
     sizes, rows = Counter(labels), len(labels)
-    uses = {key: found for key, found in _words(texts).items() if len(found.places) >= _FEWEST}
-    judged = []
-    for key, found in uses.items():
-        label, hits = Counter(labels[row] for row in found.places).most_common(1)[0]
-        share, texts_with = sizes[label] / rows, len(found.places)
+    uses = {
+        key: word_uses
+        for key, word_uses in _words(texts).items()
+        if len(word_uses.places) >= _FEWEST
+    }
+    suspects = []
+    for key, word_uses in uses.items():
+        label, hits = Counter(labels[row] for row in word_uses.places).most_common(1)[0]
+        share, texts_with = sizes[label] / rows, len(word_uses.places)
         accident = float(betainc(hits, texts_with - hits + 1, share)) if share < 1 else 1.0
         if (
             accident * len(uses) * len(sizes) <= _CHANCE
             and hits >= _FEWEST_TIMES * share * texts_with
         ):
-            judged.append((accident, key, found, label, hits))
-    judged.sort(key=lambda one: (one[0], one[1]))
-    return [(key, found, label, hits) for _, key, found, label, hits in judged[: 3 * _SHOWN]]
+            suspects.append((accident, key, word_uses, label, hits))
+    suspects.sort(key=lambda one: (one[0], one[1]))
+    return [
+        (key, word_uses, label, hits) for _, key, word_uses, label, hits in suspects[: 3 * _SHOWN]
+    ]
 
 
 def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
     """The suspicious words of all texts, by kind and form."""
-    found: dict[tuple[str, str], _Uses] = defaultdict(_Uses)
+    uses: dict[tuple[str, str], _Uses] = defaultdict(_Uses)
     small: Counter[str] = Counter()  # count of each word without a capital letter
     inside: set[str] = set()  # capitalised words within a sentence
     for row, text in enumerate(texts):
@@ -163,12 +171,12 @@ def _words(texts: Sequence[str]) -> Mapping[tuple[str, str], _Uses]:
                 ):
                     inside.add(form)
                 shown = re.sub(r"\d", "#", word) if kind == "code" else word
-                one = found[kind, re.sub(r"\d+", "#", form) if kind == "code" else form]
+                one = uses[kind, re.sub(r"\d+", "#", form) if kind == "code" else form]
                 one.places.setdefault(row, (start, start + len(word)))
                 one.shown[shown] += 1
     return {
         (kind, form): one
-        for (kind, form), one in found.items()
+        for (kind, form), one in uses.items()
         if kind != "name"
         or (
             form in inside and one.shown.total() >= _CAPITALISED * (one.shown.total() + small[form])
