@@ -33,11 +33,11 @@ def is_url(model: str | os.PathLike[str]) -> bool:
 def text_of(model: str | os.PathLike[str]) -> str:
     """The text given; restores a URL that was converted to a path."""
     text = os.fspath(model)
-    found = _COLLAPSED.match(text) if isinstance(model, os.PathLike) else None
-    if found is None:
+    match = _COLLAPSED.match(text) if isinstance(model, os.PathLike) else None
+    if match is None:
         return text
-    slashes = "///" if found[1] == "file" else "//"
-    return f"{found[1]}:{slashes}{text[found.end() :]}"
+    slashes = "///" if match[1] == "file" else "//"
+    return f"{match[1]}:{slashes}{text[match.end() :]}"
 
 
 def shown(url: str) -> str:

@@ -234,10 +234,10 @@ def _settings(members: Mapping[str, bytes], name: str, schema: type[SettingsType
 
 
 def _metrics(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    found = object_of("metrics.json", value, SCHEMA_VERSION)
-    shown = {name: found[name] for name in Metrics.model_fields if name in found}
+    metrics = object_of("metrics.json", value, SCHEMA_VERSION)
+    shown = {name: metrics[name] for name in Metrics.model_fields if name in metrics}
     settings_of("metrics.json", Metrics, shown, SCHEMA_VERSION)
-    return found
+    return metrics
 
 
 def _text(name: str, data: bytes) -> str:
@@ -248,11 +248,11 @@ def _text(name: str, data: bytes) -> str:
 
 
 def _tensor_bytes(
-    member: str, tensors: Mapping[str, np.ndarray], wanted: Shapes | None = None
+    member: str, tensors: Mapping[str, np.ndarray], shapes: Shapes | None = None
 ) -> bytes:
     checked = check_tensors(member, tensors)
-    if wanted is not None:
-        check_shapes(member, {name: tensor.shape for name, tensor in checked.items()}, wanted)
+    if shapes is not None:
+        check_shapes(member, {name: tensor.shape for name, tensor in checked.items()}, shapes)
     return safetensors.numpy.save(
         {name: np.asarray(tensor, order="C") for name, tensor in checked.items()}
     )
@@ -337,8 +337,8 @@ def read_bundle(folder: str | os.PathLike[str], *, weights: bool = True) -> Bund
     Raises:
         BundleError: the folder is not a model, has another schema version, or was changed.
     """
-    wanted = None if weights else set(FORMAT.largest) - {_WEIGHTS}
-    bundle_id, members = read_members(Path(folder), FORMAT, wanted, _check_size)
+    names = None if weights else set(FORMAT.largest) - {_WEIGHTS}
+    bundle_id, members = read_members(Path(folder), FORMAT, names, _check_size)
     return _assemble(members, bundle_id)
 
 

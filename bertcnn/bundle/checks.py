@@ -27,13 +27,13 @@ def hierarchy_of(labels: tuple[str, ...], config: BundleConfig) -> Hierarchy:
     """The labels' hierarchy; without parents if a text may have several labels."""
     if config.label_separator is not None:
         return Hierarchy(labels, ())
-    found = Hierarchy.of(labels, config.label_levels)
-    if len(found.labels) * len(found.parents) > _MOST_MEMBERSHIPS:
+    tree = Hierarchy.of(labels, config.label_levels)
+    if len(tree.labels) * len(tree.parents) > _MOST_MEMBERSHIPS:
         refuse(
-            f"labels.json holds {len(found.labels):,} labels with {len(found.parents):,} parents",
+            f"labels.json holds {len(tree.labels):,} labels with {len(tree.parents):,} parents",
             "fewer labels with levels",
         )
-    return found
+    return tree
 
 
 def checked_labels(value: Any, config: BundleConfig) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
@@ -67,11 +67,11 @@ def checked_calibration(
     calibration: Calibration, config: BundleConfig, labels: tuple[str, ...]
 ) -> Calibration:
     """Validate that the calibration has figures for each label that needs them."""
-    wanted = 0 if config.label_separator is None else len(labels)
-    if len(calibration.label_thresholds) != wanted:
+    expected = 0 if config.label_separator is None else len(labels)
+    if len(calibration.label_thresholds) != expected:
         refuse(
             f"calibration.json holds {len(calibration.label_thresholds)} label_thresholds",
-            f"{wanted}, by config.json",
+            f"{expected}, by config.json",
         )
     shift = calibration.label_shift
     if shift is not None and not len(shift.bias) == len(shift.shares) == len(labels):
@@ -93,13 +93,13 @@ def checked_decisions(
             f"one for each of the {len(labels)} labels",
         )
     levels = len(hierarchy_of(labels, config).levels)
-    for name, given in (
+    for name, values in (
         ("parent_thresholds", decisions.parent_thresholds),
         ("held_out.parents", decisions.held_out.parents),
     ):
-        if len(given) not in (0, levels):
+        if len(values) not in (0, levels):
             refuse(
-                f"decisions.json holds {len(given)} {name}",
+                f"decisions.json holds {len(values)} {name}",
                 f"one for each of the {levels} levels of parents that the labels have",
             )
     if max(decisions.held_out.predicted, default=0) >= len(labels):

@@ -158,10 +158,10 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
     Raises:
         BundleError: the record was changed after saving, or belongs to another model.
     """
-    place = folder / ENGINE
-    if not os.path.lexists(place):  # a broken link is an error, not a missing engine
+    engine_folder = folder / ENGINE
+    if not os.path.lexists(engine_folder):  # a broken link is an error, not a missing engine
         return None
-    engine_id, members = read_members(place, _FORMAT, {_RECORD})
+    engine_id, members = read_members(engine_folder, _FORMAT, {_RECORD})
     record = settings_of(
         _RECORD, EngineRecord, parse_json(_RECORD, members[_RECORD]), ENGINE_SCHEMA_VERSION
     )
@@ -169,13 +169,13 @@ def read_engine(folder: Path, bundle_id: str) -> SavedEngine | None:
         raise _not_of_this_model(record.bundle_id, bundle_id)
 
     def read() -> bytes:
-        found, parts = read_members(
-            place,
+        parts_id, parts = read_members(
+            engine_folder,
             _FORMAT,
             {INT8_TENSORS},
             lambda _, size: _check_size(size, folder / _MODEL_WEIGHTS),
         )
-        if found != engine_id:  # another model was saved there meanwhile
+        if parts_id != engine_id:  # another model was saved there meanwhile
             raise _not_of_this_model("saved since", bundle_id)
         return parts[INT8_TENSORS]
 
@@ -210,9 +210,9 @@ def _check_size(size: int, weights: Path) -> None:
         )
 
 
-def _not_of_this_model(found: str, bundle_id: str) -> BundleError:
+def _not_of_this_model(model_id: str, bundle_id: str) -> BundleError:
     return BundleError(
-        f"{ENGINE}/ belongs to the model {found[:12]}, not to {bundle_id[:12]}",
+        f"{ENGINE}/ belongs to the model {model_id[:12]}, not to {bundle_id[:12]}",
         expected="the engine that was saved with the model",
         fix=f"remove the folder {ENGINE}, or save the model again",
     )

@@ -61,8 +61,8 @@ class HubStore:
     """
 
     def __init__(self, url: str, name: str) -> None:
-        found = _URL.fullmatch(url)
-        if not found or found["repository"].startswith(_NO_MODELS):
+        match = _URL.fullmatch(url)
+        if not match or match["repository"].startswith(_NO_MODELS):
             raise RemoteError(
                 f"the URL {name} names no repository of a model",
                 expected="hf://ORGANISATION/NAME or hf://ORGANISATION/NAME@REVISION",
@@ -71,7 +71,7 @@ class HubStore:
         with explain_missing_packages():
             import huggingface_hub  # noqa: F401 - a server may lack it
         self.name = name
-        self._repository, self._revision = found["repository"], found["revision"] or _MAIN
+        self._repository, self._revision = match["repository"], match["revision"] or _MAIN
         self.pinned = _COMMIT.fullmatch(self._revision) is not None
         self._commit = self._revision
 
@@ -118,10 +118,10 @@ class HubStore:
         with self._explained():
             api, head = self._branch()
             parent = head.sha if replaced is None else self._commit
-            there = {sibling.rfilename for sibling in head.siblings or ()}
+            existing = {sibling.rfilename for sibling in head.siblings or ()}
             old = names_in_folder(replaced or files.manifest)
             operations = self._additions(folder, files)
-            gone = there.intersection(old) - {one.path_in_repo for one in operations}
+            gone = existing.intersection(old) - {one.path_in_repo for one in operations}
             api.create_commit(
                 self._repository,
                 [*operations, *map(CommitOperationDelete, sorted(gone))],

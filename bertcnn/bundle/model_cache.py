@@ -64,13 +64,13 @@ class Pull:
     def folder(self) -> Path:
         """The model's folder in the cache; fetches a missing or changed model."""
         try:
-            place = place_of(self._url)
-            if place.pinned and (known := self._known()) is not None:
-                return known
-            data = place.read_manifest()
+            source = place_of(self._url)
+            if source.pinned and (cached := self._known()) is not None:
+                return cached
+            data = source.read_manifest()
         except UnreachableError as error:
             return self._kept(error)
-        return self.fetched(place, data)
+        return self.fetched(source, data)
 
     def fetched(self, place: Source, data: bytes) -> Path:
         """The folder of the model with this manifest; fetches it from `place` if missing."""
@@ -79,15 +79,15 @@ class Pull:
         except OSError as error:
             raise output_error(Path(error.filename or self._models), error) from None
 
-    def _fetched(self, place: Source, data: bytes) -> Path:
+    def _fetched(self, source: Source, data: bytes) -> Path:
         """Fetch the model with this manifest, or the new one if it is replaced meanwhile."""
         for _ in range(_TRIES):
             try:
-                folder = self._in_cache(place, data)
+                folder = self._in_cache(source, data)
             except UnreachableError:
                 raise
             except BundleError as error:
-                now = place.read_manifest()
+                now = source.read_manifest()
                 if now == data:
                     raise
                 data, latest = now, error
@@ -96,7 +96,7 @@ class Pull:
             return folder
         raise latest
 
-    def _in_cache(self, place: Source, data: bytes) -> Path:
+    def _in_cache(self, source: Source, data: bytes) -> Path:
         identity = parse_manifest(data).bundle_id
         target = self._models / identity
         if _is_whole(target):
@@ -105,8 +105,8 @@ class Pull:
             user = getattr(os, "getuid", int)()  # users cannot write to each other's folders
             partial = self._alone(stack, target.with_name(f"{identity}.{user}.partial"))
             if not _is_whole(target):  # another process may have fetched it meanwhile
-                files = described(data, engine_manifest(place, identity))
-                self._fill(place, files, partial)
+                files = described(data, engine_manifest(source, identity))
+                self._fill(source, files, partial)
                 if not _is_whole(target):
                     with work_folder(target) as work:
                         put_in_place(partial, target, work, replace=True)
@@ -133,32 +133,32 @@ class Pull:
                     raise
                 time.sleep(_LOOKS_EVERY)
 
-    def _fill(self, place: Source, files: ModelFiles, partial: Path) -> None:
+    def _fill(self, source: Source, files: ModelFiles, partial: Path) -> None:
         """Fetch all files, the manifest last; keeps files of an interrupted pull."""
         self._progress.stage(f"fetching {self._shown}", files.size, "bytes")
         _remove_others(partial, files)
         for file in files.files:
             (partial / file.name).parent.mkdir(exist_ok=True)
-            self._fetch(place, files.identity, file, partial)
+            self._fetch(source, files.identity, file, partial)
         write_new(partial / MANIFEST, files.data)
         for folder in {(partial / file.name).parent for file in files.files}:
             sync_folder(folder)
         read_engine(partial, files.identity)  # refuses the engine of another model
 
-    def _fetch(self, place: Source, identity: str, file: ModelFile, partial: Path) -> None:
+    def _fetch(self, source: Source, identity: str, file: ModelFile, partial: Path) -> None:
         """Fetch or resume one file; a damaged file is fetched once more."""
         path = partial / file.name
         continued = path.exists()
-        self._append(place, identity, file, path)
+        self._append(source, identity, file, path)
         if continued and not is_sound(partial, file):
             self._progress.advance(-path.stat().st_size)
             path.unlink()
-            self._append(place, identity, file, path)
+            self._append(source, identity, file, path)
         if not is_sound(partial, file):
             path.unlink()
             changed(f"{self._shown}: {file.name}")
 
-    def _append(self, place: Source, identity: str, file: ModelFile, path: Path) -> None:
+    def _append(self, source: Source, identity: str, file: ModelFile, path: Path) -> None:
         """Append a file's missing bytes; resumes after lost connections."""
         with path.open("ab") as stream:
             have = stream.seek(0, os.SEEK_END)
@@ -167,7 +167,7 @@ class Pull:
             while have < file.record.bytes and failures < _ATTEMPTS:
                 before = have
                 try:
-                    for start, piece in place.pieces(identity, file.name, have):
+                    for start, piece in source.pieces(identity, file.name, have):
                         if start < have:  # the store started from 0
                             self._progress.advance(start - have)
                             stream.truncate(start)
@@ -193,8 +193,8 @@ class Pull:
 
     def _known(self) -> Path | None:
         """The last model from this URL, if still cached."""
-        found = read_kept(self._note)
-        folder = None if found is None else self._models / found.decode()
+        content = read_kept(self._note)
+        folder = None if content is None else self._models / content.decode()
         return folder if folder is not None and _is_whole(folder) else None
 
     def _kept(self, error: UnreachableError) -> Path:
@@ -203,17 +203,17 @@ class Pull:
         Raises:
             UnreachableError: none is cached.
         """
-        known = self._known()
-        if known is None:
+        cached = self._known()
+        if cached is None:
             raise error
         seen = datetime.fromtimestamp(self._note.stat().st_mtime, UTC)
         logger.warning(
             "%s; the model %s is used, which was there at %s",
             error.given,
-            known.name[:12],
+            cached.name[:12],
             seen.isoformat(" ", "minutes"),
         )
-        return known
+        return cached
 
 
 def _bytes_in(folder: Path) -> int:
@@ -228,9 +228,9 @@ def _bytes_in(folder: Path) -> int:
 
 def _remove_others(folder: Path, files: ModelFiles) -> None:
     """Remove files of an interrupted pull that the model no longer has."""
-    wanted = {file.name for file in files.files}
+    names = {file.name for file in files.files}
     for path in folder.rglob("*"):
-        if not path.is_dir() and path.relative_to(folder).as_posix() not in wanted:
+        if not path.is_dir() and path.relative_to(folder).as_posix() not in names:
             path.unlink()
     for path in (path for path in folder.iterdir() if path.is_dir()):
         with suppress(OSError):  # not empty

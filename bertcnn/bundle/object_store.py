@@ -118,8 +118,10 @@ class ObjectStore:
 
     def _opened(self, identity: str, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open a model's file, in the folder named by its id or, if copied by hand, at the URL."""
-        known = self._folders.get(identity)
-        for folder in (f"{self._path}/{identity}", self._path) if known is None else (known,):
+        known_folder = self._folders.get(identity)
+        for folder in (
+            (f"{self._path}/{identity}", self._path) if known_folder is None else (known_folder,)
+        ):
             try:
                 stream = self._files.open_input_file(f"{folder}/{name}")
             except FileNotFoundError:
@@ -156,10 +158,10 @@ class ObjectStore:
     def _sizes(self, folder: str) -> dict[str, int]:
         from pyarrow.fs import FileSelector
 
-        found = self._files.get_file_info(
+        entries = self._files.get_file_info(
             FileSelector(folder, recursive=True, allow_not_found=True)
         )
-        return {info.path.removeprefix(f"{folder}/"): info.size for info in found if info.is_file}
+        return {info.path.removeprefix(f"{folder}/"): info.size for info in entries if info.is_file}
 
     # === Writing ===
 
@@ -174,9 +176,9 @@ class ObjectStore:
         progress.stage(f"pushing to {self.name}", files.size, "bytes")
         with self._explained():
             again = replaced is not None and replaced.bundle_id == files.identity
-            there = {} if again else self._sizes(target)
+            sizes = {} if again else self._sizes(target)
             for file in files.files:
-                if there.get(file.name) == file.record.bytes:
+                if sizes.get(file.name) == file.record.bytes:
                     progress.advance(file.record.bytes)
                 else:
                     self._send(target, folder, file, progress)
@@ -219,8 +221,8 @@ class ObjectStore:
 
     def _check(self, target: str, files: ModelFiles) -> None:
         """Refuse to report success if another push at the same time removed the model."""
-        there = self._sizes(target)
-        lost = [file.name for file in files.files if there.get(file.name) != file.record.bytes]
+        sizes = self._sizes(target)
+        lost = [file.name for file in files.files if sizes.get(file.name) != file.record.bytes]
         if lost:
             raise RemoteError(
                 f"{lost[0]} of the model is not at {self.name} any more",
@@ -230,14 +232,14 @@ class ObjectStore:
 
     def _remove(self, old: Manifest, progress: Progress) -> None:
         """Remove a replaced model; it stays if that is not allowed."""
-        own = f"{self._path}/{old.bundle_id}"
+        folder = f"{self._path}/{old.bundle_id}"
         try:
-            if self._exists(own):
-                self._files.delete_dir(own)
+            if self._exists(folder):
+                self._files.delete_dir(folder)
                 return
-            there = self._sizes(self._path)
+            sizes = self._sizes(self._path)
             for name in names_in_folder(old):  # of a folder that was copied by hand
-                if name in there:
+                if name in sizes:
                     self._files.delete_file(f"{self._path}/{name}")
         except OSError as error:
             progress.note(f"the old model's files stay at {self.name} ({_short(error)})")
@@ -252,8 +254,8 @@ class ObjectStore:
             raise self._explanation(error) from None
 
     def _explanation(self, error: OSError) -> RemoteError:
-        found = _CODE.search(str(error))
-        code = (found[1] or found[2]) if found else ""
+        match = _CODE.search(str(error))
+        code = (match[1] or match[2]) if match else ""
         if code in _NO_BUCKET:
             return self._no_bucket(self._path.partition("/")[0])
         if code in _REFUSED or "access token" in str(error):
@@ -293,8 +295,8 @@ def _with_defaults(url: str) -> str:
 
 
 def _cause(error: OSError, code: str) -> str:
-    found = _CURL.search(str(error))
-    return (found[1] or found[2]).lower() if found else code
+    match = _CURL.search(str(error))
+    return (match[1] or match[2]).lower() if match else code
 
 
 def _short(error: Exception) -> str:

@@ -131,8 +131,8 @@ def described(data: bytes, engine: bytes | None) -> ModelFiles:
             ModelFile(f"{ENGINE}/{name}", record)
             for name, record in sorted(parse_manifest(engine).members.items())
         ]
-        own = FileRecord(sha256=hashlib.sha256(engine).hexdigest(), bytes=len(engine))
-        files.append(ModelFile(_ENGINE_MANIFEST, own))
+        engine_record = FileRecord(sha256=hashlib.sha256(engine).hexdigest(), bytes=len(engine))
+        files.append(ModelFile(_ENGINE_MANIFEST, engine_record))
     return ModelFiles(manifest, data, tuple(files))
 
 
@@ -155,18 +155,18 @@ def verified(folder: Path) -> ModelFiles:
     Raises:
         BundleError: the folder was not saved by bertcnn, or was changed after saving.
     """
-    place = resting_place(folder)
-    if not place.is_dir():
+    resolved = resting_place(folder)
+    if not resolved.is_dir():
         raise BundleError(
             f"{folder} is not a folder",
             expected="a folder saved by bertcnn",
             fix="give the folder of a model, such as `bertcnn train --out` wrote",
         )
-    engine = _content(place / ENGINE, MANIFEST) if (place / ENGINE).is_dir() else None
-    files = described(_content(place, MANIFEST), engine)
+    engine = _content(resolved / ENGINE, MANIFEST) if (resolved / ENGINE).is_dir() else None
+    files = described(_content(resolved, MANIFEST), engine)
     for file in files.files:
-        check_file(place, file)
-    read_engine(place, files.identity)
+        check_file(resolved, file)
+    read_engine(resolved, files.identity)
     return files
 
 

@@ -123,30 +123,30 @@ def push_model(
             fix="give such a URL; to copy a model on this machine, copy its folder",
         )
     progress = progress or Silent()
-    place = None if url.startswith("file://") else place_of(url)
+    store = None if url.startswith("file://") else place_of(url)
     folder = real_folder(local_folder(model, progress=progress))
     files = verified(folder)
-    if place is None:
+    if store is None:
         pushed = _push_to_folder(folder, files, folder_of(url), overwrite)
     else:
-        pushed = _push_to_place(folder, files, place, overwrite, progress)
+        pushed = _push_to_place(folder, files, store, overwrite, progress)
     return PushReport(shown(url), files.identity, files.size, pushed)
 
 
 def _push_to_place(
-    folder: Path, files: ModelFiles, place: Place, overwrite: bool, progress: Progress
+    folder: Path, files: ModelFiles, store: Place, overwrite: bool, progress: Progress
 ) -> bool:
     """Push to a store; False if the model was already there."""
-    there: Manifest | None = None
+    replaced: Manifest | None = None
     try:
-        data = place.read_manifest()
+        data = store.read_manifest()
     except MissingError:
         data = None
     if data is not None:
         if data == files.data and not overwrite:
             return False
-        there = _replaceable(data, place.name, overwrite)
-    place.write(folder, files, there, progress)
+        replaced = _replaceable(data, store.name, overwrite)
+    store.write(folder, files, replaced, progress)
     return True
 
 
@@ -180,7 +180,7 @@ def _push_to_folder(folder: Path, files: ModelFiles, target: Path, overwrite: bo
     with suppress(BundleError):
         if verified(target).data == files.data and not overwrite:
             return False
-    check_target(target, lambda place: _check_replaceable(place, overwrite))
+    check_target(target, lambda existing: _check_replaceable(existing, overwrite))
     with new_folder(real_folder(target), overwrite=overwrite, check=_check_replaceable) as new:
         for file in files.files:
             (new / file.name).parent.mkdir(exist_ok=True)
@@ -201,14 +201,14 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
     )
 
 
-def _stranger(place: Path) -> str | None:
+def _stranger(folder: Path) -> str | None:
     """Why a folder is not a saved model, not even a damaged one; None if it is."""
     try:
-        with open_regular(place / MANIFEST) as stream:
+        with open_regular(folder / MANIFEST) as stream:
             manifest = parse_manifest(stream.read())
     except (OSError, BundleError):
         return "is not a saved model"
-    known = {*names_in_folder(manifest), MANIFEST}
-    found = {path.relative_to(place).as_posix() for path in place.rglob("*") if not path.is_dir()}
-    foreign = sorted(name for name in found - known if not is_debris(name))
+    listed = {*names_in_folder(manifest), MANIFEST}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    foreign = sorted(name for name in names - listed if not is_debris(name))
     return f"holds {one_line(foreign[0])}, which is no part of a model" if foreign else None

@@ -269,5 +269,5 @@ class Decisions(Settings):
 
     def limits(self, labels: int) -> np.ndarray:
         """The lowest automatic confidence, float32 [labels]; infinite if never automatic."""
-        given = [np.inf if threshold is None else threshold for threshold in self.thresholds]
-        return np.array(given or [np.inf] * labels, np.float32)
+        limits = [np.inf if threshold is None else threshold for threshold in self.thresholds]
+        return np.array(limits or [np.inf] * labels, np.float32)

@@ -53,10 +53,10 @@ class DetectorInputs:
 
     def of(self, rows: np.ndarray) -> DetectorInputs:
         """The inputs of some rows, int [chosen], ascending."""
-        place = np.full(len(self.logits), -1)
-        place[rows] = np.arange(len(rows))
-        words = self.words[place[self.words[:, 0]] >= 0]
-        words = np.stack([place[words[:, 0]], words[:, 1]], axis=1)
+        row_of = np.full(len(self.logits), -1)
+        row_of[rows] = np.arange(len(rows))
+        words = self.words[row_of[self.words[:, 0]] >= 0]
+        words = np.stack([row_of[words[:, 0]], words[:, 1]], axis=1)
         return DetectorInputs(self.logits[rows], self.means[rows], words, self.lengths[rows])
 
 
@@ -119,7 +119,7 @@ class OutOfScopeDetector:
 
     def judge(self, texts: DetectorInputs) -> Strangeness:
         """Score texts and compare the scores with the limits."""
-        rows, known = len(texts.logits), self._known_words(texts)
+        rows, known_words = len(texts.logits), self._known_words(texts)
         if not self:
             nothing, nowhere = np.zeros(rows, bool), np.full(rows, -1, np.int32)
             parts = _nothing(rows, len(PARTS))
@@ -133,7 +133,7 @@ class OutOfScopeDetector:
             outside,
             (scores > self.auto_limit) & ~outside,
             self.centroid_labels[nearest].astype(np.int32),
-            known,
+            known_words,
         )
 
     def outside(self, texts: DetectorInputs) -> np.ndarray:
@@ -166,21 +166,21 @@ class OutOfScopeDetector:
     def _known_words(self, texts: DetectorInputs) -> np.ndarray:
         """The number of known words per token, float32 [rows]."""
         rows, words = texts.words.T
-        known = rows[np.append(self.words, -1)[np.searchsorted(self.words, words)] == words]
-        found = np.bincount(known, minlength=len(texts.logits)).astype(np.float32)
-        return found / np.maximum(texts.lengths, 1).astype(np.float32)
+        matched = rows[np.append(self.words, -1)[np.searchsorted(self.words, words)] == words]
+        counts = np.bincount(matched, minlength=len(texts.logits)).astype(np.float32)
+        return counts / np.maximum(texts.lengths, 1).astype(np.float32)
 
     def words_for(self, texts: DetectorInputs) -> np.ndarray:
         """Summed log odds of each text's words for its most probable label, float32 [rows]."""
         rows, words = texts.words.T
-        place = np.searchsorted(self.words, words)
-        known = np.flatnonzero(np.append(self.words, -1)[place] == words)
+        indices = np.searchsorted(self.words, words)
+        matches = np.flatnonzero(np.append(self.words, -1)[indices] == words)
         log_odds = (
-            self.log_odds[place[known], texts.logits.argmax(axis=1)[rows[known]]]
-            if len(known)
+            self.log_odds[indices[matches], texts.logits.argmax(axis=1)[rows[matches]]]
+            if len(matches)
             else None
         )
-        return np.bincount(rows[known], weights=log_odds, minlength=len(texts.logits)).astype(
+        return np.bincount(rows[matches], weights=log_odds, minlength=len(texts.logits)).astype(
             np.float32
         )
 
@@ -233,7 +233,7 @@ def _check_centres(tensors: Mapping[str, np.ndarray], labels: int, width: int) -
 
 def _check_sizes(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> None:
     """Refuse parts that do not fit each other or the model, and negative weights."""
-    wanted = {
+    expected = {
         "weights": (len(PARTS),),
         "usual": (len(PARTS),),
         "limit": (1,),
@@ -242,7 +242,7 @@ def _check_sizes(tensors: Mapping[str, np.ndarray], labels: int, width: int) -> 
         "centroid_labels": (len(tensors["embedding_centroids"]),),
         "log_odds": (len(tensors["words"]), labels),
     }
-    for name, shape in wanted.items():
+    for name, shape in expected.items():
         if tensors[name].shape != shape:
             refuse(f"{FILE} holds {name} of shape {tensors[name].shape}", str(shape))
     if tensors["weights"].min() < 0:
@@ -301,9 +301,9 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def _nearest(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """1 - the largest cosine with a centroid, float32 [rows], and its index, int [rows]."""
     vectors, rows = unit(vectors), max(1, _PRODUCTS // len(centres))
-    far, places = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
+    far, indices = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
     for first in range(0, len(vectors), rows):
         cosines = vectors[first : first + rows] @ centres.T
-        places.append(cosines.argmax(axis=1))
-        far.append(np.float32(1) - np.take_along_axis(cosines, places[-1][:, None], 1)[:, 0])
-    return np.concatenate(far), np.concatenate(places)
+        indices.append(cosines.argmax(axis=1))
+        far.append(np.float32(1) - np.take_along_axis(cosines, indices[-1][:, None], 1)[:, 0])
+    return np.concatenate(far), np.concatenate(indices)

@@ -56,11 +56,11 @@ def parse_header(header: bytes, data_bytes: int) -> Header:
     if header.count(b"{") > _MOST_TENSORS:
         raise ValueError(f"more than {_MOST_TENSORS:,} tensors")
     try:
-        found = json.loads(header.decode("utf-8"))
-        if not isinstance(found, dict):
+        parsed = json.loads(header.decode("utf-8"))
+        if not isinstance(parsed, dict):
             raise ValueError("a header that is not a JSON object")
-        has_metadata = found.pop(_METADATA, None) is not None
-        records = {name: TensorRecord.of_json(record) for name, record in found.items()}
+        has_metadata = parsed.pop(_METADATA, None) is not None
+        records = {name: TensorRecord.of_json(record) for name, record in parsed.items()}
     except (TypeError, RecursionError, SettingsError) as error:
         raise ValueError(str(error)) from None
     end = 0

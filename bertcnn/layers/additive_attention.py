@@ -47,9 +47,9 @@ class AdditiveAttention(keras.layers.Layer):
             self.add_weight(
                 name=name,
                 shape=shape,
-                initializer=keras.initializers.GlorotUniform(seed=self.seed + place),
+                initializer=keras.initializers.GlorotUniform(seed=self.seed + index),
             )
-            for place, (name, shape) in enumerate(shapes.items())
+            for index, (name, shape) in enumerate(shapes.items())
         )
         self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
         self.built = True
@@ -64,8 +64,8 @@ class AdditiveAttention(keras.layers.Layer):
 
     def look(self, queries: Any, memory: Any, prepared: Any, memory_mask: Any) -> tuple[Any, Any]:
         """As `call`, with `prepared` from `prepared(memory)`."""
-        asked = ops.matmul(queries, self.query)  # [B, T, units]
-        hidden = ops.tanh(asked[:, :, None, :] + prepared[:, None, :, :])  # [B, T, S, units]
+        projected = ops.matmul(queries, self.query)  # [B, T, units]
+        hidden = ops.tanh(projected[:, :, None, :] + prepared[:, None, :, :])  # [B, T, S, units]
         scores = ops.cast(ops.matmul(hidden, self.score)[..., 0], "float32")  # [B, T, S]
         seen = ops.cast(memory_mask, "bool")[:, None, :]
         weights = ops.softmax(ops.where(seen, scores, _MASKED), axis=-1)

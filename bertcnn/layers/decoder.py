@@ -56,9 +56,9 @@ class DecoderBlock(keras.layers.Layer):
         policy = self.dtype_policy
         self.self_attention, self.source_attention = (
             MultiHeadAttention(
-                heads, dropout=attention_dropout, seed=seed + 10 * place, name=name, dtype=policy
+                heads, dropout=attention_dropout, seed=seed + 10 * index, name=name, dtype=policy
             )
-            for place, name in enumerate(("self_attention", "source_attention"))
+            for index, name in enumerate(("self_attention", "source_attention"))
         )
         self.expand = Linear(
             feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy
@@ -68,7 +68,7 @@ class DecoderBlock(keras.layers.Layer):
             for name in ("self_norm", "source_norm", "output_norm")
         )
         self.self_drop, self.source_drop, self.output_drop = (
-            HashDropout(dropout, seed=seed + place, dtype=policy) for place in (1, 2, 3)
+            HashDropout(dropout, seed=seed + index, dtype=policy) for index in (1, 2, 3)
         )
 
     def build(self, hidden_shape: tuple[Any, ...], *_: Any) -> None:
@@ -114,10 +114,10 @@ class DecoderBlock(keras.layers.Layer):
             The output, float [B, 1, D]; the updated cache; and the attention to the source, float
             [B, S], averaged over heads.
         """
-        own = self.self_attention.keys_and_values(hidden)
+        keys_and_values = self.self_attention.keys_and_values(hidden)
         written = tuple(
             ops.slice_update(all_, (0, position, 0, 0), one)
-            for all_, one in zip(written, own, strict=True)
+            for all_, one in zip(written, keys_and_values, strict=True)
         )
         so_far = ops.cast(ops.arange(written[0].shape[1]) <= position, "int32")[None]  # [1, L]
         hidden, looked = self._transform(hidden, written, so_far, source, mask, explained=True)

@@ -51,10 +51,10 @@ def _hash(values: Any, seed: Any) -> Any:
     seed = ops.cast(seed, "uint32")
     # seeds of neighbouring layers differ by 1; their masks must not be reorderings of each other
     start = _mix(_mix(seed[0]) + seed[1])
-    places = ops.reshape(
+    indices = ops.reshape(
         ops.cast(ops.arange(ops.size(values), dtype="int32"), "uint32"), ops.shape(values)
     )
-    return ops.cast(ops.right_shift(_mix(places + start), np.uint32(1)), "int32")
+    return ops.cast(ops.right_shift(_mix(indices + start), np.uint32(1)), "int32")
 
 
 def _mix(bits: Any) -> Any:

@@ -91,13 +91,13 @@ class MaskedLanguageHead(keras.layers.Layer):
     def call(self, hidden: Any) -> Any:
         """Predict; see the class."""
         hidden = self.normalize(ACTIVATIONS[self.activation](self.transform(hidden)))  # [B, P, D]
-        batch, places, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+        batch, positions, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
         # [V, D]
         table = ops.cast(ops.convert_to_tensor(self.embeddings.tokens), self.compute_dtype)
         # [B*P, V]
-        logits = ops.matmul(ops.reshape(hidden, (batch * places, width)), ops.transpose(table))
+        logits = ops.matmul(ops.reshape(hidden, (batch * positions, width)), ops.transpose(table))
         logits = ops.cast(logits, "float32") + ops.cast(ops.convert_to_tensor(self.bias), "float32")
-        return ops.reshape(logits, (batch, places, table.shape[0]))  # [B, P, V]
+        return ops.reshape(logits, (batch, positions, table.shape[0]))  # [B, P, V]
 
     def compute_output_shape(self, hidden_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """[B, P, V]."""

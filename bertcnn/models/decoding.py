@@ -91,13 +91,13 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
     source = tuple(ops.repeat(part, width, axis=0) for part in model.read(source_ids))
 
     def advance(
-        place: Any, tokens: Any, logs: Any, ended: Any, lengths: Any, looked: Any, *written: Any
+        position: Any, tokens: Any, logs: Any, ended: Any, lengths: Any, looked: Any, *written: Any
     ) -> Arrays:
         """One step: [B, W, L], [B, W], [B, W], [B, W], [B, W, L, S] and the model's state."""
-        before = ops.take(tokens, ops.maximum(place - 1, 0), axis=2)
-        last = ops.where(ops.equal(place, 0), settings.start_id, before)
+        before = ops.take(tokens, ops.maximum(position - 1, 0), axis=2)
+        last = ops.where(ops.equal(position, 0), settings.start_id, before)
         logits, state, attention = model.step(
-            ops.reshape(last, (kept,)), place, source, tuple(written)
+            ops.reshape(last, (kept,)), position, source, tuple(written)
         )
         new_logs, new_lengths = _continued(settings, logits, logs, ended, lengths)  # [B, W, V]
         ranked = new_logs / _penalty(new_lengths, settings.length_penalty)
@@ -116,7 +116,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
             return ops.take_along_axis(ops.reshape(part, (rows, -1)), chosen, axis=1)
 
         token = ops.where(of_parents(ended), settings.pad_id, ops.cast(token, "int32"))
-        here = ops.equal(ops.arange(length), place)
+        here = ops.equal(ops.arange(length), position)
         tokens = ops.where(here, token[:, :, None], of_parents(tokens))
         seen = ops.reshape(ops.cast(attention, "float32"), (rows, width, 1, sources))
         looked = ops.where(
@@ -127,7 +127,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
         ended = of_parents(ended) | ops.equal(token, settings.end_id)
         moved = (of_parents(ops.reshape(part, (rows, width, *part.shape[1:]))) for part in state)
         return (
-            place + 1,
+            position + 1,
             tokens,
             of_chosen(new_logs),
             ended,

@@ -41,8 +41,8 @@ class RecurrentTranslator(keras.Model):
         self.settings, self.pad_id, self.seed = settings, pad_id, seed
         width, policy = settings.width, self.dtype_policy
 
-        def initializer(place: int) -> keras.initializers.Initializer:
-            return keras.initializers.GlorotUniform(seed=seed + 10 * place)
+        def initializer(offset: int) -> keras.initializers.Initializer:
+            return keras.initializers.GlorotUniform(seed=seed + 10 * offset)
 
         self.tokens = keras.layers.Embedding(
             settings.vocabulary_size,
@@ -56,13 +56,13 @@ class RecurrentTranslator(keras.Model):
                 width,
                 return_sequences=True,
                 go_backwards=name == "backward",
-                kernel_initializer=initializer(place),
-                recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 10 * place),
+                kernel_initializer=initializer(offset),
+                recurrent_initializer=keras.initializers.Orthogonal(seed=seed + 10 * offset),
                 use_cudnn=False,
                 name=name,
                 dtype=policy,
             )
-            for place, name in enumerate(("forward", "backward"), 1)
+            for offset, name in enumerate(("forward", "backward"), 1)
         )
         self.attention = AdditiveAttention(width, seed=seed + 30, name="attention", dtype=policy)
         self.first_state = keras.layers.Dense(
@@ -79,7 +79,7 @@ class RecurrentTranslator(keras.Model):
             width, "tanh", kernel_initializer=initializer(6), name="output", dtype=policy
         )
         self.source_drop, self.target_drop, self.output_drop = (
-            HashDropout(settings.dropout, seed=seed + place, dtype=policy) for place in (1, 2, 3)
+            HashDropout(settings.dropout, seed=seed + offset, dtype=policy) for offset in (1, 2, 3)
         )
         self.tokens.build()
         for layer in (self.forward, self.backward):
@@ -93,10 +93,10 @@ class RecurrentTranslator(keras.Model):
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Predict every next token by teacher forcing; see the class."""
         source = self.read(inputs["source_ids"], training=training)
-        given = self.target_drop(self.tokens(inputs["target_ids"]), training=training)
+        embedded = self.target_drop(self.tokens(inputs["target_ids"]), training=training)
         state, outputs = self.begin(source), []
-        for place in range(given.shape[1]):
-            output, state, _ = self._write(given[:, place], source, state)
+        for step in range(embedded.shape[1]):
+            output, state, _ = self._write(embedded[:, step], source, state)
             outputs.append(output)
         hidden = self.output_drop(ops.stack(outputs, axis=1), training=training)  # [B, T, D]
         return self._logits(hidden)
@@ -130,14 +130,16 @@ class RecurrentTranslator(keras.Model):
         hidden, written, weights = self._write(self.tokens(token_ids), source, written)
         return self._logits(hidden), written, weights
 
-    def _write(self, given: Any, source: Source, state: Arrays) -> tuple[Any, Arrays, Any]:
+    def _write(self, embedded: Any, source: Source, state: Arrays) -> tuple[Any, Arrays, Any]:
         """One step: the output [N, D], s_t with its cell, and alpha_t [N, S]."""
         mask, memory, prepared, _ = source
         context, weights = self.attention.look(state[0][:, None], memory, prepared, mask)
         context = context[:, 0]  # phi_t, [N, 2D]
-        own, (own, cell) = self.cell(ops.concatenate([given, context], axis=-1), list(state))
-        output = self.output_layer(ops.concatenate([given, own, context], axis=-1))
-        return output, (own, cell), weights[:, 0]
+        hidden, (hidden, cell) = self.cell(
+            ops.concatenate([embedded, context], axis=-1), list(state)
+        )
+        output = self.output_layer(ops.concatenate([embedded, hidden, context], axis=-1))
+        return output, (hidden, cell), weights[:, 0]
 
     def _logits(self, hidden: Any) -> Any:
         tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)

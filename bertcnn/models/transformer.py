@@ -48,7 +48,7 @@ class Transformer(keras.Model):
         table = BertEmbeddings.sinusoids[settings.positions]
         self.sinusoids = table(longest, width)  # [longest, D]
         self.source_drop, self.target_drop = (
-            HashDropout(settings.dropout, seed=seed + place, dtype=policy) for place in (1, 2)
+            HashDropout(settings.dropout, seed=seed + index, dtype=policy) for index in (1, 2)
         )
         shape: dict[str, Any] = {
             "heads": settings.heads,
@@ -60,15 +60,15 @@ class Transformer(keras.Model):
         }
         self.encoder = [
             TransformerBlock(
-                seed=seed + _SEEDS_PER_LAYER * (2 * place + 1), name=f"encoder_{place}", **shape
+                seed=seed + _SEEDS_PER_LAYER * (2 * index + 1), name=f"encoder_{index}", **shape
             )
-            for place in range(settings.layers)
+            for index in range(settings.layers)
         ]
         self.decoder = [
             DecoderBlock(
-                seed=seed + _SEEDS_PER_LAYER * (2 * place + 2), name=f"decoder_{place}", **shape
+                seed=seed + _SEEDS_PER_LAYER * (2 * index + 2), name=f"decoder_{index}", **shape
             )
-            for place in range(settings.layers)
+            for index in range(settings.layers)
         ]
         self.tokens.build()
         for encoding, decoding in zip(self.encoder, self.decoder, strict=True):
@@ -87,8 +87,8 @@ class Transformer(keras.Model):
     def read(self, source_ids: Any) -> Source:
         """Encode the source; returns the mask, and keys and values for each decoder block."""
         memory, mask = self._encode(source_ids)
-        found = [block.source_attention.keys_and_values(memory) for block in self.decoder]
-        return (mask, *(part for both in found for part in both))
+        pairs = [block.source_attention.keys_and_values(memory) for block in self.decoder]
+        return (mask, *(part for both in pairs for part in both))
 
     def begin(self, source: Source) -> Arrays:
         """An empty cache of keys and values, float [N, L, H, K] each."""
@@ -103,10 +103,12 @@ class Transformer(keras.Model):
         mask, sources = source[0], source[1:]
         hidden = self._embedded(token_ids[:, None], position)  # [N, 1, D]
         kept: Arrays = ()
-        for place, block in enumerate(self.decoder):
-            pair = slice(2 * place, 2 * place + 2)
-            hidden, own, looked = block.step(hidden, position, written[pair], sources[pair], mask)
-            kept += own
+        for index, block in enumerate(self.decoder):
+            pair = slice(2 * index, 2 * index + 2)
+            hidden, keys_and_values, looked = block.step(
+                hidden, position, written[pair], sources[pair], mask
+            )
+            kept += keys_and_values
         return self._logits(hidden)[:, 0], kept, looked
 
     def _encode(self, source_ids: Any, *, training: bool = False) -> tuple[Any, Any]:
@@ -118,8 +120,8 @@ class Transformer(keras.Model):
         return hidden, mask
 
     def _embedded(self, token_ids: Any, first: Any = 0) -> Any:
-        places = ops.arange(ops.shape(token_ids)[1]) + first
-        positions = ops.take(ops.convert_to_tensor(self.sinusoids), places, axis=0)
+        indices = ops.arange(ops.shape(token_ids)[1]) + first
+        positions = ops.take(ops.convert_to_tensor(self.sinusoids), indices, axis=0)
         embedded = self.tokens(token_ids) * self.settings.width**0.5
         return ops.cast(embedded + ops.cast(positions, embedded.dtype), self.compute_dtype)
 

@@ -19,17 +19,17 @@ def assign(
     weights: Sequence[Any], values: Mapping[str, np.ndarray], *, error: type[BertCNNError]
 ) -> None:
     """Assign arrays to weights by name; raises `error` and changes nothing unless all match."""
-    wanted = {weight.path: tuple(weight.shape) for weight in weights}
+    expected = {weight.path: tuple(weight.shape) for weight in weights}
     shapes = {name: tuple(value.shape) for name, value in values.items()}
-    if wanted != shapes:
+    if expected != shapes:
         name = next(
             name
-            for name in sorted(wanted.keys() | shapes.keys())
-            if wanted.get(name) != shapes.get(name)
+            for name in sorted(expected.keys() | shapes.keys())
+            if expected.get(name) != shapes.get(name)
         )
         raise error(
             f"weight {name!r} has the shape {shapes.get(name, 'none, it is missing')}",
-            expected=f"{wanted.get(name, 'no weight of that name')}",
+            expected=f"{expected.get(name, 'no weight of that name')}",
             fix="use weights and settings that belong together",
         )
     for weight in weights:
