@@ -52,33 +52,10 @@ def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -
 
     `labels` has the rows with both text and label.
     """
-    first_rows = [
-        row for row in dataset.first_rows.values() if row in labels
-    ]  # repeated texts add no evidence
-    sizes = Counter(labels[row] for row in first_rows)
-    seen: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row in first_rows:
-        for mark in _marks(dataset.texts[row]):
-            seen[mark].append(row)
-    leaks = [
-        leak
-        for (kind, mark), rows in seen.items()
-        if (leak := _leak(kind, mark, rows, labels, sizes))
-    ]
-    leaks = _different(leaks)
+    leaks = _find_leaks(dataset, labels)
     if not leaks:
         return []
-    copies = {
-        row: f"{leak.kind} {named(leak.mark)} gives the label away"
-        for leak in leaks
-        for row in leak.rows
-    }
-    first_of = {row: dataset.first_rows[dataset.texts[row].strip()] for row in labels}
-    affected = {
-        row: copies[first]
-        for row, first in first_of.items()
-        if first in copies and labels[row] == labels[first]
-    }
+    affected = _affected_rows(dataset, labels, leaks)
     codes = any(leak.kind != "word" for leak in leaks)
     give = "gives" if len(leaks) == 1 else "give"
     return [
@@ -112,6 +89,41 @@ def check_spurious_tokens(dataset: LabelledDataset, labels: Mapping[int, str]) -
             },
         )
     ]
+
+
+def _find_leaks(dataset: LabelledDataset, labels: Mapping[int, str]) -> list[_Leak]:
+    """The marks that give a label away, the most frequent first."""
+    first_rows = [
+        row for row in dataset.first_rows.values() if row in labels
+    ]  # repeated texts add no evidence
+    sizes = Counter(labels[row] for row in first_rows)
+    seen: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in first_rows:
+        for mark in _marks(dataset.texts[row]):
+            seen[mark].append(row)
+    leaks = [
+        leak
+        for (kind, mark), rows in seen.items()
+        if (leak := _leak(kind, mark, rows, labels, sizes))
+    ]
+    return _different(leaks)
+
+
+def _affected_rows(
+    dataset: LabelledDataset, labels: Mapping[int, str], leaks: list[_Leak]
+) -> dict[int, str]:
+    """What gives the label away in each affected row; copies of a text count as the text."""
+    copies = {
+        row: f"{leak.kind} {named(leak.mark)} gives the label away"
+        for leak in leaks
+        for row in leak.rows
+    }
+    first_of = {row: dataset.first_rows[dataset.texts[row].strip()] for row in labels}
+    return {
+        row: copies[first]
+        for row, first in first_of.items()
+        if first in copies and labels[row] == labels[first]
+    }
 
 
 def _marks(text: str) -> set[tuple[str, str]]:

@@ -7,7 +7,7 @@ filters, and bias and ReLU follow the maximum, on one value per row instead of o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -298,37 +298,13 @@ def _head(
     # first token of each text, [B, K, 1]
     starts = ops.convert(ops.reduce_sum(_choice(before), _axes(-1), True), "i32")
     longest = max(settings.window_sizes)
-    # [D, sum(W) * N]: all taps of all windows in one product
-    taps = [
-        tensors[f"convolution_{window}/kernel"][tap]
-        for window in settings.window_sizes
-        for tap in range(window)
-    ]
-    int8 = _below(tensors, "taps")
-    products = _product({"kernel": np.concatenate(taps, axis=1), **int8}, _rounded(int8, hidden))
-    # [B, T + longest - 1, .]
-    products = ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))
-    # [B, T + longest - 1]
-    later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))
-    length = ops.gather(ops.shape_of(documents, "i32"), _axes(1), _scalar(0))
-    # whether the token at this distance belongs to the same text, [B, T, 1]; a window past the end
-    # of its text sees zeros
-    inside = []
-    for tap in range(longest):
-        later_documents = ops.slice(
-            later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1)
-        )
-        inside.append(ops.unsqueeze(_choice(ops.equal(later_documents, documents)), _axes(-1)))
+    products = _tap_products(tensors, hidden, settings, longest)
+    length, inside = _inside(documents, longest)
     elsewhere = ops.unsqueeze(_mask_bias(membership), _axes(-1))  # [B, K, T, 1]
     activations, windows, first = [], [], 0
     for window in settings.window_sizes:
-        total = None
-        for tap in range(window):
-            start = ops.constant(np.array([tap, first], np.int32))
-            stop = ops.concat([ops.add(length, _axes(tap)), _axes(first + settings.filters)], 0)
-            shifted = ops.slice(products, start, stop, _axes(1, 1), _axes(1, 2))  # [B, T, N]
-            total = shifted if total is None else ops.add(total, ops.multiply(shifted, inside[tap]))
-            first += settings.filters
+        total = _window_sum(products, length, inside[:window], first, settings.filters)
+        first += window * settings.filters
         best = ops.topk(
             ops.add(ops.unsqueeze(total, _axes(1)), elsewhere), _scalar(1), 2, "max", "none", "i32"
         )  # [B, K, 1, N]
@@ -351,6 +327,53 @@ def _head(
         "means": mean,
     }
     return {name: _joined(values) for name, values in outputs.items()}
+
+
+def _tap_products(
+    tensors: Mapping[str, np.ndarray], hidden: Node, settings: HeadSettings, longest: int
+) -> Node:
+    """Each token times all taps of all windows, [B, T + longest - 1, sum(W) * N]; padded with 0."""
+    # [D, sum(W) * N]: all taps of all windows in one product
+    taps = [
+        tensors[f"convolution_{window}/kernel"][tap]
+        for window in settings.window_sizes
+        for tap in range(window)
+    ]
+    int8 = _below(tensors, "taps")
+    products = _product({"kernel": np.concatenate(taps, axis=1), **int8}, _rounded(int8, hidden))
+    return ops.pad(products, _axes(0, 0, 0), _axes(0, longest - 1, 0), "constant", _scalar(0.0))
+
+
+def _inside(documents: Node, longest: int) -> tuple[Node, list[Node]]:
+    """The length T, int32 [1], and what keeps windows inside their text, [B, T, 1] per distance.
+
+    It says whether the token at this distance belongs to the same text; a window past the end of
+    its text sees zeros.
+    """
+    # [B, T + longest - 1]
+    later = ops.pad(documents, _axes(0, 0), _axes(0, longest - 1), "constant", _scalar(0.0))
+    length = ops.gather(ops.shape_of(documents, "i32"), _axes(1), _scalar(0))
+    inside = []
+    for tap in range(longest):
+        later_documents = ops.slice(
+            later, _axes(tap), ops.add(length, _axes(tap)), _axes(1), _axes(1)
+        )
+        inside.append(ops.unsqueeze(_choice(ops.equal(later_documents, documents)), _axes(-1)))
+    return length, inside
+
+
+def _window_sum(
+    products: Node, length: Node, inside: Sequence[Node], first: int, filters: int
+) -> Node:
+    """The filters of one window size at each token, [B, T, N]; `first` is their first product."""
+    total = None
+    for tap, same_text in enumerate(inside):
+        start = ops.constant(np.array([tap, first], np.int32))
+        stop = ops.concat([ops.add(length, _axes(tap)), _axes(first + filters)], 0)
+        shifted = ops.slice(products, start, stop, _axes(1, 1), _axes(1, 2))  # [B, T, N]
+        total = shifted if total is None else ops.add(total, ops.multiply(shifted, same_text))
+        first += filters
+    return total
 
 
 def _joined(values: Node) -> Node:

@@ -120,36 +120,22 @@ def build_engine(
     rows = quantization_data.calibration
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     batches = list(packed_batches(rows, plan_packed(lengths), quantization_data.pad_id))
-
-    def candidates() -> Iterator[tuple[Precision, WeightBits, Int8Tensors | None]]:
-        tried: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
-        if decided is not None:
-            tried = (decided.weight_bits,) if decided.precision == "int8" else ()
-        for bits in tried:
-            graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
-            try:
-                yield "int8", bits, quantize(graph, batches, encoder, head, weight_bits=bits)
-            except ValueError as error:
-                progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
-        if has_bfloat16() if decided is None else decided.precision == "bfloat16":
-            yield "bfloat16", 7, None
-        yield "float32", 7, None
-
     refused: list[_Comparison] = []
-    for precision, weight_bits, int8 in candidates():
+    candidates = _candidates(tensors, encoder, head, batches, decided, progress)
+    for precision, weight_bits, int8 in candidates:
         if precision == "int8" and not refused:
             progress.advance(1)
         graph = classifier_graph(tensors, encoder, head, int8=int8)
         running = OpenVINOEngine.of_graph(graph, quantization_data.pad_id, precision)
         valid = running.run(quantization_data.valid, evidence=True)
-        found = _compared(
+        comparison = _compared(
             quantization_data,
             "int8 with weights of 8 bits" if weight_bits == 8 else precision,
             valid.logits,
         )
-        if decided is not None or found.fit or precision == "float32":
+        if decided is not None or comparison.fit or precision == "float32":
             break
-        refused.append(found)
+        refused.append(comparison)
     progress.advance(1)
     if decided is not None:
         progress.note(
@@ -166,25 +152,59 @@ def build_engine(
                 }
             ),
         )
-    reasons = [*refused, *([] if precision == "float32" else [found])]
+    record = _engine_record(precision, weight_bits, comparison, refused, quantization_data)
+    progress.note(f"engine: {record.precision}, since {record.reason}")
+    return _built(int8, running, valid, record)
+
+
+def _candidates(
+    tensors: Mapping[str, np.ndarray],
+    encoder: EncoderSettings,
+    head: HeadSettings,
+    batches: Sequence[Mapping[str, np.ndarray]],
+    decided: EngineRecord | None,
+    progress: Progress,
+) -> Iterator[tuple[Precision, WeightBits, Int8Tensors | None]]:
+    """The precisions to try, in this order, with the int8 tensors; float32 is the last one."""
+    tried: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
+    if decided is not None:
+        tried = (decided.weight_bits,) if decided.precision == "int8" else ()
+    for bits in tried:
+        graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
+        try:
+            yield "int8", bits, quantize(graph, batches, encoder, head, weight_bits=bits)
+        except ValueError as error:
+            progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
+    if has_bfloat16() if decided is None else decided.precision == "bfloat16":
+        yield "bfloat16", 7, None
+    yield "float32", 7, None
+
+
+def _engine_record(
+    precision: Precision,
+    weight_bits: WeightBits,
+    last: _Comparison,
+    refused: Sequence[_Comparison],
+    quantization_data: QuantizationData,
+) -> EngineRecord:
+    """The record of the chosen precision, the `last` one compared, after the refused ones."""
+    reasons = [*refused, *([] if precision == "float32" else [last])]
     limits = (
         f"; at least {_AGREEMENT:.0%} and at most {_MACRO_F1_LOSS} lower are wanted"
         if refused
         else ""
     )
-    judged = refused[0] if refused and precision == "float32" else found
-    record = EngineRecord(
+    recorded = refused[0] if refused and precision == "float32" else last
+    return EngineRecord(
         precision=precision,
         weight_bits=weight_bits,
-        reason="; ".join(comparison.words for comparison in reasons or [found]) + limits,
+        reason="; ".join(comparison.words for comparison in reasons or [last]) + limits,
         calibrated_on_rows=len(quantization_data.calibration),
         compared_on_rows=len(quantization_data.valid),
-        agreement=judged.agreement,
-        macro_f1_loss=judged.macro_f1_loss,
+        agreement=recorded.agreement,
+        macro_f1_loss=recorded.macro_f1_loss,
         versions={name: version(name) for name in ("openvino", "nncf")},
     )
-    progress.note(f"engine: {record.precision}, since {record.reason}")
-    return _built(int8, running, valid, record)
 
 
 def _built(

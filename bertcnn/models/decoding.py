@@ -106,11 +106,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
         parents, token = chosen // vocabulary, chosen % vocabulary
 
         def of_parents(part: Any) -> Any:
-            if width == 1:
-                return part
-            flat = ops.reshape(ops.arange(rows)[:, None] * width + parents, (kept,))
-            merged = ops.reshape(part, (kept, *part.shape[2:]))
-            return ops.reshape(ops.take(merged, flat, axis=0), part.shape)
+            return _of_parents(part, parents, rows, width)
 
         def of_chosen(part: Any) -> Any:
             return ops.take_along_axis(ops.reshape(part, (rows, -1)), chosen, axis=1)
@@ -136,16 +132,7 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
             *(ops.reshape(part, (kept, *part.shape[2:])) for part in moved),
         )
 
-    first = ops.where(ops.equal(ops.arange(width), 0), 0.0, _NEVER)  # one of the empty texts
-    start = (
-        ops.convert_to_tensor(0, "int32"),
-        ops.full((rows, width, length), settings.pad_id, "int32"),
-        ops.broadcast_to(first, (rows, width)),
-        ops.zeros((rows, width), "bool"),
-        ops.zeros((rows, width), "float32"),
-        ops.zeros((rows, width, length, sources), "float32"),
-        *model.begin(source),
-    )
+    start = (*_empty_texts(settings, rows, sources), *model.begin(source))
     _, tokens, logs, _, lengths, looked, *_ = ops.while_loop(
         lambda *state: ops.logical_not(ops.all(state[3])),  # until all texts have ended
         advance,
@@ -153,6 +140,30 @@ def search(model: Writer, settings: SearchSettings, source_ids: Any) -> tuple[An
         maximum_iterations=length,
     )
     return tokens, logs / _penalty(lengths, settings.length_penalty), looked
+
+
+def _of_parents(part: Any, parents: Any, rows: int, width: int) -> Any:
+    """The part [B, W, ...] of the text that each kept text continues; `parents` is [B, W]."""
+    if width == 1:
+        return part
+    kept = rows * width
+    flat = ops.reshape(ops.arange(rows)[:, None] * width + parents, (kept,))
+    merged = ops.reshape(part, (kept, *part.shape[2:]))
+    return ops.reshape(ops.take(merged, flat, axis=0), part.shape)
+
+
+def _empty_texts(settings: SearchSettings, rows: int, sources: int) -> Arrays:
+    """The arrays that a search starts from, without the model's state."""
+    width, length = settings.width, settings.length
+    first = ops.where(ops.equal(ops.arange(width), 0), 0.0, _NEVER)  # one of the empty texts
+    return (
+        ops.convert_to_tensor(0, "int32"),
+        ops.full((rows, width, length), settings.pad_id, "int32"),
+        ops.broadcast_to(first, (rows, width)),
+        ops.zeros((rows, width), "bool"),
+        ops.zeros((rows, width), "float32"),
+        ops.zeros((rows, width, length, sources), "float32"),
+    )
 
 
 def _continued(

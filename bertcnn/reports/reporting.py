@@ -336,28 +336,24 @@ def evaluation_report(
         LabelError: there are no rows, or none with a known label.
     """
     names, config = list(predictor.labels), predictor.bundle.config
-    given = Rows(texts, labels, np.empty(0, int), 0)
-    unknown = find_unknown(names, list(given.counts.elements()), len(labels))
+    rows = Rows(texts, labels, np.empty(0, int), 0)
+    unknown = find_unknown(names, list(rows.counts.elements()), len(labels))
     answered_texts = _answered(predictor, texts, progress)
     answers = answered_texts.answers
     truth = _truth(labels, names, unknown, multi_label=predictor.multi_label)
-    judged = ScoredPredictions(truth, answered_texts.logits, predictor.bundle.calibration)
-    figures = judged.figures(usual_answer(predictor.bundle.metrics))
-    right, confidence, known = judged.right, judged.confidence, figures.no_information
+    predictions = ScoredPredictions(truth, answered_texts.logits, predictor.bundle.calibration)
+    figures = predictions.figures(usual_answer(predictor.bundle.metrics))
+    right, confidence = predictions.right, predictions.confidence
+    no_information = figures.no_information
     automatic = answers.decisions == DECISIONS.index("auto")
-    found = _found(predictor, answers, judged)
-    uncalibrated = judged.without_temperature()  # no temperature is fitted on these rows
+    counts = _found(predictor, answers, predictions)
+    uncalibrated = predictions.without_temperature()  # no temperature is fitted on these rows
     answered = Answered(right, confidence, automatic)
     lengths = answered_texts.lengths
     report = Report(
         title=f"Evaluation on {origin.file}" if origin.file else "Evaluation",
         rows_are="rows",
-        caution=(
-            f"A text classifier with {len(names)} labels, compared with the labels of"
-            f" {len(labels):,} rows."
-        )
-        + (f" {describe_unknown(names, given.sets)}." if unknown else "")
-        + (f" {out_of_scope.in_words()}." if out_of_scope else ""),
+        caution=_evaluation_caution(names, rows, unknown, out_of_scope),
         about=(
             ("data", origin.file),
             ("sha256 of the data", origin.sha256),
@@ -367,35 +363,55 @@ def evaluation_report(
         profile=replace(
             profile_rows(
                 texts,
-                given.cells,
+                rows.cells,
                 lengths,
                 truncated=answered_texts.truncated,
                 limit=config.tokenizer.max_tokens,
             ),
-            labels=len(given.counts),
+            labels=len(rows.counts),
         ),
         figures=figures,
         reliability=Reliability.of(
             compare_calibration(uncalibrated, confidence, right), uncalibrated, confidence, right
         ),
-        operation=_operation(
-            predictor.decisions,
-            found,
-            answered,
-            f"With the model's thresholds {100 * found.share:.0f}% of these rows are answered"
-            " automatically"
-            + (
-                f", and {100 * found.right / found.automatic:.1f}% of these answers are right"
-                if found.automatic
-                else ""
-            ),
-        ),
+        operation=_operation(predictor.decisions, counts, answered, _automatic_in_words(counts)),
         slices=_slices(lengths, origin.slices, answered),
-        examples=_examples(texts, answers, given.cells, judged, figures),
+        examples=_examples(texts, answers, rows.cells, predictions, figures),
         multi_label=predictor.multi_label,
-        warning=known.sentence("model") if known and known.knows_nothing else "",
+        warning=(
+            no_information.sentence("model")
+            if no_information and no_information.knows_nothing
+            else ""
+        ),
     )
     return replace(figures, out_of_scope=out_of_scope), render(report)
+
+
+def _evaluation_caution(
+    names: list[str], rows: Rows, unknown: Sequence[str], out_of_scope: OutOfScopeRows | None
+) -> str:
+    """What was compared, with the labels that the model does not know and other rows."""
+    return (
+        (
+            f"A text classifier with {len(names)} labels, compared with the labels of"
+            f" {len(rows.labels):,} rows."
+        )
+        + (f" {describe_unknown(names, rows.sets)}." if unknown else "")
+        + (f" {out_of_scope.in_words()}." if out_of_scope else "")
+    )
+
+
+def _automatic_in_words(counts: Automation) -> str:
+    """How many rows are answered automatically, and how many of these answers are right."""
+    return (
+        f"With the model's thresholds {100 * counts.share:.0f}% of these rows are answered"
+        " automatically"
+        + (
+            f", and {100 * counts.right / counts.automatic:.1f}% of these answers are right"
+            if counts.automatic
+            else ""
+        )
+    )
 
 
 def _truth(
