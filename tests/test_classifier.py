@@ -450,7 +450,7 @@ def test_given_validation_rows_are_used(fitted, encoder_folder):
     ("texts", "labels", "error", "message"),
     [
         ("router", ["a"], SettingsError, "one string; expected a list of strings"),
-        (["router", None], ["a", "b"], SettingsError, "of type NoneType as text number 2"),
+        (["router", None], ["a", "b"], LabelError, r"1 label \('a'\); expected at least 2"),
         (np.zeros((2, 2)), ["a", "b"], SettingsError, "one dimension"),
         (["router", "bill"], ["a"], LabelError, "2 texts and 1 labels"),
         (["router", "bill"], ["a", "a"], LabelError, r"1 label \('a'\); expected at least 2"),

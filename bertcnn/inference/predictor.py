@@ -65,6 +65,15 @@ class Predictor:
         self.output_layer = output_layer or OutputLayer.of_bundle(bundle)
         self._explainer = Explainer(self.output_layer, bundle.config.head, self._tokenizer)
 
+    def __repr__(self) -> str:
+        name = self.bundle.bundle_id[:12] or "not saved"
+        return f"<Predictor {name}: {len(self.labels)} labels, engine {self.engine.name}>"
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels in the order of `predict_proba`'s columns, as scikit-learn names them."""
+        return np.array(self.labels, object)
+
     def __getstate__(self) -> NoReturn:
         raise not_pickled("model", "give the other process the folder, and let it load the model")
 
@@ -81,7 +90,7 @@ class Predictor:
         return calibrated_probabilities(logits, self.bundle.calibration)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """The most probable label of each text.
+        """The most probable label of each text, object [rows].
 
         If a text may have several labels: tuples of labels, the most probable first.
         """
@@ -437,7 +446,7 @@ def place_of_label(label: str, labels: Sequence[str]) -> int:
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list of strings.
+    """`texts` as a list of strings; a missing text, None or NaN, is blank as in a file.
 
     Raises:
         SettingsError: it is not a sequence of strings; the message names the first other value.
@@ -465,16 +474,13 @@ def check_texts(texts: Sequence[str]) -> list[str]:
             fix="pass one column, such as table['text']",
         )
     as_python = getattr(texts, "to_pylist", None)  # PyArrow arrays, whose items are not strings
-    checked = list(texts) if as_python is None else as_python()
+    values = list(texts) if as_python is None else as_python()
+    checked = ["" if not isinstance(text, str) and is_missing(text) else text for text in values]
     for row, text in enumerate(checked):
         if not isinstance(text, str):
             raise SettingsError(
                 f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
                 expected="a string",
-                fix=(
-                    "fill or drop missing texts first, for example with table['text'].fillna('')"
-                    if is_missing(text)
-                    else "pass strings"
-                ),
+                fix="pass strings",
             )
     return checked

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -322,11 +323,22 @@ def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a
 def test_columns_of_pyarrow_are_taken(predictor, array):
     texts, _ = tickets(3)
     assert predictor.predict(array(texts)).tolist() == predictor.predict(texts).tolist()
-    with pytest.raises(
-        SettingsError,
-        match=r"'?None'? of type NoneType as text number 2; expected a string.*fillna",
-    ):
-        predictor.predict(array([texts[0], None]))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_a_missing_text_is_blank_as_in_a_file(predictor, missing):
+    texts, _ = tickets(1)
+    np.testing.assert_array_equal(
+        predictor.predict_proba([texts[0], missing]), predictor.predict_proba([texts[0], ""])
+    )
+    answers = predictor.classify(pd.Series([texts[0], missing], dtype=object))
+    assert [answer.label is None for answer in answers] == [False, True]
+
+
+def test_a_model_shows_its_labels_and_its_engine(predictor):
+    assert list(predictor.classes_) == list(predictor.labels)
+    shown = f"{predictor.bundle.bundle_id[:12]}: 3 labels, engine {predictor.engine.name}"
+    assert repr(predictor) == f"<Predictor {shown}>"
 
 
 def test_no_texts_are_no_answers(predictor):
@@ -341,13 +353,6 @@ def test_no_texts_are_no_answers(predictor):
         ("router", "one string; expected a list"),
         (None, "of type NoneType; expected a list of strings"),
         (["a", 3], "'3' of type int as text number 2; expected a string. What to do: pass strings"),
-        (
-            ["a", float("nan")],
-            (
-                "'nan' of type float as text number 2; expected a string. What to do: fill or drop"
-                " missing texts"
-            ),
-        ),
         ({"a", "b"}, "texts in a set; expected a list of strings, whose order the answers have"),
         ({"text": ["a"]}, "texts in a dict; expected a list of strings"),
     ],
