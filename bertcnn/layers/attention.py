@@ -103,8 +103,10 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D].
-        attention_mask: int [B, S], 1 at tokens and 0 at padding; or int [B, T, S], 1 if a token
-            (second axis) may attend to another (third axis). In self-attention S is T.
+        attention_mask: int or bool [B, S], 1 at tokens and 0 at padding; or [B, T, S], 1 if a
+            token (second axis) may attend to another (third axis). In self-attention S is T. By
+            default the Keras mask of `memory`, as from `Embedding(mask_zero=True)`; without one,
+            all tokens are attended to.
         memory: float [B, S, D], by default `hidden` itself.
         return_attention: also return the probabilities, float [B, H, T, S].
 
@@ -116,6 +118,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(self, heads: int, *, dropout: float = 0.0, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.heads, self.dropout_rate, self.seed = heads, dropout, seed
         self.dropout = HashDropout(dropout, seed=seed, dtype=self.dtype_policy)
 
@@ -139,12 +142,27 @@ class MultiHeadAttention(keras.layers.Layer):
     def call(
         self,
         hidden: Any,
-        attention_mask: Any,
+        attention_mask: Any = None,
+        *,
         memory: Any = None,
         training: bool = False,
         return_attention: bool = False,
+        mask: Any = None,
+        hidden_mask: Any = None,
+        memory_mask: Any = None,
     ) -> Any:
-        """Attend; see the class."""
+        """Attend; see the class. Keras passes the last three, its own masks of the arguments."""
+        if attention_mask is None:
+            own = hidden_mask if mask is None else mask
+            attention_mask = own if memory is None else memory_mask
+        if attention_mask is None:
+            attended = hidden if memory is None else memory
+            attention_mask = ops.ones((1, ops.shape(attended)[1]), "int32")
+        elif "float" in keras.backend.standardize_dtype(attention_mask.dtype):
+            raise ValueError(
+                f"attention_mask is {attention_mask.dtype}{tuple(attention_mask.shape)}; expected"
+                " int or bool [B, S] or [B, T, S]. Pass a second sequence as memory=..."
+            )
         keys, values = self.keys_and_values(hidden if memory is None else memory)
         output, attention = self.attend_to(
             hidden, keys, values, attention_mask, training=training, explained=return_attention

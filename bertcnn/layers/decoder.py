@@ -30,7 +30,8 @@ class DecoderBlock(keras.layers.Layer):
     Call arguments:
         hidden: float [B, T, D]; the output has the same shape.
         memory: float [B, S, D], the encoder's output.
-        memory_mask: int [B, S], 1 at tokens and 0 at padding.
+        memory_mask: int [B, S], 1 at tokens and 0 at padding; by default Keras' own mask of
+            `memory`, or none.
 
     Source: Vaswani et al. 2017, section 3.1 and figure 1.
     """
@@ -91,8 +92,12 @@ class DecoderBlock(keras.layers.Layer):
         self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
         self.built = True
 
-    def call(self, hidden: Any, memory: Any, memory_mask: Any, training: bool = False) -> Any:
+    def call(
+        self, hidden: Any, memory: Any, memory_mask: Any = None, training: bool = False
+    ) -> Any:
         """Decode all tokens at once, as in training; see the class."""
+        if memory_mask is None:
+            memory_mask = ops.ones((1, ops.shape(memory)[1]), "int32")
         written = self.self_attention.keys_and_values(hidden)
         source = self.source_attention.keys_and_values(memory)
         mask = causal_mask(ops.shape(hidden)[1])

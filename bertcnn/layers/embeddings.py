@@ -27,10 +27,11 @@ class BertEmbeddings(keras.layers.Layer):
 
     Args:
         positions: "learned", or the name of a table in `sinusoids`, which is not trained.
+        mask_zero: give layers behind it a Keras mask that is False at tokens with id 0.
 
     Call arguments:
         token_ids: int [B, T].
-        segment_ids: int [B, T].
+        segment_ids: int [B, T]; by default all tokens are in the first segment.
         position_ids: int [B, T]; by default 0 to T - 1 in every row.
 
     Attributes:
@@ -39,13 +40,14 @@ class BertEmbeddings(keras.layers.Layer):
 
     sinusoids = SINUSOIDS
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of the encoder
         self,
         vocabulary_size: int,
         width: int,
         *,
         max_positions: int = 512,
         positions: str = "learned",
+        mask_zero: bool = False,
         segment_types: int = 2,
         epsilon: float = 1e-12,
         dropout: float = 0.0,
@@ -53,6 +55,7 @@ class BertEmbeddings(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.supports_masking, self.mask_zero = mask_zero, mask_zero
         self.vocabulary_size, self.width = vocabulary_size, width
         self.max_positions = max_positions
         self.position_kind = positions
@@ -92,10 +95,15 @@ class BertEmbeddings(keras.layers.Layer):
         )
 
     def call(
-        self, token_ids: Any, segment_ids: Any, position_ids: Any = None, training: bool = False
+        self,
+        token_ids: Any,
+        segment_ids: Any = None,
+        position_ids: Any = None,
+        training: bool = False,
     ) -> Any:
         """Look up and add; see the class."""
         hidden = ops.take(self.tokens, token_ids, axis=0)  # [B, T, D]
+        segment_ids = ops.zeros_like(token_ids) if segment_ids is None else segment_ids
         segments = matmul_tokens(
             ops.one_hot(segment_ids, self.segment_types, dtype=self.compute_dtype),
             ops.cast(ops.convert_to_tensor(self.segments), self.compute_dtype),
@@ -107,6 +115,10 @@ class BertEmbeddings(keras.layers.Layer):
             hidden = hidden + ops.take(self.positions, position_ids, axis=0)
         hidden = ops.cast(hidden, self.compute_dtype)
         return self.dropout(self.normalize(hidden), training=training)
+
+    def compute_mask(self, token_ids: Any, *_: Any, **__: Any) -> Any:
+        """Bool [B, T], False at tokens with id 0; None without `mask_zero`."""
+        return ops.not_equal(token_ids, 0) if self.mask_zero else None
 
     def compute_output_shape(
         self, token_ids_shape: tuple[int | None, ...], *_: Any
@@ -122,6 +134,7 @@ class BertEmbeddings(keras.layers.Layer):
             "width": self.width,
             "max_positions": self.max_positions,
             "positions": self.position_kind,
+            "mask_zero": self.mask_zero,
             "segment_types": self.segment_types,
             "epsilon": self.epsilon,
             "dropout": self.dropout_rate,

@@ -36,7 +36,8 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: float [B, T, D]; the output has the same shape.
-        attention_mask: int [B, T] or [B, T, T]; see `MultiHeadAttention`.
+        attention_mask: int [B, T] or [B, T, T]; by default Keras' own mask, if there is one; see
+            `MultiHeadAttention`.
 
     Source: Devlin et al. 2019, section 3; google-research/bert `modeling.py`, `transformer_model`.
     """
@@ -54,6 +55,7 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.heads, self.feed_forward_width, self.activation = heads, feed_forward_width, activation
         self.epsilon = epsilon
         self.dropout_rate = dropout
@@ -89,8 +91,11 @@ class TransformerBlock(keras.layers.Layer):
         self.contract.build((*hidden_shape[:-1], self.feed_forward_width))
         self.built = True
 
-    def call(self, hidden: Any, attention_mask: Any, training: bool = False) -> Any:
+    def call(
+        self, hidden: Any, attention_mask: Any = None, training: bool = False, mask: Any = None
+    ) -> Any:
         """Transform; see the class."""
+        attention_mask = mask if attention_mask is None else attention_mask
         attended = self.attention(hidden, attention_mask, training=training)  # [B, T, D]
         hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
         expanded = ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]

@@ -26,6 +26,7 @@ class Linear(keras.layers.Layer):
 
     def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.units, self.initializer = units, keras.initializers.get(initializer)
 
     def build(self, hidden_shape: tuple[int | None, ...]) -> None:
