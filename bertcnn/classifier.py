@@ -310,11 +310,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         learning: LabelledTexts,
         held_out: LabelledTexts,
         outside: Sequence[str],
-        asked: str,
+        label: str,
     ) -> tuple[LabelledTexts, LabelledTexts, StrangeTexts]:
         """The training and validation rows with a label, and the out-of-scope texts."""
-        names = {label for label in learning.each_label if isinstance(label, str)}
-        labels = find_labels(names, asked)
+        names = {name for name in learning.each_label if isinstance(name, str)}
+        labels = find_labels(names, label)
         learning, learned = learning.without(labels)
         held_out, measured = held_out.without(labels)
         if not held_out.labels:
@@ -323,16 +323,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 expected="some with another label",
                 fix="add such rows, or leave the validation rows out so that a split is made",
             )
-        found = StrangeTexts.of(labels, learned, measured, outside)
+        texts = StrangeTexts.of(labels, learned, measured, outside)
         if labels or outside:
             named = f" labelled {one_line(', '.join(labels))}" if labels else ""
-            refuse = "; out_of_scope 'no' takes that as a label" if labels and asked == AUTO else ""
+            refuse = "; out_of_scope 'no' takes that as a label" if labels and label == AUTO else ""
             (self.progress or Silent()).note(
-                f"{count(len(found.learned) + len(found.measured), 'different text')}{named} out of"
-                f" scope: {len(found.learned):,} teach which texts belong to no label,"
-                f" {len(found.measured):,} measure it{refuse}"
+                f"{count(len(texts.learned) + len(texts.measured), 'different text')}{named} out of"
+                f" scope: {len(texts.learned):,} teach which texts belong to no label,"
+                f" {len(texts.measured):,} measure it{refuse}"
             )
-        return learning, held_out, found
+        return learning, held_out, texts
 
     def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
         """Refuse labels that no model can have; set the label separator in `columns`."""
@@ -352,22 +352,22 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if self.recipe != "auto":
             return self.recipe, "as asked", changes
         settings, tokens = recipe_settings("full", changes), int(rows.lengths.sum())
-        asked = settings.epochs if "epochs" in changes else None
+        fewest_epochs = settings.epochs if "epochs" in changes else None
         choice = choose_recipe(
             start.encoder,
             tokens,
             len(rows.labels),
             classes,
             settings,
-            fewest_epochs=asked,
+            fewest_epochs=fewest_epochs,
             multi_label=rows.multi_hot is not None,
             sentence_encoder=start.sentence_encoder,
         )
-        recipe, reason, chosen = agreed([choice.recipe, choice.reason, choice.changes])
+        recipe, reason, recipe_changes = agreed([choice.recipe, choice.reason, choice.changes])
         # the epochs were meant for `full`, which there is no time for
         if recipe == "frozen" and "fewest_steps" not in changes:
             changes = {name: value for name, value in changes.items() if name != "epochs"}
-        return recipe, reason, {**changes, **chosen}
+        return recipe, reason, {**changes, **recipe_changes}
 
     def _student(
         self, classes: Sequence[Any], progress: Progress, *, multi_label: bool
@@ -388,29 +388,29 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         settings: TrainingSettings,
     ) -> list[str]:
         """The unlabelled texts that get a pseudo-label."""
-        found: list[str] = []
+        kept: list[str] = []
         takes = self.teacher is not None or (recipe == "few-shot" and not learning.multi_label)
         if takes:
-            found = different_texts(
+            kept = different_texts(
                 texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed)
             )
-        if texts and not found:
+        if texts and not kept:
             why = "few-shot alone learns from such rows, where each has one label"
             if takes:
                 why = "all are known" if settings.unlabelled_rows else "as asked"
             (self.progress or Silent()).note(
                 f"left out: {count(len(texts), 'row')} without a label; {why}"
             )
-        elif len(texts) > len(found):
+        elif len(texts) > len(kept):
             message = (
-                f"{len(found):,} of {count(len(texts), 'row')} without a label are learned from at"
+                f"{len(kept):,} of {count(len(texts), 'row')} without a label are learned from at"
                 " most"
             )
             (self.progress or Silent()).note(
                 f"{message}; the others are known, repeated, or more than"
                 f" {settings.unlabelled_rows:,}"
             )
-        return found
+        return kept
 
     def _savepoints(
         self,
@@ -591,7 +591,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 fix="choose one of them",
             )
         checked = check_texts(texts)
-        places = (
+        indices = (
             predictor.predict_proba(checked).argmax(axis=1)
             if name is None
             else [place_of_label(name, predictor.labels)] * len(checked)
@@ -601,11 +601,11 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 self._network(),
                 self._tokenizer(),
                 text,
-                int(place),
-                name=predictor.labels[place],
+                int(index),
+                name=predictor.labels[index],
                 steps=steps,
             )
-            for text, place in zip(checked, places, strict=True)
+            for text, index in zip(checked, indices, strict=True)
         ]
 
     def attention(self, texts: Sequence[str]) -> list[AttentionMaps]:

@@ -192,23 +192,23 @@ class PretrainingBatches:
         batch |= {name: np.concatenate([one[name] for one in masked]) for name in masked[0]}
         return {name: values[own.start - begin :][: len(own)] for name, values in batch.items()}
 
-    def _generator(self, epoch: int, purpose: int, place: int = 0) -> np.random.Generator:
-        return np.random.default_rng([self._seed, epoch, purpose, place])
+    def _generator(self, epoch: int, purpose: int, index: int = 0) -> np.random.Generator:
+        return np.random.default_rng([self._seed, epoch, purpose, index])
 
     def _planned(self, epoch: int) -> tuple[np.ndarray, EpochReport]:
         windows = range(-(-len(self.corpus) // _WINDOW))
-        counts = [_count(self._window(epoch, place)) for place in windows]
+        counts = [_count(self._window(epoch, number)) for number in windows]
         totals = {name: sum(count[name] for count in counts) for name in counts[0]}
         report = EpochReport(row_length=self.settings.sequence_length, **totals)
         return np.cumsum([count["rows"] for count in counts]), report
 
-    def _draw_window(self, epoch: int, place: int) -> _Window:
+    def _draw_window(self, epoch: int, number: int) -> _Window:
         count = len(self.corpus)
         order = Shuffle(count, self._generator(epoch, _ORDER))
-        drawn = order(np.arange(place * _WINDOW, min(count, (place + 1) * _WINDOW)))
+        drawn = order(np.arange(number * _WINDOW, min(count, (number + 1) * _WINDOW)))
         is_held_out = self.corpus.part_keys[drawn] < self._held_out_below
         documents = drawn[is_held_out if self.part == "held_out" else ~is_held_out]
-        generator = self._generator(epoch, _PAIRS, place)
+        generator = self._generator(epoch, _PAIRS, number)
         pairs = draw_pairs(
             sentences_of(self.corpus, documents),
             self.corpus.tokens,
@@ -230,10 +230,10 @@ class PretrainingBatches:
         ends = self._plan(epoch)[0]
         begin, end = np.searchsorted(ends, [first, last - 1], side="right").tolist()
         pairs, rows = [], []
-        for place in range(begin, end + 1):
-            window = self._window(epoch, place)
-            before = int(ends[place]) - (len(window.row_starts) - 1)
-            start, stop = max(first, before) - before, min(last, int(ends[place])) - before
+        for number in range(begin, end + 1):
+            window = self._window(epoch, number)
+            before = int(ends[number]) - (len(window.row_starts) - 1)
+            start, stop = max(first, before) - before, min(last, int(ends[number])) - before
             pairs.append(window.pairs[window.row_starts[start] : window.row_starts[stop]])
             in_rows = np.diff(window.row_starts[start : stop + 1])
             rows.append(before - first + np.repeat(np.arange(start, stop), in_rows))
@@ -279,17 +279,17 @@ def _lay_out(
     """
     shape = size, length = size, settings.sequence_length
     lengths = pair_lengths(pairs)
-    place = ranges(np.zeros(size, int), np.bincount(rows, minlength=size))[1]  # within its row
+    slots = ranges(np.zeros(size, int), np.bincount(rows, minlength=size))[1]  # within its row
     before = np.cumsum(lengths) - lengths
     starts = before - before[np.searchsorted(rows, rows)]  # position of each [CLS] in its row
     flat = rows * length + starts
     first, second = (pairs[f"{one}_end"] - pairs[f"{one}_start"] for one in ("first", "second"))
     token_ids = np.full(size * length, corpus.special.pad, np.int32)
     segment_ids, document_ids, position_ids = np.zeros((3, size * length), np.int32)
-    which, places = ranges(flat, lengths)
-    document_ids[places] = place[which] + 1
-    position_ids[places] = places - flat[which]
-    segment_ids[places] = position_ids[places] >= (first + 2)[which]
+    which, positions = ranges(flat, lengths)
+    document_ids[positions] = slots[which] + 1
+    position_ids[positions] = positions - flat[which]
+    segment_ids[positions] = position_ids[positions] >= (first + 2)[which]
     for target, source, sizes in (
         (flat + 1, pairs["first_start"], first),
         (flat + 2 + first, pairs["second_start"], second),
@@ -313,7 +313,7 @@ def _lay_out(
     for values, own in zip(
         of_documents.values(), (starts, pairs["next_label"], pairs["next_weight"]), strict=True
     ):
-        values[rows, place] = own
+        values[rows, slots] = own
     if not settings.pack:
         del of_documents["document_starts"]
         of_documents = {name: values[:, 0] for name, values in of_documents.items()}

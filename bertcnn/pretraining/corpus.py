@@ -123,14 +123,14 @@ class Corpus:
 
 
 def _special_ids(tokenizer: WordPieceTokenizer) -> SpecialIds:
-    places = {piece: place for place, piece in enumerate(tokenizer.vocabulary)}
-    if MASK not in places:
+    ids = {piece: number for number, piece in enumerate(tokenizer.vocabulary)}
+    if MASK not in ids:
         raise TableError(
             f"a vocabulary without {MASK}",
             expected="BERT's special tokens",
             fix="use or learn a vocabulary that has it",
         )
-    return SpecialIds(*(places[piece] for piece in (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)))
+    return SpecialIds(*(ids[piece] for piece in (PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK)))
 
 
 def open_corpus(

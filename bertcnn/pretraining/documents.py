@@ -111,10 +111,10 @@ class DocumentFiles:
             choice = guess_text_columns(table.peek(), text=self.columns)
             table.require(choice.text)
             self.columns_read[str(path)] = choice.reasons["text"]
-            places = [column_position(name, table.columns) for name in choice.text]
+            indices = [column_position(name, table.columns) for name in choice.text]
             for chunk in table.chunks():
                 for row in chunk.rows:
-                    if sentences := split_sentences(join_texts(row[place] for place in places)):
+                    if sentences := split_sentences(join_texts(row[index] for index in indices)):
                         yield sentences, 0
                     yield [], table.position - done
                     done = table.position

@@ -173,8 +173,8 @@ class HeldOut(TrainerCallback):
             f"held out after {step:,} steps: perplexity {figures.perplexity:,.2f}, masked words"
             f" {figures.mlm_accuracy:.1%}{following}"
         )
-        known = {name: value for name, value in asdict(figures).items() if value is not None}
-        return {name: value for name, value in known.items() if name != "step"}
+        measured = {name: value for name, value in asdict(figures).items() if value is not None}
+        return {name: value for name, value in measured.items() if name != "step"}
 
     def _measured(self, step: int) -> HeldOutFigures | None:
         """The figures, which must be finite (TrainingError); None if no document is held out."""
@@ -183,9 +183,9 @@ class HeldOut(TrainerCallback):
         for index in range(self._batches):
             batch = self._held_out.batch(0, index)
             targets = {name: batch[name] for name in (*_LABELS, *_WEIGHTS)}
-            found = self._figures(inputs_of(batch, self._pretraining), targets)
-            found |= {name: float(batch[name].sum()) for name in _WEIGHTS}
-            sums += [found[name] for name in names]
+            figures = self._figures(inputs_of(batch, self._pretraining), targets)
+            figures |= {name: float(batch[name].sum()) for name in _WEIGHTS}
+            sums += [figures[name] for name in names]
         loss, words, following, masked, pairs = sums.tolist()
         if not masked:
             return None

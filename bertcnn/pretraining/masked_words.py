@@ -89,8 +89,8 @@ def fill_mask(
         raise SettingsError(
             f"a text of more than {longest} tokens", expected=f"at most {longest}", fix="shorten it"
         )
-    places = np.flatnonzero(token_ids == vocabulary.index(MASK)).astype(np.int32)
-    logits = _logits(checkpoint, token_ids, places)  # [P, V]
+    positions = np.flatnonzero(token_ids == vocabulary.index(MASK)).astype(np.int32)
+    logits = _logits(checkpoint, token_ids, positions)  # [P, V]
     ranked = np.argsort(-logits, axis=-1, kind="stable")[:, :best]
     return [
         [Guess(vocabulary[piece], float(row[piece])) for piece in order]
@@ -105,7 +105,9 @@ def _joined(parts: Sequence[np.ndarray], mask_id: int) -> np.ndarray:
     return np.array([classify, *first, *gaps, parts[0][-1]], np.int32)
 
 
-def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _logits(
+    checkpoint: EncoderCheckpoint, token_ids: np.ndarray, positions: np.ndarray
+) -> np.ndarray:
     from bertcnn.models import Bert, BertPretraining, assign
 
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
@@ -115,6 +117,6 @@ def _logits(checkpoint: EncoderCheckpoint, token_ids: np.ndarray, places: np.nda
         "token_ids": token_ids[None],
         "segment_ids": np.zeros_like(token_ids)[None],
         "padding_mask": np.ones_like(token_ids)[None],
-        "masked_positions": places[None],
+        "masked_positions": positions[None],
     }
     return np.asarray(model.predict_on_batch(inputs)["mlm_logits"])[0]

@@ -58,14 +58,14 @@ def mask_tokens(
     together, and each is then replaced independently.
     """
     candidates = ~vocabulary.special[token_ids]  # [B, T]
-    wanted = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
-    limits = np.minimum(np.floor(wanted).astype(np.int64), settings.masked_places)
+    counts = candidates.sum(1) * settings.mask_fraction + generator.random(len(token_ids))  # [B]
+    limits = np.minimum(np.floor(counts).astype(np.int64), settings.masked_places)
     if settings.whole_words:
         continues = vocabulary.continues[token_ids]
-        chosen = _choose_words(continues, candidates, limits, settings.masked_places, generator)
+        selected = _choose_words(continues, candidates, limits, settings.masked_places, generator)
     else:
-        chosen = _choose_tokens(candidates, limits, generator)
-    rows, positions = np.nonzero(chosen)  # ordered by row and position
+        selected = _choose_tokens(candidates, limits, generator)
+    rows, positions = np.nonzero(selected)  # ordered by row and position
     labels = token_ids[rows, positions]
     way = generator.random(len(labels))
     ordinary = np.flatnonzero(~vocabulary.special)
@@ -76,14 +76,14 @@ def mask_tokens(
         [vocabulary.mask_id, random],
         labels,
     )
-    places = ranges(np.zeros_like(limits), chosen.sum(1))[1]
+    slots = ranges(np.zeros_like(limits), selected.sum(1))[1]
     shape = len(token_ids), settings.masked_places
     result = MaskedTokens(
         masked, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     )
-    result.masked_positions[rows, places] = positions
-    result.masked_labels[rows, places] = labels
-    result.masked_weights[rows, places] = 1.0
+    result.masked_positions[rows, slots] = positions
+    result.masked_labels[rows, slots] = labels
+    result.masked_weights[rows, slots] = 1.0
     return result
 
 
@@ -91,9 +91,9 @@ def _choose_tokens(
     candidates: np.ndarray, limits: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
     order = np.argsort(np.where(candidates, generator.random(candidates.shape), 2.0), axis=1)
-    chosen = np.zeros_like(candidates)
-    np.put_along_axis(chosen, order, np.arange(candidates.shape[1]) < limits[:, None], axis=1)
-    return chosen
+    selected = np.zeros_like(candidates)
+    np.put_along_axis(selected, order, np.arange(candidates.shape[1]) < limits[:, None], axis=1)
+    return selected
 
 
 def _choose_words(

@@ -123,9 +123,9 @@ def _cut(
         return sentences
     roomy = max(1, longest - 8)  # leaves room to move a cut to the next word
     pieces = np.where(lengths > longest, -(-lengths // roomy), 1)
-    which, place = ranges(np.zeros_like(pieces), pieces)
-    starts = sentences.starts[which] + place * lengths[which] // pieces[which]
-    inner = np.flatnonzero(place > 0)
+    which, piece = ranges(np.zeros_like(pieces), pieces)
+    starts = sentences.starts[which] + piece * lengths[which] // pieces[which]
+    inner = np.flatnonzero(piece > 0)
     moved = _at_word(
         starts[inner],
         np.minimum(sentences.ends[which[inner]], starts[inner] + min(8, longest)),
@@ -140,18 +140,18 @@ def _cut(
 
 
 def _at_word(
-    places: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray
+    positions: np.ndarray, ends: np.ndarray, tokens: np.ndarray, continues: np.ndarray
 ) -> np.ndarray:
-    """Move each place to the next word start before its end, or else to its end."""
-    places = places.copy()
-    left = np.arange(len(places))
+    """Move each position to the next word start before its end, or else to its end."""
+    positions = positions.copy()
+    left = np.arange(len(positions))
     for _ in range(_LONGEST_WORD_PIECES):
-        left = left[places[left] < ends[left]]
-        left = left[continues[tokens[places[left]]]]
+        left = left[positions[left] < ends[left]]
+        left = left[continues[tokens[positions[left]]]]
         if not len(left):
             break
-        places[left] += 1
-    return places
+        positions[left] += 1
+    return positions
 
 
 def _join(
@@ -168,18 +168,18 @@ def _join(
     reached = np.cumsum(sentences.ends - sentences.starts)  # [S]
     first = np.unique(sentences.documents, return_index=True)[1]
     stop = np.append(first[1:], len(reached))
-    found = [np.zeros((3, 0), np.int64)]
+    rounds = [np.zeros((3, 0), np.int64)]
     while len(first):  # the first run of each document, then the second of each, ...
-        wanted = np.full(len(first), longest)
+        targets = np.full(len(first), longest)
         short = generator.random(len(first)) < settings.short_fraction
-        wanted[short] = generator.integers(2, longest + 1, int(short.sum()))
+        targets[short] = generator.integers(2, longest + 1, int(short.sum()))
         before = np.where(first > 0, reached[first - 1], 0)
-        end = np.clip(np.searchsorted(reached, before + wanted, side="right"), first + 1, stop)
+        end = np.clip(np.searchsorted(reached, before + targets, side="right"), first + 1, stop)
         inner = first + 1 + (generator.random(len(first)) * (end - first - 1)).astype(np.int64)
-        found.append(np.stack([first, end, np.where(end - first > 1, inner, first)]))
+        rounds.append(np.stack([first, end, np.where(end - first > 1, inner, first)]))
         going = end < stop
         first, stop = end[going], stop[going]
-    runs, ends, inner = np.concatenate(found, axis=1)
+    runs, ends, inner = np.concatenate(rounds, axis=1)
     order = np.argsort(runs, kind="stable")
     runs, ends, inner = runs[order], ends[order], inner[order]
     return (
@@ -215,15 +215,15 @@ def _exchange(
 def _other_documents(takers: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each taker a donor of similar length, each used once, and whether its key differs."""
     donors = np.roll(takers, -1)
-    for place in np.flatnonzero(keys[takers] == keys[donors]).tolist():
-        if keys[takers[place]] != keys[donors[place]]:  # fixed by an earlier exchange
+    for index in np.flatnonzero(keys[takers] == keys[donors]).tolist():
+        if keys[takers[index]] != keys[donors[index]]:  # fixed by an earlier exchange
             continue
-        near = np.arange(max(0, place - _NEARBY), min(len(takers), place + _NEARBY + 1))
+        near = np.arange(max(0, index - _NEARBY), min(len(takers), index + _NEARBY + 1))
         good = near[
-            (keys[takers[place]] != keys[donors[near]])
-            & (keys[takers[near]] != keys[donors[place]])
+            (keys[takers[index]] != keys[donors[near]])
+            & (keys[takers[near]] != keys[donors[index]])
         ]
         if len(good):
-            other = good[np.argmin(np.abs(good - place))]
-            donors[place], donors[other] = donors[other], donors[place]
+            other = good[np.argmin(np.abs(good - index))]
+            donors[index], donors[other] = donors[other], donors[index]
     return donors, keys[takers] != keys[donors]

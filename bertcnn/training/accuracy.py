@@ -34,16 +34,16 @@ def accuracy(
     Raises:
         LabelError: no row has a label, or texts, labels and weights differ in number.
     """
-    checked, given = check_texts(texts), checked_labels(labels, several=predictor.multi_label)
-    shares = np.ones(len(given)) if weights is None else np.asarray(list(weights), float)
-    if not len(checked) == len(given) == len(shares):
-        found = f"{len(checked)} texts, {len(given)} labels and {len(shares)} weights"
-        raise LabelError(found, expected="as many of each", fix="pass those of the same rows")
-    rows = [row for row, label in enumerate(given) if not has_no_label(label)]
+    checked, row_labels = check_texts(texts), checked_labels(labels, several=predictor.multi_label)
+    shares = np.ones(len(row_labels)) if weights is None else np.asarray(list(weights), float)
+    if not len(checked) == len(row_labels) == len(shares):
+        counts = f"{len(checked)} texts, {len(row_labels)} labels and {len(shares)} weights"
+        raise LabelError(counts, expected="as many of each", fix="pass those of the same rows")
+    rows = [row for row, label in enumerate(row_labels) if not has_no_label(label)]
     if not rows:
         raise LabelError("0 rows with a label", expected="at least 1", fix="pass labelled rows")
-    known = KnownLabels(predictor.labels)
-    actual = [_names(given[row], kind, known) for row in rows]
+    known_labels = KnownLabels(predictor.labels)
+    actual = [_names(row_labels[row], kind, known_labels) for row in rows]
     unknown = describe_unknown(predictor.labels, actual)
     if unknown:
         progress.note(unknown)

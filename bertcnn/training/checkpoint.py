@@ -77,16 +77,16 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             put_in_place(new, folder / f"step-{checkpoint.step:09d}", work, replace=True)
     except OSError as error:
         raise output_error(folder, error) from None
-    earlier = [place for step, place in _found(folder) if step <= checkpoint.step]
-    for _, place in _found(folder):
-        if place not in earlier[-_KEPT:]:
-            shutil.rmtree(place, ignore_errors=True)
+    earlier = [path for step, path in _found(folder) if step <= checkpoint.step]
+    for _, path in _found(folder):
+        if path not in earlier[-_KEPT:]:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def forget_checkpoints(folder: Path) -> None:
     """Remove the checkpoints in `folder`, and nothing else."""
-    for _, place in _found(folder):
-        shutil.rmtree(place, ignore_errors=True)
+    for _, path in _found(folder):
+        shutil.rmtree(path, ignore_errors=True)
     clean_leftovers(folder / _NEXT)
 
 
@@ -99,11 +99,11 @@ def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint |
         BundleError: all checkpoints are damaged.
     """
     damaged: list[str] = []
-    for _, place in reversed(_found(folder)):
+    for _, path in reversed(_found(folder)):
         try:
-            return _read(place)
+            return _read(path)
         except BundleError as error:
-            damaged.append(f"{place.name}: {error.given}")
+            damaged.append(f"{path.name}: {error.given}")
             note(f"the checkpoint {damaged[-1]}; it is skipped")
     if damaged:
         raise BundleError(
@@ -117,20 +117,20 @@ def newest_checkpoint(folder: Path, note: Callable[[str], None]) -> Checkpoint |
 def _found(folder: Path) -> list[tuple[int, Path]]:
     if not folder.is_dir():
         return []
-    names = ((_NAME.fullmatch(place.name), place) for place in folder.iterdir())
-    return sorted((int(match[1]), place) for match, place in names if match)
+    names = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), path) for match, path in names if match)
 
 
-def _read(place: Path) -> Checkpoint:
-    _, members = read_members(place, FORMAT)
+def _read(path: Path) -> Checkpoint:
+    _, members = read_members(path, FORMAT)
     about = object_of(_ABOUT, parse_json(_ABOUT, members[_ABOUT]), FORMAT.schema_version)
     try:
-        found = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
+        state = Checkpoint(**about, tensors=safetensors.numpy.load(members[_STATE]))
     except (TypeError, ValueError, safetensors.SafetensorError) as error:
-        refuse(f"{place} holds something else ({error})", "a checkpoint")
-    if [type(one) for one in (found.step, found.settings, found.progress)] != [int, dict, dict]:
-        refuse(f"{place} holds something else", "a checkpoint")
-    return found
+        refuse(f"{path} holds something else ({error})", "a checkpoint")
+    if [type(one) for one in (state.step, state.settings, state.progress)] != [int, dict, dict]:
+        refuse(f"{path} holds something else", "a checkpoint")
+    return state
 
 
 def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
@@ -161,15 +161,15 @@ def restore_state(
 ) -> None:
     """Load the tensors of `training_state`; raises BundleError if they do not fit the model."""
     variables = _variables(model, optimizer)
-    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
+    expected_shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    for name in sorted(wanted.keys() | shapes.keys()):
-        if wanted.get(name) == shapes.get(name):
+    for name in sorted(expected_shapes.keys() | shapes.keys()):
+        if expected_shapes.get(name) == shapes.get(name):
             continue
         shape = shapes.get(name, "none, it is missing")
         raise BundleError(
             f"a checkpoint in which {name} has the shape {shape}",
-            expected=f"{wanted.get(name, 'nothing of that name')}",
+            expected=f"{expected_shapes.get(name, 'nothing of that name')}",
             fix="start over with --restart",
         )
     for name, variable in variables.items():
@@ -177,12 +177,12 @@ def restore_state(
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
-    def by_place(kind: str, variables: Sequence[Any]) -> dict[str, Any]:
-        return {f"{kind}/{place:04d}": variable for place, variable in enumerate(variables)}
+    def by_index(kind: str, variables: Sequence[Any]) -> dict[str, Any]:
+        return {f"{kind}/{index:04d}": variable for index, variable in enumerate(variables)}
 
     weights = {f"weights/{weight.path}": weight for weight in model.trainable_variables}
     return {
         **weights,
-        **by_place("fixed", model.non_trainable_variables),
-        **by_place("optimizer", optimizer.variables),
+        **by_index("fixed", model.non_trainable_variables),
+        **by_index("optimizer", optimizer.variables),
     }

@@ -71,10 +71,10 @@ def tune_by_contrast(
     lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
     numbers = encoder.settings.layers * encoder.settings.width
     most = max(_FEWEST_TOKENS, min(_TOKENS, _TOKENS * _OF_NUMBERS // numbers))
-    chosen = draw_steps(
+    draws = draw_steps(
         rows.labels, lengths, most, np.random.default_rng([seed, settings.contrast_steps])
     )
-    steps = [next(chosen) for _ in range(settings.contrast_steps)]
+    steps = [next(draws) for _ in range(settings.contrast_steps)]
     plans = _plans(steps, lengths)
 
     small, used = on_used_pieces(
@@ -99,9 +99,9 @@ def tune_by_contrast(
         schedule, share, weight_decay=settings.weight_decay, clip_norm=settings.gradient_clip
     )
 
-    def objective(found: Any, given: Any) -> dict[str, Any]:  # noqa: ANN401
-        vectors = ops.reshape(found, (-1, found.shape[-1]))
-        return {"loss": contrastive_loss(vectors, ops.reshape(given["labels"], (-1,)))}
+    def objective(outputs: Any, batch: Any) -> dict[str, Any]:  # noqa: ANN401
+        vectors = ops.reshape(outputs, (-1, outputs.shape[-1]))
+        return {"loss": contrastive_loss(vectors, ops.reshape(batch["labels"], (-1,)))}
 
     def batches(position: int | None) -> Generator[Batch, None, None]:
         for number, plan in enumerate(plans[position or 0 :], start=(position or 0) + 1):
@@ -144,13 +144,13 @@ def _plans(steps: list[np.ndarray], lengths: np.ndarray) -> list[PackedPlan]:
     """The steps' rows in packed layouts of one shape, so only one program is compiled."""
     longest = int(lengths.max())
     row_of = [pack(lengths[rows], longest, _MOST_DOCUMENTS) for rows in steps]
-    height = max(int(places.max()) + 1 for places in row_of)
-    width = max(int(np.bincount(places).max()) for places in row_of)
+    height = max(int(packed_rows.max()) + 1 for packed_rows in row_of)
+    width = max(int(np.bincount(packed_rows).max()) for packed_rows in row_of)
     plans = []
-    for rows, places in zip(steps, row_of, strict=True):
+    for rows, packed_rows in zip(steps, row_of, strict=True):
         slots, filled = np.full((height, width), -1, np.int64), np.zeros(height, np.int64)
-        for row, place in zip(rows, places, strict=True):
-            slots[place, filled[place]] = row
-            filled[place] += 1
+        for row, packed_row in zip(rows, packed_rows, strict=True):
+            slots[packed_row, filled[packed_row]] = row
+            filled[packed_row] += 1
         plans.append(PackedPlan(slots, longest))
     return plans

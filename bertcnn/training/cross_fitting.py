@@ -88,7 +88,7 @@ def cross_fit(
         f" about {duration(more)} more; --folds 0 leaves it out"
     )
     learned = extract(encoder.weights)
-    found = []
+    fold_answers = []
     for number, held_out in enumerate(folds):
         point = None if run.savepoints is None else run.savepoints.part(f"fold{number}")
         kept = None if point is None else point.kept()
@@ -103,9 +103,9 @@ def cross_fit(
                 point.keep({}, vars(answers))
         else:
             answers = FoldAnswers(**kept[1])
-        found.append(answers)
+        fold_answers.append(answers)
     assign(encoder.weights, learned, error=TrainingError)
-    return tuple(found)
+    return tuple(fold_answers)
 
 
 def _divided(rows: TokenizedRows, fold_of: np.ndarray) -> Iterator[np.ndarray]:
@@ -137,9 +137,9 @@ def _answers(
         return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
     engine = KerasEngine(model, pad_id=0)  # [PAD] is masked
     both = (part.valid, data.train.of(known))
-    asked, learned = (engine.run(rows.token_ids, evidence=True) for rows in both)
-    means, known_means = asked.found.means, learned.found.means
-    return FoldAnswers(held_out, asked.logits, means, known, learned.logits, known_means)
+    unseen, seen = (engine.run(rows.token_ids, evidence=True) for rows in both)
+    means, known_means = unseen.found.means, seen.found.means
+    return FoldAnswers(held_out, unseen.logits, means, known, seen.logits, known_means)
 
 
 @dataclass

@@ -92,11 +92,11 @@ class Student:
         if truth is None:
             truth = np.arange(taught.shape[1]) == rows.labels[:, None]
         labels = [rows.labels, others.argmax(axis=1)]
-        given = None if rows.multi_hot is None else [truth, self.teacher.given(others)]
+        multi_hot = None if rows.multi_hot is None else [truth, self.teacher.given(others)]
         return TokenizedRows(
             [*rows.token_ids, *tokens],
             np.concatenate(labels),
-            None if given is None else np.concatenate(given),
+            None if multi_hot is None else np.concatenate(multi_hot),
             np.concatenate([(truth + taught) / 2, others]).astype(np.float32),
         )
 
@@ -123,7 +123,7 @@ def kept_layers(layers: int, kept: int) -> list[int]:
         >>> kept_layers(6, 3), kept_layers(6, 4), kept_layers(12, 1)
         ([1, 3, 5], [0, 2, 3, 5], [11])
     """
-    return [layers * (place + 1) // kept - 1 for place in range(kept)]
+    return [layers * (index + 1) // kept - 1 for index in range(kept)]
 
 
 def _without_layers(
@@ -131,11 +131,11 @@ def _without_layers(
 ) -> dict[str, np.ndarray]:
     """All weights but those of dropped layers; the kept layers are renumbered."""
     numbers = {f"layer_{old}": f"layer_{new}" for new, old in enumerate(kept)}
-    found = {}
+    renumbered = {}
     for name, value in tensors.items():
         layer, _, rest = name.partition("/")
         if layer in numbers:
-            found[f"{numbers[layer]}/{rest}"] = value
+            renumbered[f"{numbers[layer]}/{rest}"] = value
         elif not layer.startswith("layer_"):
-            found[name] = value
-    return found
+            renumbered[name] = value
+    return renumbered

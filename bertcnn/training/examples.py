@@ -141,11 +141,11 @@ class LabelledTexts:
                 f" longer than {limit} tokens: their first {head} and last {limit - 2 - head} are"
                 " used"
             )
-        place = {name: place for place, name in enumerate(classes)}
+        index_of = {name: index for index, name in enumerate(classes)}
         several, main = self.multi_label, self.labels
         if several:  # the index of a row without a label is arbitrary
-            main = [name if name in place else classes[0] for name in self.main_labels]
-        labels = np.array([place[label] for label in main], np.int64)
+            main = [name if name in index_of else classes[0] for name in self.main_labels]
+        labels = np.array([index_of[label] for label in main], np.int64)
         multi_hot = indicators(self.labels, classes) if several else None
         return TokenizedTexts(
             self, TokenizedRows(encoded.token_ids, labels, multi_hot), encoded.truncated
@@ -220,13 +220,13 @@ def different_texts(texts: Sequence[str], others: Sequence[str], most: int, seed
 
     Duplicates differ only in case, digits or punctuation; the first one is kept.
     """
-    known = {duplicate_key(text) for text in others}
+    other_keys = {duplicate_key(text) for text in others}
     different = {duplicate_key(text): text for text in reversed(texts)}
-    found = [text for key, text in reversed(different.items()) if key not in known]
-    if len(found) <= most:
-        return found
-    drawn = np.random.default_rng(seed).permutation(len(found))[:most]
-    return [found[row] for row in np.sort(drawn)]
+    new_texts = [text for key, text in reversed(different.items()) if key not in other_keys]
+    if len(new_texts) <= most:
+        return new_texts
+    drawn = np.random.default_rng(seed).permutation(len(new_texts))[:most]
+    return [new_texts[row] for row in np.sort(drawn)]
 
 
 @dataclass(frozen=True)
@@ -254,8 +254,8 @@ class StrangeTexts:
         rest = different_texts(written, held_out, len(written), 0)
         lacking = max(0, (len(rest) - len(held_out)) // 2)
         moved = set(np.linspace(0, len(rest) - 1, lacking).round().astype(int).tolist())
-        held_out += [text for place, text in enumerate(rest) if place in moved]
-        kept = [text for place, text in enumerate(rest) if place not in moved]
+        held_out += [text for index, text in enumerate(rest) if index in moved]
+        kept = [text for index, text in enumerate(rest) if index not in moved]
         return cls(labels, kept, held_out)
 
 
@@ -291,10 +291,10 @@ def _given(
         )
     check_one_type([*learning.each_label, *rows.each_label])
     rows = rows.spelled(KnownLabels(map(str, learning.each_label)).spelled)
-    known = set(learning.each_label)
-    unknown = sorted({str(label) for label in rows.each_label if label not in known})
+    training_labels = set(learning.each_label)
+    unknown = sorted({str(label) for label in rows.each_label if label not in training_labels})
     sets = rows.labels if rows.multi_label else [[own] for own in rows.labels]
-    usable = [row for row, own in enumerate(sets) if known.issuperset(own)]
+    usable = [row for row, own in enumerate(sets) if training_labels.issuperset(own)]
     if not usable:
         labels = f" with the labels {one_line(', '.join(unknown))}" if unknown else ""
         raise LabelError(

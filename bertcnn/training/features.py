@@ -79,11 +79,11 @@ class TokenizedRows:
 
 def stored_embed(features: Features, token_ids: Sequence[np.ndarray]) -> Embed:
     """A function that returns stored features as the encoder's output for `token_ids`."""
-    places = {row.tobytes(): place for place, row in enumerate(token_ids)}
+    positions = {row.tobytes(): position for position, row in enumerate(token_ids)}
 
     def embed(rows: Sequence[np.ndarray], store: Store) -> None:
         for number, row in enumerate(rows):
-            store(np.array([number]), features.row(places[row.tobytes()])[np.newaxis])
+            store(np.array([number]), features.row(positions[row.tobytes()])[np.newaxis])
 
     return embed
 
@@ -114,8 +114,8 @@ class Features:
         self._values = np.memmap(self._path, np.float16, "r+", shape=self._shape)
 
         def store(rows: np.ndarray, hidden: np.ndarray) -> None:
-            for place, row in enumerate(rows):
-                self._values[self._starts[row] : self._ends[row]] = hidden[place, : lengths[row]]
+            for index, row in enumerate(rows):
+                self._values[self._starts[row] : self._ends[row]] = hidden[index, : lengths[row]]
             progress.advance(len(rows))
 
         embed(token_ids, store)
@@ -152,10 +152,10 @@ class Features:
             return self._lay_out(plan)
         hidden = np.zeros((plan.size, plan.length, self._width), np.float32)
         mask = np.zeros((plan.size, plan.length), np.int32)
-        for place, row in enumerate(plan.rows):
+        for index, row in enumerate(plan.rows):
             values = self._values[self._starts[row] : self._ends[row]]
-            hidden[place, : len(values)] = values
-            mask[place, : len(values)] = 1
+            hidden[index, : len(values)] = values
+            mask[index, : len(values)] = 1
         mask[len(plan.rows) :, 0] = 1
         return {"sequence_output": hidden, "padding_mask": mask}
 

@@ -119,11 +119,11 @@ def with_pseudo_labels(
         The rows, and their labels after the labels of `valid` were added, int64 [rows]; None if the
         pseudo-labels are not used.
     """
-    asked = len(valid.labels)
+    held_out = len(valid.labels)
     pseudo_labels = _spread(views, train.labels, class_weight)
     without, with_others = pseudo_labels.right(valid.labels)
     outcome = (
-        f"of {count(asked, 'held-out row')} {without} would get the right label without these,"
+        f"of {count(held_out, 'held-out row')} {without} would get the right label without these,"
         f" {with_others} with them"
     )
     harm = pseudo_labels.harm(valid.labels)
@@ -135,12 +135,12 @@ def with_pseudo_labels(
     )
     if harm:
         return train, None
-    surest = np.argsort(-pseudo_labels.sureness[asked:], kind="stable")
+    surest = np.argsort(-pseudo_labels.sureness[held_out:], kind="stable")
     sure = np.sort(surest[: max(1, round(_SURE * len(unlabelled)))])
-    token_ids, labels = [unlabelled[row] for row in sure], pseudo_labels.labels[asked:][sure]
+    token_ids, labels = [unlabelled[row] for row in sure], pseudo_labels.labels[held_out:][sure]
     rows = train.with_rows(TokenizedRows(token_ids, labels))
-    known = np.concatenate([train.labels, valid.labels])
-    return rows, np.concatenate([train.labels, _spread(views, known, class_weight).labels[sure]])
+    targets = np.concatenate([train.labels, valid.labels])
+    return rows, np.concatenate([train.labels, _spread(views, targets, class_weight).labels[sure]])
 
 
 def _spread(
@@ -168,22 +168,22 @@ def accuracy_without_and_with(
     for label in np.unique(labels):
         own = chance.permutation(np.flatnonzero(labels == label))
         fold[own] = (np.arange(len(own)) + chance.integers(_FOLDS)) % _FOLDS
-    asked, right = 0, np.zeros(2)
+    evaluated, right = 0, np.zeros(2)
     for number in range(_FOLDS):
         held_out = fold == number
         vectors, names = means[~held_out], labels[~held_out]
         if not held_out.any() or len(np.unique(names)) < 2:
             continue
-        for place in range(2):
-            if place == 1:
+        for variant in range(2):
+            if variant == 1:
                 vectors = np.concatenate([vectors, name_means])
                 names = np.concatenate([names, np.arange(len(name_means))])
-            found = regression(vectors, names, np.ones(len(names)))
-            right[place] += np.sum(found.predict(means[held_out]) == labels[held_out])
-        asked += int(held_out.sum())
-        if asked >= _ENOUGH:
+            probe = regression(vectors, names, np.ones(len(names)))
+            right[variant] += np.sum(probe.predict(means[held_out]) == labels[held_out])
+        evaluated += int(held_out.sum())
+        if evaluated >= _ENOUGH:
             break
-    without, with_names = right / max(asked, 1)
+    without, with_names = right / max(evaluated, 1)
     return float(without), float(with_names)
 
 

@@ -241,10 +241,10 @@ class TrainedModel:
         strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
         progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
         progress.note(promise_in_words(decisions))
-        judged = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
+        evaluated = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         back = held_back.any[: len(token_ids)]
         measured = replace(self.measured, judgement=judgement, held_back=back, scored=scored)
-        return self._written_up(judged, engine, measured, progress)
+        return self._written_up(evaluated, engine, measured, progress)
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
         rows = self.known.outside.strange
@@ -265,11 +265,11 @@ class TrainedModel:
         for detector, inputs, fold in zip(fit.folds, folds, self.folds, strict=True):
             own = [texts[row] for row in fold.held_out]
             back.append(held_back(detector, inputs.held_out, own, languages))
-        found = HeldBack.of(back)
+        result = HeldBack.of(back)
         if strange is None:
-            return found
+            return result
         others = held_back(fit.detector, strange, self.strange, languages)
-        return found.with_strange(others.outside, others.doubtful)
+        return result.with_strange(others.outside, others.doubtful)
 
     def _fold(self, fold: FoldAnswers) -> FoldInputs:
         read, rows = self.reference.readings, self.train.rows

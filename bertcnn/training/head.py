@@ -66,28 +66,28 @@ def train_head(
         progress.stage("computing encoder features", len(rows.labels))
         features = Features(embed, head.width, rows.token_ids, Path(folder) / "features", progress)
 
-        def examples(rows: TokenizedRows, chosen: np.ndarray) -> Examples:
-            part = rows.of(chosen)
+        def examples(rows: TokenizedRows, indices: np.ndarray) -> Examples:
+            part = rows.of(indices)
             return Examples(
-                features.of(chosen).collate, part.lengths, part.labels, multi_hot=part.multi_hot
+                features.of(indices).collate, part.lengths, part.labels, multi_hot=part.multi_hot
             )
 
-        def learn(rows: TokenizedRows, chosen: np.ndarray, run: RunOptions) -> FitResult:
+        def learn(rows: TokenizedRows, indices: np.ndarray, run: RunOptions) -> FitResult:
             if probe:
-                weighted = _weighted(rows.of(chosen), head.classes, settings)
-                start_from_probe(head, features.means(chosen), *weighted)
-            return fit_head(head, examples(rows, chosen), held_out, settings, run)
+                weighted = _weighted(rows.of(indices), head.classes, settings)
+                start_from_probe(head, features.means(indices), *weighted)
+            return fit_head(head, examples(rows, indices), held_out, settings, run)
 
         held_out = examples(rows, np.arange(first, len(rows.labels)))
         untrained = extract(head.weights)
         result = learn(rows, np.arange(first), run)
-        if (known := data.known) is not None:
+        if (known_rows := data.known) is not None:
             logits = Forward(head, result.padded_lengths).rows(
-                features.of(known).collate, rows.lengths[known]
+                features.of(known_rows).collate, rows.lengths[known_rows]
             )
             result = replace(
                 result,
-                known=(logits, features.means(known)),
+                known=(logits, features.means(known_rows)),
                 valid_means=features.means(np.arange(first, len(rows.labels))),
             )
         if run.refit:

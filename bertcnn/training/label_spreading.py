@@ -37,14 +37,14 @@ class PseudoLabels:
 
     def right(self, labels: np.ndarray) -> tuple[int, int]:
         """How many of the first rows are right: by regression, and by both methods."""
-        found = (self.by_regression, self.labels)
-        by_regression, by_both = (int(np.sum(one[: len(labels)] == labels)) for one in found)
+        predictions = (self.by_regression, self.labels)
+        by_regression, by_both = (int(np.sum(one[: len(labels)] == labels)) for one in predictions)
         return by_regression, by_both
 
     def harm(self, labels: np.ndarray) -> bool:
         """Whether label spreading is worse on the first rows, by a one-sided sign test."""
-        found = (self.by_regression, self.labels)
-        before, after = (one[: len(labels)] == labels for one in found)
+        predictions = (self.by_regression, self.labels)
+        before, after = (one[: len(labels)] == labels for one in predictions)
         lost, won = int(np.sum(before & ~after)), int(np.sum(after & ~before))
         return lost > 0 and binomtest(lost, lost + won, alternative="greater").pvalue <= _CHANCE
 

@@ -32,16 +32,16 @@ def start_from_probe(
     weights = extract(head.weights)
     kernel, bias = np.zeros_like(weights["logits/kernel"]), np.zeros_like(weights["logits/bias"])
     if labels.ndim == 1:
-        found = regression(directions, labels, row_weights)
-        classes, coefficients, intercepts = found.classes_, found.coef_, found.intercept_
+        model = regression(directions, labels, row_weights)
+        classes, coefficients, intercepts = model.classes_, model.coef_, model.intercept_
         if len(classes) == 2:  # scikit-learn returns one logit: the second label's margin
             coefficients = np.concatenate([-coefficients, coefficients]) / 2
             intercepts = np.concatenate([-intercepts, intercepts]) / 2
         kernel[-head.width :, classes], bias[classes] = coefficients.T / scale, intercepts
     else:
-        for place in np.flatnonzero(labels.any(axis=0) & ~labels.all(axis=0)):
-            found = regression(directions, labels[:, place], row_weights[:, place])
-            kernel[-head.width :, place], bias[place] = found.coef_[0] / scale, found.intercept_[0]
+        for index in np.flatnonzero(labels.any(axis=0) & ~labels.all(axis=0)):
+            model = regression(directions, labels[:, index], row_weights[:, index])
+            kernel[-head.width :, index], bias[index] = model.coef_[0] / scale, model.intercept_[0]
     assign(
         head.weights, {**weights, "logits/kernel": kernel, "logits/bias": bias}, error=TrainingError
     )

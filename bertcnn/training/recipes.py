@@ -109,5 +109,5 @@ def freeze(encoder: Bert, layers: int) -> None:
     """Freeze the lowest layers and, if there are any, the embeddings; dropout is unchanged."""
     if layers:
         encoder.get_layer("embeddings").trainable = False
-    for place in range(layers):
-        encoder.get_layer(f"layer_{place}").trainable = False
+    for index in range(layers):
+        encoder.get_layer(f"layer_{index}").trainable = False

@@ -37,23 +37,23 @@ def savepoint_folder(out: Path) -> Path:
 
 def digest(arrays: Sequence[np.ndarray] | Tensors) -> str:
     """A hash of arrays in order, with their names if any; it identifies a training."""
-    found = blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     named = arrays.items() if isinstance(arrays, Mapping) else (("", array) for array in arrays)
     for name, array in named:
-        found.update(f"{name} {array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
 
 
 def newest_of_first(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint in the first process's folder, sent to every process."""
-    found = newest_checkpoint(folder, note) if is_first() else None
+    newest = newest_checkpoint(folder, note) if is_first() else None
     if is_alone():
-        return found
-    if not agreed(found is not None):
+        return newest
+    if not agreed(newest is not None):
         return None
-    step, settings, progress = agreed(found and [found.step, found.settings, found.progress])
-    tensors = of_first(safetensors.numpy.save(dict(found.tensors)) if found else b"")
+    step, settings, progress = agreed(newest and [newest.step, newest.settings, newest.progress])
+    tensors = of_first(safetensors.numpy.save(dict(newest.tensors)) if newest else b"")
     return Checkpoint(step, settings, progress, safetensors.numpy.load(tensors))
 
 
@@ -128,14 +128,14 @@ class Savepoints:
         self, use: Callable[[Tensors], None]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """JSON and tensors of the newest savepoint whose state `use` accepts."""
-        found = self._found
+        newest = self._found
         try:
-            if found is None:
-                found = newest_of_first(self._folder, self._progress.note)
-            if found is None:
+            if newest is None:
+                newest = newest_of_first(self._folder, self._progress.note)
+            if newest is None:
                 return None
-            check_same_settings(found.settings, self._settings, self._folder)
-            use({key: one for key, one in found.tensors.items() if not key.startswith(_BESIDE)})
+            check_same_settings(newest.settings, self._settings, self._folder)
+            use({key: one for key, one in newest.tensors.items() if not key.startswith(_BESIDE)})
         except (BundleError, SettingsError) as error:
             if self._found is not None:
                 raise
@@ -144,8 +144,8 @@ class Savepoints:
                 f" {error.given}"
             )
             return None
-        beside = (name for name in found.tensors if name.startswith(_BESIDE))
-        return found.progress, {name.removeprefix(_BESIDE): found.tensors[name] for name in beside}
+        beside = (key for key in newest.tensors if key.startswith(_BESIDE))
+        return newest.progress, {key.removeprefix(_BESIDE): newest.tensors[key] for key in beside}
 
     def _save(self, step: int, details: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> None:
         if not is_first():

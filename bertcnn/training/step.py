@@ -41,10 +41,10 @@ def smoothed_cross_entropy(smoothing: float) -> Objective:
     float32 [...], to the weighted sum.
     """
 
-    def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
-        targets = given["targets"] * (1.0 - smoothing) + smoothing / logits.shape[-1]
+    def objective(logits: Any, batch: Arrays) -> Figures:  # noqa: ANN401
+        targets = batch["targets"] * (1.0 - smoothing) + smoothing / logits.shape[-1]
         logs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        return {"loss": -ops.sum(ops.sum(targets * logs, axis=-1) * given["weights"])}
+        return {"loss": -ops.sum(ops.sum(targets * logs, axis=-1) * batch["weights"])}
 
     return objective
 
@@ -57,13 +57,13 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     it would keep every probability far above the label's frequency.
     """
 
-    def objective(logits: Any, given: Arrays) -> Figures:  # noqa: ANN401
-        targets = given["targets"]
+    def objective(logits: Any, batch: Arrays) -> Figures:  # noqa: ANN401
+        targets = batch["targets"]
         logits = ops.cast(logits, "float32")
         # negative log of the probability and of its complement
         having, not_having = ops.softplus(-logits), ops.softplus(logits)
         rows = targets * positive_weights * having + (1.0 - targets) * not_having
-        return {"loss": ops.sum(ops.sum(rows, axis=-1) * given["weights"])}
+        return {"loss": ops.sum(ops.sum(rows, axis=-1) * batch["weights"])}
 
     return objective
 
@@ -84,8 +84,8 @@ def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
         if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1)
     )
 
-    def rows_from(given: Arrays, start: int) -> Arrays:
-        return {name: values[start : start + size] for name, values in given.items()}
+    def rows_from(arrays: Arrays, start: int) -> Arrays:
+        return {name: values[start : start + size] for name, values in arrays.items()}
 
     parts = [
         (rows_from(inputs, start), rows_from(targets, start)) for start in range(0, rows, size)
@@ -119,9 +119,9 @@ def make_step(
         parts = _normalized(parts)
         figures, summed = gradients(*parts[0])
         for part in parts[1:]:
-            more, found = gradients(*part)
-            figures = {name: figures[name] + more[name] for name in figures}
-            summed = [one + other for one, other in zip(summed, found, strict=True)]
+            part_figures, part_gradients = gradients(*part)
+            figures = {name: figures[name] + part_figures[name] for name in figures}
+            summed = [one + other for one, other in zip(summed, part_gradients, strict=True)]
         return {**figures, GRADIENT_NORM: update(summed)}
 
     return step
@@ -195,10 +195,10 @@ def placed(parts: Sequence[Part], *, own: bool = False) -> Sequence[Part]:
         missing = -len(values) % mesh.size
         fillers = np.repeat(values[-1:] * (0 if name.endswith("weights") else 1), missing, axis=0)
         whole = np.concatenate([values, fillers])
-        return jax.make_array_from_callback(whole.shape, rows, lambda place: whole[place])
+        return jax.make_array_from_callback(whole.shape, rows, lambda index: whole[index])
 
-    def arrays(given: Arrays) -> Arrays:
-        return {name: divided(name, values) for name, values in given.items()}
+    def arrays(tensors: Arrays) -> Arrays:
+        return {name: divided(name, values) for name, values in tensors.items()}
 
     return [(arrays(inputs), arrays(targets)) for inputs, targets in parts]
 
@@ -231,10 +231,10 @@ def _tensorflow_gradients(model: keras.Model, objective: Objective) -> Gradients
     def differentiate(inputs: Any, targets: Any) -> Any:  # noqa: ANN401
         with tf.GradientTape() as tape:
             figures = objective(model(inputs, training=True), targets)
-        found = tape.gradient(
+        grads = tape.gradient(
             figures["loss"], variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        return figures, [tf.convert_to_tensor(gradient) for gradient in found]
+        return figures, [tf.convert_to_tensor(gradient) for gradient in grads]
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         shapes = tuple(values.shape for values in inputs.values())
@@ -282,9 +282,9 @@ def _jax_gradients(model: keras.Model, objective: Objective) -> Gradients:
 
     def gradients(inputs: Arrays, targets: Arrays) -> tuple[Figures, list[Any]]:
         trainable, fixed = _values(model.trainable_variables, model.non_trainable_variables)
-        (_, (figures, fixed)), found = differentiate(trainable, fixed, dict(inputs), dict(targets))
+        (_, (figures, fixed)), grads = differentiate(trainable, fixed, dict(inputs), dict(targets))
         _set(model.non_trainable_variables, fixed)
-        return figures, found
+        return figures, grads
 
     return gradients
 
@@ -297,14 +297,14 @@ def _jax_step(
 
     kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
     differentiate = jax.value_and_grad(_jax_value(model, objective), has_aux=True)
-    if (place := everywhere()) is not None:
+    if (sharding := everywhere()) is not None:
         for variable in (variable for variables in kinds for variable in variables):
-            variable.assign(replicated(ops.convert_to_numpy(variable), place))
+            variable.assign(replicated(ops.convert_to_numpy(variable), sharding))
 
     def one(trainable: Any, fixed: Any, part: Any) -> tuple[Any, Any]:  # noqa: ANN401
         """State after a part, and its figures and gradients."""
-        (_, (figures, fixed)), found = differentiate(trainable, fixed, *part)
-        return fixed, (figures, found)
+        (_, (figures, fixed)), gradients = differentiate(trainable, fixed, *part)
+        return fixed, (figures, gradients)
 
     def all_of(trainable: Any, fixed: Any, parts: Any) -> tuple[Any, Any]:  # noqa: ANN401
         """The sum over several parts of one shape; the part is compiled once."""
@@ -314,26 +314,26 @@ def _jax_step(
         )
 
         def add(sums: Any, part: Any) -> Any:  # noqa: ANN401
-            fixed, found = one(trainable, sums[0], part)
-            return (fixed, jax.tree.map(ops.add, sums[1], found)), None
+            fixed, outputs = one(trainable, sums[0], part)
+            return (fixed, jax.tree.map(ops.add, sums[1], outputs)), None
 
         stacked = jax.tree.map(lambda *values: ops.stack(values), *parts)
         return jax.lax.scan(add, (fixed, nothing), stacked)[0]
 
     def program(trainable: Any, fixed: Any, state: Any, parts: Any) -> Any:  # noqa: ANN401
         parts = _normalized(parts)
-        fixed, (figures, found) = (
+        fixed, (figures, gradients) = (
             one(trainable, fixed, parts[0]) if len(parts) == 1 else all_of(trainable, fixed, parts)
         )
-        figures = {**figures, GRADIENT_NORM: _norm(found)}
-        trainable, state = optimizer.stateless_apply(state, found, trainable)
+        figures = {**figures, GRADIENT_NORM: _norm(gradients)}
+        trainable, state = optimizer.stateless_apply(state, gradients, trainable)
         return figures, (trainable, fixed, state)
 
-    compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=place)
+    compiled = jax.jit(program, donate_argnums=(0, 1, 2), out_shardings=sharding)
 
     def step(parts: Sequence[Part]) -> Figures:
-        given = [(dict(inputs), dict(targets)) for inputs, targets in parts]
-        figures, after = compiled(*_values(*kinds), given)
+        plain_parts = [(dict(inputs), dict(targets)) for inputs, targets in parts]
+        figures, after = compiled(*_values(*kinds), plain_parts)
         for variables, values in zip(kinds, after, strict=True):
             _set(variables, values)
         return figures

@@ -306,9 +306,9 @@ class Trainer:
             self.save()
             raise
 
-    def _tell(self, event: str, *given: Any) -> None:  # noqa: ANN401 - as Keras' callbacks take it
+    def _tell(self, event: str, *args: Any) -> None:  # noqa: ANN401 - as Keras' callbacks take it
         for callback in self._listening:
-            getattr(callback, event)(*given)
+            getattr(callback, event)(*args)
 
 
 def check_finite(figures: Mapping[str, float], step: int) -> None:

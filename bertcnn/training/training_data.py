@@ -37,11 +37,11 @@ class OutsideRows:
 
     def answers(self, engine: Engine) -> dict[str, Answered]:
         """The engine's output for each of the three kinds."""
-        found = {}
+        outputs = {}
         for name in ("background", "learned", "strange"):
             output = engine.run(getattr(self, name), evidence=True)
-            found[name] = output.logits, output.found.means
-        return found
+            outputs[name] = output.logits, output.found.means
+        return outputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,15 +126,15 @@ def compare_encoders(  # noqa: PLR0913 - a small experiment
     tested = [tested[row] for row in np.unique(spread)]
     right = np.empty((2, seeds, len(tested)))
     for seed in range(seeds):
-        chosen = learned if rows_per_label is None else _draw(learned, rows_per_label, seed)
-        for place, encoder in enumerate((old, new)):
+        drawn = learned if rows_per_label is None else _draw(learned, rows_per_label, seed)
+        for index, encoder in enumerate((old, new)):
             classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed)
-            classifier.fit([content for content, _ in chosen], [name for _, name in chosen])
+            classifier.fit([content for content, _ in drawn], [name for _, name in drawn])
             predicted = classifier.predict([content for content, _ in tested])
-            right[place, seed] = predicted == np.array([name for _, name in tested])
+            right[index, seed] = predicted == np.array([name for _, name in tested])
         before, after = right[:, seed].mean(axis=1)
         progress.note(f"seed {seed}: accuracy {before:.1%} from {old}, {after:.1%} from {new}")
-    return judge(right, trained_rows=len(chosen))
+    return judge(right, trained_rows=len(drawn))
 
 
 def judge(right: np.ndarray, trained_rows: int) -> Verdict:
@@ -156,20 +156,20 @@ def _parts(rows: Rows, test: Rows | None) -> tuple[Rows, Rows]:
     if test is None:
         kept, held_out = split_validation(texts, names, _TESTED)
         learned, tested = [rows[row] for row in kept], [rows[row] for row in held_out]
-    known = KnownLabels(name for _, name in learned)
-    if not any(known.find(name) for _, name in tested):
+    known_labels = KnownLabels(name for _, name in learned)
+    if not any(known_labels.find(name) for _, name in tested):
         like = f" with the label {one_line(tested[0][1])}" if tested else ""
         raise LabelError(
             f"{len(tested)} rows to test on{like}",
             expected="rows with labels that are learned",
             fix="correct the file to test on, or add rows to learn from",
         )
-    return learned, [(content, known.spelled(name)) for content, name in tested]
+    return learned, [(content, known_labels.spelled(name)) for content, name in tested]
 
 
 def _draw(rows: Rows, each: int, seed: int) -> Rows:
     names, generator = np.array([name for _, name in rows]), np.random.default_rng(seed)
-    chosen: list[int] = []
+    indices: list[int] = []
     for name, count in zip(*np.unique(names, return_counts=True), strict=True):
         if count < each:
             raise LabelError(
@@ -177,5 +177,5 @@ def _draw(rows: Rows, each: int, seed: int) -> Rows:
                 expected=f"at least {each}",
                 fix="ask for fewer rows a label",
             )
-        chosen += generator.choice(np.flatnonzero(names == name), each, replace=False).tolist()
-    return [rows[row] for row in chosen]
+        indices += generator.choice(np.flatnonzero(names == name), each, replace=False).tolist()
+    return [rows[row] for row in indices]

@@ -84,14 +84,14 @@ def evaluate_csv(
     if not isinstance(read, LabelledTable):
         read = read_as_in_training(read, config, text, label, progress)
     path, choice = read.table.path, read.columns
-    places, actual, strange = rows_in_scope(read, predictor, progress)
-    if not places:
+    rows, actual, strange = rows_in_scope(read, predictor, progress)
+    if not rows:
         raise LabelError(
             f"no row of {str(path)!r} has a text and a label in column {choice.label!r}",
             expected="labelled rows",
             fix="name the label column with --label",
         )
-    texts = [read.texts[row] for row in places]
+    texts = [read.texts[row] for row in rows]
     find_unknown(predictor.labels, [name for names in actual for name in names], len(actual))
     unknown = describe_unknown(predictor.labels, actual)
     if unknown:
@@ -103,7 +103,7 @@ def evaluate_csv(
     from bertcnn.storage.files import sha256_of
 
     slices = {
-        name: [values[row] for row in places]
+        name: [values[row] for row in rows]
         for name, values in (read.slices or slice_columns(read.table, choice)).items()
     }
     origin = Provenance("", path.name, sha256_of(path), slices)
@@ -136,33 +136,33 @@ def _figures(
     """The evaluation, in parts, since the probabilities of many rows are large."""
     names, usual = predictor.labels, usual_answer(predictor.bundle.metrics)
     shares = label_shares(predictor.bundle.calibration)
-    places, fair, given = list[int](), list[int](), list[LabelSet]()
+    predicted, fair, predicted_sets = list[int](), list[int](), list[LabelSet]()
     progress.stage("evaluating", len(texts))
     for start in range(0, len(texts), _AT_ONCE):
         part = texts[start : start + _AT_ONCE]
         probabilities = predictor.predict_proba(part)
         if predictor.multi_label:
-            given += predictor.names_given(probabilities)
+            predicted_sets += predictor.names_given(probabilities)
         else:
-            places += probabilities.argmax(axis=1).tolist()
+            predicted += probabilities.argmax(axis=1).tolist()
             fair += fair_answers(probabilities, shares).tolist()
         progress.advance(len(part))
     if predictor.multi_label:
-        found = evaluate_sets(names, actual, given)
-        every = [*names, *found.unknown_labels]
-        known = against_constant_sets(
-            every, indicators(actual, every), indicators(given, every), usual=usual
+        evaluation = evaluate_sets(names, actual, predicted_sets)
+        every = [*names, *evaluation.unknown_labels]
+        no_information = against_constant_sets(
+            every, indicators(actual, every), indicators(predicted_sets, every), usual=usual
         )
-        return replace(found, no_information=known)
+        return replace(evaluation, no_information=no_information)
     single = _single(actual)
-    found = evaluate(names, single, [names[place] for place in places])
-    every = [*names, *found.unknown_labels]
-    place_of = {name: place for place, name in enumerate(every)}
-    known = against_constant(
+    evaluation = evaluate(names, single, [names[index] for index in predicted])
+    every = [*names, *evaluation.unknown_labels]
+    index_of = {name: index for index, name in enumerate(every)}
+    no_information = against_constant(
         every,
-        np.array([place_of[name] for name in single]),
-        np.array(places),
+        np.array([index_of[name] for name in single]),
+        np.array(predicted),
         fair=np.array(fair),
         usual=usual,
     )
-    return replace(found, no_information=known)
+    return replace(evaluation, no_information=no_information)

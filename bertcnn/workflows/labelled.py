@@ -70,9 +70,9 @@ def read_as_in_training(
         choice = guess_columns(table, text=names, label=tag)
         return replace(choice, reasons=choice.reasons | remembered)
 
-    known = [*config.text_columns, *filter(None, [config.label_column])]
-    known = known if text is label is None else []
-    read = read_columns(data, choose, known=known, progress=progress)
+    known_columns = [*config.text_columns, *filter(None, [config.label_column])]
+    known_columns = known_columns if text is label is None else []
+    read = read_columns(data, choose, known=known_columns, progress=progress)
     note_left_out(read.table, None, progress)
     return read
 
@@ -86,8 +86,8 @@ def rows_in_scope(
     `outside` is the out-of-scope label, or "no"; by default it is found as in training and by name.
     """
     config, texts = predictor.bundle.config, read.texts
-    known = KnownLabels([*predictor.labels, *config.merged_labels])
-    sets = known_sets(read.cells, config.label_separator, known)
+    known_labels = KnownLabels([*predictor.labels, *config.merged_labels])
+    sets = known_sets(read.cells, config.label_separator, known_labels)
     labelled = [row for row, names in enumerate(sets) if names]
     usable = [row for row in labelled if not is_blank(texts[row])]
     for lost, lack in ((len(sets) - len(labelled), "label"), (len(labelled) - len(usable), "text")):
@@ -96,18 +96,18 @@ def rows_in_scope(
     if outside is not None and outside not in (AUTO, NO):
         strange = {outside}
     else:
-        given = {name for row in usable for name in sets[row]}
-        found = () if outside == NO else find_labels([*given, *predictor.labels])
-        strange = {*found, *config.out_of_scope_labels} - {*predictor.labels}
-    places = [row for row in usable if strange.isdisjoint(sets[row])]
+        row_labels = {name for row in usable for name in sets[row]}
+        outside_labels = () if outside == NO else find_labels([*row_labels, *predictor.labels])
+        strange = {*outside_labels, *config.out_of_scope_labels} - {*predictor.labels}
+    in_scope = [row for row in usable if strange.isdisjoint(sets[row])]
     merged = config.merged_labels
-    learned = [tuple(sorted({merged.get(name, name) for name in sets[row]})) for row in places]
+    learned = [tuple(sorted({merged.get(name, name) for name in sets[row]})) for row in in_scope]
     changed = sum(
-        names != tuple(sorted(sets[row])) for names, row in zip(learned, places, strict=True)
+        names != tuple(sorted(sets[row])) for names, row in zip(learned, in_scope, strict=True)
     )
     if changed:
         progress.note(
-            f"{changed} of {len(places)} rows have a label that was merged into another for"
+            f"{changed} of {len(in_scope)} rows have a label that was merged into another for"
             " training, and count as that"
         )
-    return places, learned, [row for row in usable if not strange.isdisjoint(sets[row])]
+    return in_scope, learned, [row for row in usable if not strange.isdisjoint(sets[row])]

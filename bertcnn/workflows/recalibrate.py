@@ -161,15 +161,15 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
 _TITLE = "\n## Recalibrated\n"
 
 
-def _card(found: Recalibration, judged: ScoredPredictions, promise: str, data: Path) -> str:
+def _card(result: Recalibration, scored: ScoredPredictions, promise: str, data: Path) -> str:
     from bertcnn.reports import literal
 
-    calibration = judged.calibration_figures().in_words()
+    calibration = scored.calibration_figures().in_words()
     return (
         f"\n\n{_TITLE.lstrip()}\nTemperature, decisions and limit above are those of the training;"
-        f" they were fitted again on {found.rows:,} rows of {literal(data.name)}: temperature"
-        f" {found.temperature[1]:.3f}, accuracy there {judged.right.mean():.4f}. {calibration}. On"
-        f" these rows {literal(found.decisions)}; {found.scope}. {promise}.\n"
+        f" they were fitted again on {result.rows:,} rows of {literal(data.name)}: temperature"
+        f" {result.temperature[1]:.3f}, accuracy there {scored.right.mean():.4f}. {calibration}. On"
+        f" these rows {literal(result.decisions)}; {result.scope}. {promise}.\n"
     )
 
 
@@ -185,17 +185,17 @@ def _read(
     config = predictor.bundle.config
     read = read_as_in_training(data, config, text, label, progress)
     named = None if out_of_scope is None or is_file(out_of_scope) else str(out_of_scope)
-    places, sets, outside = rows_in_scope(read, predictor, progress, named)
+    rows, sets, outside = rows_in_scope(read, predictor, progress, named)
     strange = [read.texts[row] for row in outside]
     if out_of_scope is not None and named is None:
         rejects = rejects_of(Path(f"{out}.outside"))
         strange += texts_of(out_of_scope, config.text_columns, rejects, progress)
-    known = set(predictor.labels)
-    usable = [number for number, names in enumerate(sets) if known.issuperset(names)]
-    if len(usable) < len(places):
-        unknown = sorted({name for names in sets for name in names} - known)
+    known_labels = set(predictor.labels)
+    usable = [number for number, names in enumerate(sets) if known_labels.issuperset(names)]
+    if len(usable) < len(rows):
+        unknown = sorted({name for names in sets for name in names} - known_labels)
         progress.note(
-            f"{count(len(places) - len(usable), 'row')} left out, whose label the model does not"
+            f"{count(len(rows) - len(usable), 'row')} left out, whose label the model does not"
             f" know: {one_line(', '.join(unknown), 200)}"
         )
     if len(usable) < FEWEST_ROWS:
@@ -205,7 +205,7 @@ def _read(
             fix="add labelled rows",
         )
     return (
-        [read.texts[places[number]] for number in usable],
+        [read.texts[rows[number]] for number in usable],
         [sets[number] for number in usable],
         [content for content in strange if not is_blank(content)],
     )
@@ -229,8 +229,8 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
 
 
 def _held_back(bundle: Bundle, valid: _Answered, strange: _Answered) -> HeldBack:
-    found, others = (
+    result, others = (
         held_back(bundle.scope, rows.readings, rows.texts, bundle.config.languages)
         for rows in (valid, strange)
     )
-    return found.with_strange(others.outside, others.doubtful)
+    return result.with_strange(others.outside, others.doubtful)

@@ -206,15 +206,15 @@ def divide(
         LabelError: no row can be validated.
     """
     check_labels([name for _, name in rows])
-    known = KnownLabels(name for _, name in rows)
-    spelled = [(text, known.find(name)) for text, name in valid or ()]
+    known_labels = KnownLabels(name for _, name in rows)
+    spelled = [(text, known_labels.find(name)) for text, name in valid or ()]
     texts, labels = zip(*rows, *((text, own) for text, own in spelled if own), strict=True)
     if valid is None:
         folds = min(max(5, len(rows) // _ENOUGH), 10)
         fold_of = assign_folds([duplicate_key(text) for text in texts], labels, texts, folds)
         codes = numbered(labels)[1]
-        wanted = range(min(folds, math.ceil(_ENOUGH * folds / len(rows))))
-        held_out = [(fold_of == fold) & np.isin(codes, codes[fold_of != fold]) for fold in wanted]
+        used = range(min(folds, math.ceil(_ENOUGH * folds / len(rows))))
+        held_out = [(fold_of == fold) & np.isin(codes, codes[fold_of != fold]) for fold in used]
     else:
         held_out = [np.arange(len(texts)) >= len(rows)]
     parts = [(np.flatnonzero(~part), np.flatnonzero(part)) for part in held_out if part.any()]
@@ -345,22 +345,22 @@ class _Search(Silent):
         best = max(complete, key=lambda trial: trial["macro_f1"])["number"]  # the first of equals
         labels, chance = self.rows.labels[self.validated], 1.0
         if best:
-            first, found = (np.array(ended[at].user_attrs["predicted"]) for at in (0, best))
+            of_default, of_best = (np.array(ended[at].user_attrs["predicted"]) for at in (0, best))
             groups = numbered([duplicate_key(self.texts[row]) for row in self.validated])[1]
-            chance = p_value(labels, first, found, groups, len(complete) - 1)
-        chosen = best if chance <= _SIGNIFICANT else 0
+            chance = p_value(labels, of_default, of_best, groups, len(complete) - 1)
+        selected = best if chance <= _SIGNIFICANT else 0
         tuned = TunedSettings(
             recipe=self.recipe,
             encoder=self.encoder,
-            training=trials[chosen]["training"] if chosen else {},
-            head=HeadSettings(**trials[chosen]["head"]) if chosen else None,
+            training=trials[selected]["training"] if selected else {},
+            head=HeadSettings(**trials[selected]["head"]) if selected else None,
             verdict=(
                 f"trial {best} has the best macro-F1 of {count(len(trials), 'trial')}:"
                 f" {trials[best]['macro_f1']:.3f}, the defaults {trials[0]['macro_f1']:.3f}, on"
                 f" {len(labels):,} validation rows; p = {chance:.2g}, so "
-                + ("its settings are chosen" if chosen else "the defaults are kept")
+                + ("its settings are chosen" if selected else "the defaults are kept")
             ),
-            macro_f1=trials[chosen]["macro_f1"],
+            macro_f1=trials[selected]["macro_f1"],
             default_macro_f1=trials[0]["macro_f1"],
             best_trial=best,
             chance=chance,

@@ -179,21 +179,21 @@ def _note_contradictions(data: LabelledTable, progress: Progress) -> None:
 
 
 def _out_of_scope(
-    given: str | Path | None, usual: str, data: LabelledTable, out: Path, progress: Progress
+    source: str | Path | None, usual: str, data: LabelledTable, out: Path, progress: Progress
 ) -> tuple[str, list[str]]:
     """The out-of-scope label ("auto" or "no" too), and the texts of an out-of-scope file."""
-    if given is None:
+    if source is None:
         return usual, []
-    if not is_file(given):
+    if not is_file(source):
         names = {name for own in data.sets for name in own}
-        if given in (AUTO_NAME, NO) or str(given) in names:
-            return str(given), []
+        if source in (AUTO_NAME, NO) or str(source) in names:
+            return str(source), []
         raise LabelError(
-            f"out of scope {one_line(str(given))}, which is neither a label nor a file",
+            f"out of scope {one_line(str(source))}, which is neither a label nor a file",
             expected=f"one of the labels: {one_line(', '.join(sorted(names)), 200)}; or a file",
             fix="correct it",
         )
-    return usual, texts_of(given, data.columns.text, rejects_of(Path(f"{out}.outside")), progress)
+    return usual, texts_of(source, data.columns.text, rejects_of(Path(f"{out}.outside")), progress)
 
 
 def texts_of(
