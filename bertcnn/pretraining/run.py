@@ -39,7 +39,7 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
 from bertcnn.storage.files import companion, output_error
 from bertcnn.storage.folders import held_folder, real_folder
-from bertcnn.training.checkpoint import check_same_settings, forget_checkpoints
+from bertcnn.training.checkpoint import Checkpoint, check_same_settings, forget_checkpoints
 from bertcnn.training.devices import compute_policy, is_first
 from bertcnn.training.savepoints import Savepoints, newest_of_first
 from bertcnn.training.start import note_device
@@ -136,34 +136,23 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
     target = real_folder(out)
     check_encoder_target(target, options.overwrite)
     logs = [_tensorboard(options.logs)] if options.logs is not None and is_first() else []
+    callbacks = [*options.callbacks, *logs]
     files = DocumentFiles(texts, columns)
-    requested = {
-        **identify(start),
-        **data_settings.model_dump(mode="json"),
-        **settings.model_dump(mode="json"),
-        "columns": columns if columns is None or isinstance(columns, str) else list(columns),
-        "seed": seed,
-        "backend": keras.backend.backend(),
-    }
-    new = isinstance(start, NewEncoder)
+    requested = _requested(start, data_settings, settings, columns, seed)
     with held_folder(checkpoint_folder(target), does="keeps its checkpoints in") as checkpoints:
         if options.restart:
             forget_checkpoints(checkpoints)
         earlier = newest_of_first(checkpoints, progress.note)
         if earlier is not None:
             check_same_settings(earlier.settings, requested, checkpoints)
-        learned = None if earlier is None else earlier.progress.get("vocabulary")
-        beginning = (
-            begin_new(start, files, learned, progress)
-            if isinstance(start, NewEncoder)
-            else begin_from(start, progress)
-        )
+        beginning = _begin(start, files, earlier, progress)
         corpus = open_corpus(
             texts, beginning.tokenizer, columns=columns, cache=options.cache, progress=progress
         )
         identity = {**requested, "texts": corpus.key, "weights": beginning.sha256}
         if earlier is not None:
             check_same_settings(earlier.settings, identity, checkpoints)
+        new = isinstance(start, NewEncoder)
         savepoints = Savepoints(
             checkpoints,
             identity,
@@ -173,14 +162,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
             found=earlier,
         )
         trainer, held_out = _prepare(
-            beginning,
-            corpus,
-            data_settings,
-            settings,
-            seed,
-            progress,
-            savepoints,
-            [*options.callbacks, *logs],
+            beginning, corpus, data_settings, settings, seed, progress, savepoints, callbacks
         )
         if earlier is None:
             beginning.load(trainer.model, progress)
@@ -189,25 +171,66 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         except KeyboardInterrupt:
             raise PretrainingInterrupted(trainer.state.step) from None
         trainer.save()
-        state = trainer.state
-        save_encoder(
-            target,
-            EncoderCheckpoint(beginning.settings, extract(trainer.model.weights)),
-            beginning.tokenizer,
-            story={
-                "bertcnn": version("bertcnn"),
-                "settings": identity,
-                "steps": state.step,
-                "tokens": state.tokens,
-                "history": [asdict(figures) for figures in held_out.history],
-            },
-            overwrite=options.overwrite,
-        )
+        _save(target, beginning, trainer, held_out, identity, overwrite=options.overwrite)
         forget_checkpoints(checkpoints)
     resumed_at = 0 if earlier is None else earlier.step
-    seconds = time.monotonic() - began
+    seconds, state = time.monotonic() - began, trainer.state
     return PretrainingReport(
         target, state.step, state.tokens, tuple(held_out.history), seconds, resumed_at
+    )
+
+
+def _requested(
+    start: str | Path | NewEncoder,
+    data: PretrainingDataSettings,
+    settings: PretrainingSettings,
+    columns: str | Sequence[str] | None,
+    seed: int,
+) -> dict[str, Any]:
+    """The part of a run's identity that is known before any file is read."""
+    return {
+        **identify(start),
+        **data.model_dump(mode="json"),
+        **settings.model_dump(mode="json"),
+        "columns": columns if columns is None or isinstance(columns, str) else list(columns),
+        "seed": seed,
+        "backend": keras.backend.backend(),
+    }
+
+
+def _begin(
+    start: str | Path | NewEncoder,
+    files: DocumentFiles,
+    earlier: Checkpoint | None,
+    progress: Progress,
+) -> Beginning:
+    if not isinstance(start, NewEncoder):
+        return begin_from(start, progress)
+    learned = None if earlier is None else earlier.progress.get("vocabulary")
+    return begin_new(start, files, learned, progress)
+
+
+def _save(
+    target: Path,
+    beginning: Beginning,
+    trainer: Trainer,
+    held_out: HeldOut,
+    identity: Mapping[str, Any],
+    *,
+    overwrite: bool,
+) -> None:
+    save_encoder(
+        target,
+        EncoderCheckpoint(beginning.settings, extract(trainer.model.weights)),
+        beginning.tokenizer,
+        story={
+            "bertcnn": version("bertcnn"),
+            "settings": identity,
+            "steps": trainer.state.step,
+            "tokens": trainer.state.tokens,
+            "history": [asdict(figures) for figures in held_out.history],
+        },
+        overwrite=overwrite,
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bertcnn.bundle.bundle import Bundle
 from bertcnn.bundle.checks import hierarchy_of
-from bertcnn.bundle.schemas import BundleConfig
+from bertcnn.bundle.schemas import BundleConfig, Decisions
 from bertcnn.bundle.scope import DetectorInputs
 from bertcnn.evaluation.automation_limits import automation_limits
 from bertcnn.evaluation.decisions import (
@@ -126,35 +127,28 @@ class TrainedModel:
         every = GroundTruth(labels, answered.labels, answered.multi_hot)
         logits = np.concatenate([result.valid_logits, *(fold.logits for fold in folds)])
         scored = ScoredPredictions(every, logits, every.calibrate(logits))
-        judged = ScoredPredictions(truth, result.valid_logits, scored.calibration)
+        valid_scored = ScoredPredictions(truth, result.valid_logits, scored.calibration)
         no_information = scored.no_information(most_frequent(train.texts.labels))
-        figures = replace(judged.figures(), no_information=no_information)
-        calibration = judged.calibration_figures()
+        figures = replace(valid_scored.figures(), no_information=no_information)
+        calibration = valid_scored.calibration_figures()
         hierarchy = hierarchy_of(labels, identity.config)
         decisions = decide(scored.held_out(hierarchy=hierarchy), labels, identity.targets)
-        epochs = tuple(Epoch(**asdict(one)) for one in result.epochs)
+        epochs, kept = tuple(Epoch(**asdict(one)) for one in result.epochs), result.kept_epoch
+        measured = Measured(
+            valid_scored, figures, calibration, epochs, kept, averaged=result.averaged
+        )
         progress.note(calibration.in_words())
         bundle = Bundle(
             config=identity.config,
             labels=labels,
             vocabulary=identity.vocabulary,
             tensors=extract(outcome.model.weights),
-            calibration=judged.calibration,
-            metrics={
-                **figures.to_json(),
-                "measured_on": "validation rows",
-                "kept_epoch": result.kept_epoch,
-                "averaged": result.averaged,
-                "calibration": calibration.to_json(),
-                "decisions": automation(decisions).to_json(),
-                "epochs": [asdict(one) for one in epochs],
-                "origin": {"command": origin.command, "file": origin.file, "sha256": origin.sha256},
-            },
+            calibration=scored.calibration,
+            metrics=_metrics(measured, decisions, origin),
             model_card="",
             decisions=decisions,
         )
-        pad_id, kept = identity.vocabulary.index("[PAD]"), result.kept_epoch
-        measured = Measured(judged, figures, calibration, epochs, kept, averaged=result.averaged)
+        pad_id = identity.vocabulary.index("[PAD]")
         return cls(
             bundle=bundle,
             reference=Predictor(bundle, KerasEngine(outcome.model, pad_id, bundle.tensors)),
@@ -297,6 +291,19 @@ class TrainedModel:
         report = training_report(bundle, engine, learned, self.held_out, measured, self.origin)
         progress.advance(1)
         return replace(bundle, model_card=card, report=report)
+
+
+def _metrics(measured: Measured, decisions: Decisions, origin: Provenance) -> dict[str, Any]:
+    return {
+        **measured.figures.to_json(),
+        "measured_on": "validation rows",
+        "kept_epoch": measured.kept_epoch,
+        "averaged": measured.averaged,
+        "calibration": measured.calibration.to_json(),
+        "decisions": automation(decisions).to_json(),
+        "epochs": [asdict(one) for one in measured.epochs],
+        "origin": {"command": origin.command, "file": origin.file, "sha256": origin.sha256},
+    }
 
 
 def _rows(part: TokenizedTexts) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ from bertcnn.training.step import (
     independent_cross_entropy,
     smoothed_cross_entropy,
 )
-from bertcnn.training.trainer import Trainer, by_epochs, shuffled
+from bertcnn.training.trainer import Epoch, Trainer, by_epochs, shuffled
 from bertcnn.training.training_data import RunOptions
 
 _TAKEN = 100  # a mean over the whole training would average about this many steps
@@ -53,20 +53,11 @@ def fit(
         OutOfTime: a repeated training would miss the deadline.
     """
     packing, like = train.packing, run.like
-    if packing is None:
-        padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-        steps = math.ceil(len(train.labels) / settings.batch_size)
-    else:
-        padded_lengths, steps = tuple(length for _, length in packing.shapes), packing.steps
+    padded_lengths, steps, plans = _planned(train, settings, run.seed)
     epochs = settings.epochs_of(steps)
     total, last = steps * epochs, epochs if like is None else like.kept_epoch
     objective, weights = _objective(train, model.output.shape[-1], settings)
     forward = Forward(model, padded_lengths)
-    plans: Callable[[int], Plans] = (
-        shuffled(train.lengths, padded_lengths, settings.batch_size, run.seed)
-        if packing is None
-        else lambda epoch: packing.epoch(np.random.default_rng([run.seed, epoch]))
-    )
 
     def valid_logits() -> np.ndarray:
         in_order = None if packing is None else packing.in_order(valid.lengths)
@@ -86,12 +77,7 @@ def fit(
         callbacks.append(EndsInTime(run.deadline, len(padded_lengths), whole=like is not None))
     history = Trainer(
         model,
-        LayerwiseAdamW(
-            WarmupLinearDecay(settings.learning_rate, int(total * settings.warmup_fraction), total),
-            layer_share(layers, settings),
-            weight_decay=settings.weight_decay,
-            clip_norm=settings.gradient_clip,
-        ),
+        _optimizer(settings, total, layers),
         objective,
         by_epochs(plans, lambda plan: batch_parts(*labelled_batch(train, plan, weights))),
         epoch_ends=range(steps, steps * last + 1, steps),
@@ -111,13 +97,7 @@ def fit(
         assign(model.trainable_variables, kept, error=TrainingError)
         logits = valid_logits()
     return FitResult(
-        tuple(
-            EpochFigures(
-                one.epoch, one.loss, one.figures["val_macro_f1"], one.figures["val_accuracy"]
-            )
-            for one in history
-            if one.figures
-        ),
+        _epoch_figures(history),
         len(history) if averaged or like is not None else best.kept,
         logits,
         padded_lengths,
@@ -133,6 +113,40 @@ def late_steps(steps: int, share: float) -> range:
         (range(400, 388, -4), 50)
     """
     return range(steps, math.ceil((1.0 - share) * steps), -max(1, steps // _TAKEN))
+
+
+def _planned(
+    train: Examples, settings: TrainingSettings, seed: int
+) -> tuple[tuple[int, ...], int, Callable[[int], Plans]]:
+    """Padded lengths, steps of an epoch, and a function of an epoch to its batch plans."""
+    packing = train.packing
+    if packing is not None:
+        return (
+            tuple(length for _, length in packing.shapes),
+            packing.steps,
+            lambda epoch: packing.epoch(np.random.default_rng([seed, epoch])),
+        )
+    padded_lengths = choose_lengths(train.lengths, settings.compiled_shapes)
+    steps = math.ceil(len(train.labels) / settings.batch_size)
+    plans = shuffled(train.lengths, padded_lengths, settings.batch_size, seed)
+    return padded_lengths, steps, plans
+
+
+def _optimizer(settings: TrainingSettings, steps: int, layers: int) -> LayerwiseAdamW:
+    return LayerwiseAdamW(
+        WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps),
+        layer_share(layers, settings),
+        weight_decay=settings.weight_decay,
+        clip_norm=settings.gradient_clip,
+    )
+
+
+def _epoch_figures(history: Sequence[Epoch]) -> tuple[EpochFigures, ...]:
+    return tuple(
+        EpochFigures(one.epoch, one.loss, one.figures["val_macro_f1"], one.figures["val_accuracy"])
+        for one in history
+        if one.figures
+    )
 
 
 def _objective(

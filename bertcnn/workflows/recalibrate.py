@@ -115,50 +115,58 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
         predictor.labels, multi_hot.argmax(axis=1), multi_hot if predictor.multi_label else None
     )
     logits = valid.readings.logits
-    judged = ScoredPredictions(truth, logits, truth.calibrate(logits))
+    scored = ScoredPredictions(truth, logits, truth.calibrate(logits))
     old = read_bundle(model)
     scope = old.scope
     if scope:
         scope = with_limits(scope, valid.readings, strange.readings)
     back = _held_back(replace(old, scope=scope), valid, strange)
     decisions = decide(
-        judged.with_strange(strange.readings.logits).held_out(back, old.hierarchy),
+        scored.with_strange(strange.readings.logits).held_out(back, old.hierarchy),
         old.labels,
         targets or old.decisions.auto_precision,
     )
-    found = Recalibration(
+    result = Recalibration(
         "",
         len(texts),
         len(outside),
-        (old.calibration.temperature, judged.calibration.temperature),
+        (old.calibration.temperature, scored.calibration.temperature),
         in_words(decisions, old.labels),
         scope_in_words(decisions.held_out, scope, several_labels=old.multi_label),
     )
     new = replace(
         old,
-        calibration=judged.calibration,
+        calibration=scored.calibration,
         decisions=decisions,
         scope=scope,
         engine=engine_in_memory(model, old.bundle_id),
-        metrics={
-            **old.metrics,
-            "decisions": automation(decisions).to_json(),
-            "recalibrated": {
-                "rows": found.rows,
-                "out_of_scope_rows": found.strange,
-                "file": Path(data).name,
-                "sha256": sha256_of(Path(data)),
-                "accuracy": float(judged.right.mean()),
-                "calibration": judged.calibration_figures().to_json(),
-            },
-        },
-        model_card=old.model_card.split(_TITLE)[0].rstrip()
-        + _card(found, judged, promise_in_words(decisions), Path(data)),
     )
-    return replace(found, bundle_id=write_bundle(new, out, overwrite=overwrite))
+    new = _with_figures(new, result, scored, Path(data))
+    return replace(result, bundle_id=write_bundle(new, out, overwrite=overwrite))
 
 
 _TITLE = "\n## Recalibrated\n"
+
+
+def _with_figures(
+    bundle: Bundle, result: Recalibration, scored: ScoredPredictions, data: Path
+) -> Bundle:
+    """The bundle with the figures of the new rows in its metrics and its card."""
+    metrics = {
+        **bundle.metrics,
+        "decisions": automation(bundle.decisions).to_json(),
+        "recalibrated": {
+            "rows": result.rows,
+            "out_of_scope_rows": result.strange,
+            "file": data.name,
+            "sha256": sha256_of(data),
+            "accuracy": float(scored.right.mean()),
+            "calibration": scored.calibration_figures().to_json(),
+        },
+    }
+    card = _card(result, scored, promise_in_words(bundle.decisions), data)
+    before = bundle.model_card.split(_TITLE)[0].rstrip()
+    return replace(bundle, metrics=metrics, model_card=before + card)
 
 
 def _card(result: Recalibration, scored: ScoredPredictions, promise: str, data: Path) -> str:

@@ -113,15 +113,9 @@ def tune(  # noqa: PLR0913 - what a search is made of
     """
     started, progress = time.time(), progress or Silent()
     check_seed(seed)
-    known = recipe in ("auto", "full", "frozen")
-    if not (known and 0 < minutes < math.inf and (trials is None or trials > 0)):
-        raise SettingsError(
-            f"recipe {recipe!r}, {minutes:g} minutes, {trials} trials",
-            expected="recipe auto, full or frozen, more than 0 minutes and at least 1 trial",
-            fix="change the one that is wrong",
-        )
-    place = companion(Path(out).expanduser().absolute(), ".study")
-    target = check_file_target(out, overwrite or place.exists(), others=[data, valid])
+    _check_limits(recipe, minutes, trials)
+    study_folder = companion(Path(out).expanduser().absolute(), ".study")
+    target = check_file_target(out, overwrite or study_folder.exists(), others=[data, valid])
     read = partial(
         labelled_rows, text=text, label=label, multi_label=multi_label, progress=progress
     )
@@ -129,48 +123,46 @@ def tune(  # noqa: PLR0913 - what a search is made of
     start = load_start(encoder, FULL.max_tokens, seed=seed, progress=progress)
     rows = TokenizedRows(start.tokenizer.encode(texts).token_ids, numbered(labels)[1])
     first = TrainingData(rows.of(folds[0][0]), rows.of(folds[0][1]))
-    chosen = _recipe(recipe, start, first.train, progress)
+    tuned_recipe = _recipe(recipe, start, first.train, progress)
     embed = partial(fastest_embed, pad_id=start.tokenizer.pad_id)
     run = RunOptions(seed, progress, embed_with=embed)
-    once = computed_once(start.encoder, first, run) if chosen == "frozen" else nullcontext(run)
+    is_frozen = tuned_recipe == "frozen"
+    once = computed_once(start.encoder, first, run) if is_frozen else nullcontext(run)
     parts = digest([*rows.arrays(), *(part for fold in folds for part in fold)])
-    name = f"{chosen} {seed} {parts} {digest(extract(start.encoder.weights))}"
-    with held_folder(place, does="is tuning with") as folder:
+    name = f"{tuned_recipe} {seed} {parts} {digest(extract(start.encoder.weights))}"
+    with held_folder(study_folder, does="is tuning with") as folder:
         study = _open(folder / "trials.db", name, overwrite)
-        search = _Search(study, chosen, str(encoder), start, texts, rows, folds, run, target)
+        search = _Search(study, tuned_recipe, str(encoder), start, texts, rows, folds, run, target)
         search.started = started - study.user_attrs.get("seconds", 0.0)
         search.deadline = search.started + 60 * minutes
         if done := len(search.finished):
             progress.note(f"resuming after {count(done, 'trial')}")
         else:
-            study.enqueue_trial(defaults(chosen, search.epochs))
-        limits = [] if trials is None else [max(trials - done, 0)]
-        if most_trainings is not None:
-            each = len(folds) * (_FULL_COUNTS if chosen == "full" else 1)
-            limits.append(math.ceil(most_trainings / each))
+            study.enqueue_trial(defaults(tuned_recipe, search.epochs))
         with once as search.run:
-            search.now = time.time()
-            left = search.deadline - search.now
-            progress.stage("tuning", max(1, int(left)), "seconds at most")
-            study.optimize(
-                search.objective,
-                n_trials=min(limits, default=None),
-                timeout=left,
-                catch=TimeoutError,
-                callbacks=[search.end_trial],
-            )
+            search.optimize(trials, most_trainings)
         is_over = time.time() >= search.deadline
         if is_over and not search.finished:
             shutil.rmtree(folder)
             raise SettingsError(
                 f"{minutes:g} minutes, in which not even the defaults could be tried",
                 expected="time for several trials",
-                fix="give more --minutes" + ", or --recipe frozen" * (chosen == "full"),
+                fix="give more --minutes" + ", or --recipe frozen" * (not is_frozen),
             )
         tuned = search.write(finished=is_over or len(search.finished) >= (trials or math.inf))
         if tuned.finished:
             shutil.rmtree(folder)
     return tuned
+
+
+def _check_limits(recipe: str, minutes: float, trials: int | None) -> None:
+    is_recipe = recipe in ("auto", "full", "frozen")
+    if not (is_recipe and 0 < minutes < math.inf and (trials is None or trials > 0)):
+        raise SettingsError(
+            f"recipe {recipe!r}, {minutes:g} minutes, {trials} trials",
+            expected="recipe auto, full or frozen, more than 0 minutes and at least 1 trial",
+            fix="change the one that is wrong",
+        )
 
 
 def _recipe(
@@ -281,6 +273,23 @@ class _Search(Silent):
     @property
     def finished(self) -> list[FrozenTrial]:
         return self.study.get_trials(False, (TrialState.COMPLETE, TrialState.PRUNED))
+
+    def optimize(self, trials: int | None, most_trainings: int | None) -> None:
+        """Run trials until the deadline, or until `trials` or `most_trainings` is reached."""
+        limits = [] if trials is None else [max(trials - len(self.finished), 0)]
+        if most_trainings is not None:
+            each = len(self.folds) * (_FULL_COUNTS if self.recipe == "full" else 1)
+            limits.append(math.ceil(most_trainings / each))
+        self.now = time.time()
+        left = self.deadline - self.now
+        self.run.progress.stage("tuning", max(1, int(left)), "seconds at most")
+        self.study.optimize(
+            self.objective,
+            n_trials=min(limits, default=None),
+            timeout=left,
+            catch=TimeoutError,
+            callbacks=[self.end_trial],
+        )
 
     def objective(self, trial: optuna.Trial) -> float:
         """The macro-F1 of a trial's settings on the validation rows of all folds."""

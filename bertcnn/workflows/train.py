@@ -13,7 +13,7 @@ from bertcnn.bundle.bundle import check_bundle_target
 from bertcnn.data.hierarchy import check_levels
 from bertcnn.data.label_cells import known_sets
 from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, labels_of_sets
+from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets
 from bertcnn.data.out_of_scope import AUTO as AUTO_NAME
 from bertcnn.data.out_of_scope import NO, find_labels
 from bertcnn.data.rare_labels import MergedLabels, merge_rare
@@ -113,52 +113,49 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5"
         )
     check_bundle_target(out := Path(out), overwrite)
-    if not isinstance(data, LabelledTable):
-        data = read_labelled(
-            data,
-            text=text,
-            label=label,
-            multi_label=multi_label,
-            rejects=rejects_of(out),
-            progress=progress,
-        )
+    data = _read(data, text, label, multi_label, rejects_of(out), progress)
     _note_contradictions(data, progress)
     strange, outside = _out_of_scope(out_of_scope, classifier.out_of_scope, data, out, progress)
     merged = _merge(data, min_rows, levels, strange, progress)
-    path, chosen = data.table.path, data.columns
+    path, choice = data.table.path, data.columns
     held_out, slices, more = None, data.slices, list[str]()
     if valid is not None:
-        rows = _read_like(chosen, valid, rejects_of(Path(f"{out}.valid")), progress)
-        known = KnownLabels(merged.labels, merged.merged)
-        names = labels_of_sets(known_sets(rows.cells, data.separator, known), data.separator)
-        held_out, slices = (rows.texts, names), slice_columns(rows.table, chosen)
+        rejects = rejects_of(Path(f"{out}.valid"))
+        held_out, slices = _read_validation(valid, data, merged, rejects, progress)
     if unlabelled is not None:
         rejects = rejects_of(Path(f"{out}.unlabelled"))
-        more = _read_like(replace(chosen, label=None), unlabelled, rejects, progress).texts
-    with held_folder(
-        savepoint_folder(real_folder(out)), does="keeps its training in"
-    ) as savepoints:
+        more = _read_like(replace(choice, label=None), unlabelled, rejects, progress).texts
+    columns = Columns(choice.text, choice.label, data.separator, merged.merged, levels, strange)
+    folder = savepoint_folder(real_folder(out))
+    with held_folder(folder, does="keeps its training in") as savepoints:
         classifier.fit(
             data.texts,
             labels_of_sets([merged.of(own) for own in data.sets], data.separator),
             valid=held_out,
             unlabelled=more,
             outside=outside,
-            columns=Columns(
-                chosen.text, chosen.label, data.separator, merged.merged, levels, strange
-            ),
+            columns=columns,
             origin=Provenance(command, path.name, sha256_of(path), slices),
             savepoints=savepoints,
         )
         bundle_id = classifier.save(out, overwrite=overwrite)
         shutil.rmtree(savepoints, ignore_errors=True)
-    return TrainingReport(
-        bundle_id,
-        len(data),
-        chosen,
-        dict(classifier.metrics_),
-        classifier.recipe_[0],
-        time.perf_counter() - started,
+    recipe, seconds = classifier.recipe_[0], time.perf_counter() - started
+    return TrainingReport(bundle_id, len(data), choice, dict(classifier.metrics_), recipe, seconds)
+
+
+def _read(
+    data: str | Path | LabelledTable,
+    text: str | Sequence[str] | None,
+    label: str | None,
+    multi_label: str,
+    rejects: Path,
+    progress: Progress,
+) -> LabelledTable:
+    if isinstance(data, LabelledTable):
+        return data
+    return read_labelled(
+        data, text=text, label=label, multi_label=multi_label, rejects=rejects, progress=progress
     )
 
 
@@ -232,6 +229,17 @@ def _merge(
     for remark in look_alikes([name for names in data.sets for name in names]):
         progress.note(remark)
     return merged
+
+
+def _read_validation(
+    valid: str | Path, data: LabelledTable, merged: MergedLabels, rejects: Path, progress: Progress
+) -> tuple[tuple[list[str], list[str] | list[LabelSet]], dict[str, list[str]]]:
+    """The texts of a validation file with their labels, and its columns of slices."""
+    rows = _read_like(data.columns, valid, rejects, progress)
+    known_labels = KnownLabels(merged.labels, merged.merged)
+    sets = known_sets(rows.cells, data.separator, known_labels)
+    labels = labels_of_sets(sets, data.separator)
+    return (rows.texts, labels), slice_columns(rows.table, data.columns)
 
 
 def _read_like(
