@@ -81,6 +81,8 @@ from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import OutsideRows, RunOptions, TrainingData
 from bertcnn.wording import count
 
+_HEADS = {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}  # other recipes have FROZEN_HEAD
+
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     """BERT with a CNN head, as a scikit-learn classifier on lists of strings.
@@ -192,118 +194,77 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             OutputError: a savepoint cannot be written.
         """
         check_process()
-        progress = self.progress or Silent()
+        progress, columns = self.progress or Silent(), columns or Columns()
         changes, seed = self._check_settings(), int(self.seed)
-        given = recipe_settings("full", changes)
-        deadline = None if given.time_budget is None else Deadline(given.time_budget)
-        learning, held_out, without_label = learning_and_validation(
-            texts,
-            labels,
-            valid,
-            fraction=given.validation_fraction,
-            most=given.validation_rows,
-            several=columns is not None and columns.separator is not None,
-            progress=progress,
+        requested = recipe_settings("full", changes)
+        deadline = None if requested.time_budget is None else Deadline(requested.time_budget)
+        learning, held_out, without_label, strange = self._rows(
+            texts, labels, valid, unlabelled, outside, columns, requested
         )
-        without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
-        columns = columns or Columns()
-        learning, held_out, strange = self._divided(
-            learning, held_out, check_texts(outside), columns.out_of_scope or self.out_of_scope
-        )
-        classes = sorted(set(learning.each_label))
-        columns = self._check_classes(
-            [str(name) for name in classes], columns, several=learning.multi_label
-        )
-        usable, learning = len(learning.texts), learning.of(learning.part(given.most_rows, seed))
+        classes, split = sorted(set(learning.each_label)), valid is None
+        columns = self._check_classes(classes, columns, several=learning.multi_label)
+        usable = len(learning.texts)
+        learning = learning.of(learning.part(requested.most_rows, seed))
 
-        student = self._student(classes, progress, multi_label=learning.multi_label)
-        start = (
-            load_start(
-                self.encoder,
-                given.max_tokens,
-                seed=seed,
-                progress=progress,
-                precision=given.precision,
-            )
-            if student is None
-            else student.start
+        student, start = self._start(classes, requested, multi_label=learning.multi_label)
+        train_part = learning.tokenized(start.tokenizer, classes, progress)
+        valid_part = held_out.tokenized(start.tokenizer, classes, progress)
+        recipe, reason, settings = self._settings(
+            start, train_part.rows, len(classes), changes, split=split
         )
-        tokenizer = start.tokenizer
-        train_part, valid_part = (
-            rows.tokenized(tokenizer, classes, progress) for rows in (learning, held_out)
-        )
-        changes = {**start.changes, **changes}
-        recipe, reason, changes = self._choose(start, train_part.rows, len(classes), changes)
-        progress.note(f"recipe {recipe}: {reason}")
-        settings = recipe_settings(recipe, changes, multi_label=learning.multi_label)
-        refit = settings.refit and valid is None
         train_part = train_part.of(learning.part(settings.most_rows, seed))
-        if changes.get("refit") and not refit:
-            progress.note(
-                "given validation rows are never learned from, so nothing is trained once more"
-            )
         more = self._to_spread(without_label, learning, held_out, recipe, settings)
-        data = _training_data(
-            train_part,
-            valid_part,
-            None if learning.multi_label else [label_text(str(name)) for name in classes],
-            more if student is None else (),
-            strange,
-            tokenizer,
-        )
-        if student is not None:
-            progress.note(f"the teacher answers {len(train_part.texts.texts) + len(more):,} texts")
-            lesson = student.lesson(data.train, train_part.texts.texts, more)
-            data = replace(data, train=lesson)
-        head = (student or self).head or {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}.get(
-            recipe, FROZEN_HEAD
-        )
+        data = self._data(train_part, valid_part, classes, more, strange, start, student)
+        head = (student or self).head or _HEADS.get(recipe, FROZEN_HEAD)
         run = RunOptions(
             seed,
             progress,
             self._savepoints(savepoints, (recipe, settings, head), start.encoder, data),
-            embed_with=lambda encoder: fastest_embed(encoder, tokenizer.pad_id),
-            refit=refit,
+            embed_with=lambda encoder: fastest_embed(encoder, start.tokenizer.pad_id),
+            refit=settings.refit and split,
+            fold_of=self._folds(train_part, held_out, start, recipe, settings) if split else None,
             deadline=deadline,
             head_weights=None if student is None else student.head_weights,
             callbacks=tuple(self.callbacks),
         )
-        targets, rows = PrecisionTargets.of(self.auto_precision), len(train_part.texts.texts)
-        shown = rows + len(held_out.texts) >= fewest_rows(targets.overall)
-        if shown and valid is None and self.teacher is None:
-            tokens = int(train_part.rows.lengths.sum())
-            folds = agreed(
-                fold_count(recipe, start.encoder, tokens, rows, len(held_out.texts), settings)
-            )
-            run = replace(run, fold_of=train_part.texts.folds(folds))
         outcome = _train(start, data, head, recipe, settings, run)
-        trained = TrainedModel.of(
-            outcome,
-            train_part,
-            valid_part,
-            KnownRows(*data.known_rows(), data.outside, outcome.result.known),
-            identity=ModelIdentity(
-                self._config(outcome.model, start, recipe, columns, classes).with_scope(
-                    strange.labels, main_languages(learning.texts)
-                ),
-                tuple(map(str, classes)),
-                tokenizer.vocabulary,
-                targets,
-            ),
-            origin=replace(
-                (origin or Provenance()).of_rows(held_out.given),
-                validation_learned=outcome.result.refit_logits is not None,
-                left_out=usable - len(train_part.texts.texts),
-                unlabelled=outcome.result.pseudo_labelled if student is None else len(more),
-            ),
-            strange=strange.measured,
-            progress=progress,
+        identity = self._identity(
+            outcome.model, start, recipe, columns, classes, strange.labels, learning.texts
         )
-        self._trained: TrainedModel | None = trained
-        self._bundle, self._predictor = trained.bundle, trained.reference
-        self.classes_, self.metrics_ = np.array(classes), dict(self._bundle.metrics)
-        self.history_, self.recipe_ = outcome.result.epochs, (recipe, reason)
+        origin = replace(
+            (origin or Provenance()).of_rows(held_out.given),
+            validation_learned=outcome.result.refit_logits is not None,
+            left_out=usable - len(train_part.texts.texts),
+            unlabelled=outcome.result.pseudo_labelled if student is None else len(more),
+        )
+        self._keep(outcome, data, (train_part, valid_part), identity, origin, strange)
+        self.classes_, self.recipe_ = np.array(classes), (recipe, reason)
         return self
+
+    def _rows(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[Any],
+        valid: tuple[Sequence[str], Sequence[Any]] | None,
+        unlabelled: Sequence[str],
+        outside: Sequence[str],
+        columns: Columns,
+        requested: TrainingSettings,
+    ) -> tuple[LabelledTexts, LabelledTexts, list[str], StrangeTexts]:
+        """Training rows, validation rows, texts without a label, and out-of-scope texts."""
+        learning, held_out, without_label = learning_and_validation(
+            texts,
+            labels,
+            valid,
+            fraction=requested.validation_fraction,
+            most=requested.validation_rows,
+            several=columns.separator is not None,
+            progress=self.progress or Silent(),
+        )
+        without_label += [text for text in check_texts(unlabelled) if not is_blank(text)]
+        label = columns.out_of_scope or self.out_of_scope
+        learning, held_out, strange = self._divided(learning, held_out, check_texts(outside), label)
+        return learning, held_out, without_label, strange
 
     def _divided(
         self,
@@ -334,8 +295,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             )
         return learning, held_out, texts
 
-    def _check_classes(self, names: list[str], columns: Columns, *, several: bool) -> Columns:
+    def _check_classes(self, classes: list[Any], columns: Columns, *, several: bool) -> Columns:
         """Refuse labels that no model can have; set the label separator in `columns`."""
+        names = [str(name) for name in classes]
         check_room_for_labels(names)
         check_targets(PrecisionTargets.of(self.auto_precision), names)
         if several:
@@ -343,6 +305,26 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         for remark in describe_levels(names, columns.levels or self.levels):
             (self.progress or Silent()).note(remark)
         return replace(columns, separator=None)
+
+    def _settings(
+        self,
+        start: Start,
+        rows: TokenizedRows,
+        classes: int,
+        changes: dict[str, Any],
+        *,
+        split: bool,
+    ) -> tuple[Recipe, str, TrainingSettings]:
+        """The recipe, the reason for it, and its settings."""
+        progress = self.progress or Silent()
+        recipe, reason, changes = self._choose(start, rows, classes, {**start.changes, **changes})
+        progress.note(f"recipe {recipe}: {reason}")
+        settings = recipe_settings(recipe, changes, multi_label=rows.multi_hot is not None)
+        if changes.get("refit") and not (settings.refit and split):
+            progress.note(
+                "given validation rows are never learned from, so nothing is trained once more"
+            )
+        return recipe, reason, settings
 
     def _choose(
         self, start: Start, rows: TokenizedRows, classes: int, changes: dict[str, Any]
@@ -369,15 +351,19 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             changes = {name: value for name, value in changes.items() if name != "epochs"}
         return recipe, reason, {**changes, **recipe_changes}
 
-    def _student(
-        self, classes: Sequence[Any], progress: Progress, *, multi_label: bool
-    ) -> Student | None:
+    def _start(
+        self, classes: Sequence[Any], requested: TrainingSettings, *, multi_label: bool
+    ) -> tuple[Student | None, Start]:
+        """The student if there is a teacher, and the starting point of the training."""
+        progress, seed = self.progress or Silent(), int(self.seed)
         if self.teacher is None:
-            return None
-        folder = local_folder(self.teacher, progress=progress)
-        student = Student.of(folder, self.layers, seed=int(self.seed))
+            most, precision = requested.max_tokens, requested.precision
+            return None, load_start(
+                self.encoder, most, seed=seed, progress=progress, precision=precision
+            )
+        student = Student.of(local_folder(self.teacher, progress=progress), self.layers, seed=seed)
         student.check_labels([str(name) for name in classes], multi_label=multi_label)
-        return student
+        return student, student.start
 
     def _to_spread(
         self,
@@ -411,6 +397,52 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 f" {settings.unlabelled_rows:,}"
             )
         return kept
+
+    def _data(
+        self,
+        train_part: TokenizedTexts,
+        valid_part: TokenizedTexts,
+        classes: Sequence[Any],
+        unlabelled: Sequence[str],
+        strange: StrangeTexts,
+        start: Start,
+        student: Student | None,
+    ) -> TrainingData:
+        rows, encode = train_part.rows, start.tokenizer.encode
+        outside = (background_texts(), strange.learned, strange.measured)
+        names = [label_text(str(name)) for name in classes] if rows.multi_hot is None else None
+        data = TrainingData(
+            rows,
+            valid_part.rows,
+            known=rows_to_know(rows.token_ids, rows.labels),
+            label_names=None if names is None else encode(names).token_ids,
+            unlabelled=encode(unlabelled).token_ids if unlabelled and student is None else [],
+            outside=OutsideRows(*(encode(texts).token_ids for texts in outside)),
+        )
+        if student is None:
+            return data
+        texts = train_part.texts.texts
+        (self.progress or Silent()).note(
+            f"the teacher answers {len(texts) + len(unlabelled):,} texts"
+        )
+        return replace(data, train=student.lesson(rows, texts, unlabelled))
+
+    def _folds(
+        self,
+        train_part: TokenizedTexts,
+        held_out: LabelledTexts,
+        start: Start,
+        recipe: Recipe,
+        settings: TrainingSettings,
+    ) -> np.ndarray | None:
+        """The fold of each training row, int64 [rows]; None without cross-fitting."""
+        rows, others = len(train_part.texts.texts), len(held_out.texts)
+        fewest = fewest_rows(PrecisionTargets.of(self.auto_precision).overall)
+        if self.teacher is not None or rows + others < fewest:
+            return None
+        tokens = int(train_part.rows.lengths.sum())
+        folds = agreed(fold_count(recipe, start.encoder, tokens, rows, others, settings))
+        return train_part.texts.folds(folds)
 
     def _savepoints(
         self,
@@ -486,16 +518,18 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             )
         return changes
 
-    def _config(
+    def _identity(
         self,
         model: BertCnn,
         start: Start,
         recipe: Recipe,
         columns: Columns,
         classes: Sequence[Any],
-    ) -> BundleConfig:
+        outside_labels: tuple[str, ...],
+        texts: Sequence[str],
+    ) -> ModelIdentity:
         kind = np.array(classes).dtype.kind
-        return BundleConfig(
+        config = BundleConfig(
             encoder=model.encoder_settings,
             encoder_name=start.name,
             head=model.head.settings,
@@ -512,6 +546,35 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             versions=_versions(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+        return ModelIdentity(
+            config.with_scope(outside_labels, main_languages(texts)),
+            tuple(map(str, classes)),
+            start.tokenizer.vocabulary,
+            PrecisionTargets.of(self.auto_precision),
+        )
+
+    def _keep(
+        self,
+        outcome: Outcome,
+        data: TrainingData,
+        parts: tuple[TokenizedTexts, TokenizedTexts],
+        identity: ModelIdentity,
+        origin: Provenance,
+        strange: StrangeTexts,
+    ) -> None:
+        """Evaluate a trained model and keep it, with its figures."""
+        trained = TrainedModel.of(
+            outcome,
+            *parts,
+            KnownRows(*data.known_rows(), data.outside, outcome.result.known),
+            identity=identity,
+            origin=origin,
+            strange=strange.measured,
+            progress=self.progress or Silent(),
+        )
+        self._trained: TrainedModel | None = trained
+        self._bundle, self._predictor = trained.bundle, trained.reference
+        self.metrics_, self.history_ = dict(trained.bundle.metrics), outcome.result.epochs
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], in the order of `classes_`; independent if multi-label.
@@ -721,26 +784,6 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         return tags
-
-
-def _training_data(
-    train_part: TokenizedTexts,
-    valid_part: TokenizedTexts,
-    label_names: Sequence[str] | None,
-    unlabelled: Sequence[str],
-    strange: StrangeTexts,
-    tokenizer: WordPieceTokenizer,
-) -> TrainingData:
-    rows = train_part.rows
-    outside = (background_texts(), strange.learned, strange.measured)
-    return TrainingData(
-        rows,
-        valid_part.rows,
-        known=rows_to_know(rows.token_ids, rows.labels),
-        label_names=None if label_names is None else tokenizer.encode(label_names).token_ids,
-        unlabelled=tokenizer.encode(unlabelled).token_ids if unlabelled else [],
-        outside=OutsideRows(*(tokenizer.encode(texts).token_ids for texts in outside)),
-    )
 
 
 def _train(

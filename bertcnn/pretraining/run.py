@@ -166,11 +166,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
         )
         if earlier is None:
             beginning.load(trainer.model, progress)
-        try:
-            trainer.run()
-        except KeyboardInterrupt:
-            raise PretrainingInterrupted(trainer.state.step) from None
-        trainer.save()
+        _train(trainer)
         _save(target, beginning, trainer, held_out, identity, overwrite=options.overwrite)
         forget_checkpoints(checkpoints)
     resumed_at = 0 if earlier is None else earlier.step
@@ -208,6 +204,14 @@ def _begin(
         return begin_from(start, progress)
     learned = None if earlier is None else earlier.progress.get("vocabulary")
     return begin_new(start, files, learned, progress)
+
+
+def _train(trainer: Trainer) -> None:
+    try:
+        trainer.run()
+    except KeyboardInterrupt:
+        raise PretrainingInterrupted(trainer.state.step) from None
+    trainer.save()
 
 
 def _save(
