@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bertcnn.doctor import check_csv as check_csv
     from bertcnn.encoders import fetch_encoder as fetch_encoder
     from bertcnn.encoders import load_encoder as load_encoder
+    from bertcnn.encoders import load_tokenizer as load_tokenizer
     from bertcnn.errors import BertCNNError as BertCNNError
     from bertcnn.export import export_model as export_model
     from bertcnn.inference.predictor import Predictor as Predictor

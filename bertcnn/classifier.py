@@ -83,6 +83,8 @@ from bertcnn.wording import count
 
 _HEADS = {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}  # other recipes have FROZEN_HEAD
 
+_NESTED = "training__"
+
 
 class BertCNNClassifier(ClassifierMixin, BaseEstimator):
     """BERT with a CNN head, as a scikit-learn classifier on lists of strings.
@@ -575,6 +577,20 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self._trained: TrainedModel | None = trained
         self._bundle, self._predictor = trained.bundle, trained.reference
         self.metrics_, self.history_ = dict(trained.bundle.metrics), outcome.result.epochs
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401 - any parameter
+        """Set parameters by name; `training__epochs` is one of `training`, as in a grid search."""
+        nested = {
+            name.removeprefix(_NESTED): value
+            for name, value in params.items()
+            if name.startswith(_NESTED)
+        }
+        super().set_params(
+            **{name: value for name, value in params.items() if not name.startswith(_NESTED)}
+        )
+        if nested:
+            self.training = {**(self.training or {}), **nested}
+        return self
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], in the order of `classes_`; independent if multi-label.

@@ -148,6 +148,9 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
     for progress in (RichProgress(), PlainProgress()):
         assert clone(quick(encoder_folder, progress=progress)).progress is progress
     assert classifier.set_params(seed=8).seed == 8
+    classifier.set_params(training__epochs=2, training__batch_size=4)
+    assert {"epochs": 2, "batch_size": 4}.items() <= classifier.training.items()
+    assert clone(classifier).training == classifier.training
     with pytest.raises(NotFittedError, match="call fit"):
         classifier.predict(["router"])
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bertcnn.encoders.config import read_tokenizer_settings as read_tokenizer_settings
     from bertcnn.encoders.convert import load_encoder as load_encoder
     from bertcnn.encoders.convert import load_published as load_published
+    from bertcnn.encoders.convert import load_tokenizer as load_tokenizer
     from bertcnn.encoders.download import FetchedEncoder as FetchedEncoder
     from bertcnn.encoders.download import encoder_info as encoder_info
     from bertcnn.encoders.download import fetch_encoder as fetch_encoder

@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.encoders.checkpoint import HEADS, checkpoint_of, read_published
+from bertcnn.encoders.config import read_settings, read_tokenizer_settings
+from bertcnn.encoders.download import fetch_encoder
+from bertcnn.encoders.layout import VOCABULARY
 from bertcnn.errors import EncoderError
 from bertcnn.models import Bert, BertPretraining, assign
+from bertcnn.text import WordPieceTokenizer, read_vocabulary
 
 
 def load_published(
@@ -31,13 +35,36 @@ def load_published(
     return tuple(weight.path for weight in encoder.weights if weight.path not in converted)
 
 
-def load_encoder(folder: Path, *, seed: int = 0) -> Bert:
-    """Load the encoder in a folder in Hugging Face or KerasHub layout.
+def load_encoder(encoder: str | Path, *, seed: int = 0) -> Bert:
+    """Load a published encoder; see `fetch_encoder` for its names.
+
+    Args:
+        encoder: a name such as "minilm-l6", or a folder in Hugging Face or KerasHub layout.
+        seed: of the weights that the checkpoint lacks, such as the pooler.
 
     Raises:
         EncoderError: a file is missing or damaged, or settings and weights do not fit.
+
+    Example:
+        encoder = load_encoder("minilm-l6")
+        vectors = encoder(load_tokenizer("minilm-l6")(["my router is dead"]))
     """
-    settings, tensors = read_published(folder)
-    encoder = Bert(settings, seed=seed, name="bert")
-    load_published(encoder, tensors)
-    return encoder
+    settings, tensors = read_published(_folder_of(encoder))
+    loaded = Bert(settings, seed=seed, name="bert")
+    load_published(loaded, tensors)
+    return loaded
+
+
+def load_tokenizer(encoder: str | Path) -> WordPieceTokenizer:
+    """The tokenizer of a published encoder; see `load_encoder`.
+
+    Raises:
+        EncoderError: its files are missing or damaged.
+    """
+    folder = _folder_of(encoder)
+    settings = read_tokenizer_settings(folder, read_settings(folder).max_positions)
+    return WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), settings)
+
+
+def _folder_of(encoder: str | Path) -> Path:
+    return fetch_encoder(encoder).folder if isinstance(encoder, str) else encoder

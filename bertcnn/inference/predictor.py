@@ -101,6 +101,14 @@ class Predictor:
         label_sets[:] = self.names_given(probabilities)
         return label_sets
 
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Mean token embeddings of the fine-tuned encoder, float32 [rows, D].
+
+        Raises:
+            SettingsError: as in `predict_proba`.
+        """
+        return self.run(self.encode(check_texts(texts))).found.means
+
     def given(self, probabilities: np.ndarray) -> np.ndarray:
         """The labels above their thresholds, bool [rows, C], if a text may have several."""
         return chosen(probabilities, self._label_thresholds)

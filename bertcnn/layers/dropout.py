@@ -22,6 +22,7 @@ class HashDropout(keras.layers.Layer):
 
     def __init__(self, rate: float, *, seed: int = 0, name: str = "dropout", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
+        self.supports_masking = True
         self.rate, self.seed = rate, seed
         self.supports_masking = True
         if rate > 0:

@@ -118,6 +118,24 @@ class WordPieceTokenizer:
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
+    def __call__(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
+        """The inputs of `Bert` for a batch of texts, int32 [B, T], padded to the longest text.
+
+        Example:
+            >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router"])
+            >>> inputs = tokenizer(["router", "a router"])
+            >>> inputs["token_ids"].tolist(), inputs["padding_mask"].tolist()
+            ([[2, 4, 3, 0], [2, 1, 4, 3]], [[1, 1, 1, 0], [1, 1, 1, 1]])
+        """
+        rows = self.encode(texts).token_ids
+        shape = len(rows), max(map(len, rows), default=0)
+        token_ids, mask = np.full(shape, self.pad_id, np.int32), np.zeros(shape, np.int32)
+        for row, ids in enumerate(rows):
+            token_ids[row, : len(ids)] = ids
+            mask[row, : len(ids)] = 1
+        segment_ids = np.zeros(shape, np.int32)
+        return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": mask}
+
     def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
         """Token ids of each text, with [CLS] and [SEP], and on request the spans of the tokens.
 
