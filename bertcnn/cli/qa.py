@@ -80,7 +80,7 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tasks.question_answering import FOLDER, read_questions
+    from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, read_questions
 
     FOLDER.check_target(out, force)
     examples = read_questions(questions)
@@ -104,14 +104,14 @@ def train(
         with savepoints_beside(output_folder) as savepoints:
             answerer.fit(examples, savepoints=savepoints)
             identity = answerer.save(output_folder, overwrite=force)
-    figures = answerer.metrics_
     if as_json:
-        summary({"model": identity, **figures})
+        summary({"model": identity, **answerer.metrics_})
     print_message(
-        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
-        f" {figures['questions']:,} validation questions exact match {figures['exact']:.1%},"
-        f" F1 {figures['f1']:.1%}."
+        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}."
+        " Validation questions:"
     )
+    for line in AnswerFigures.from_json(answerer.metrics_).lines:
+        print_message(line)
     print_message(
         f"Next: {command_line('qa', 'ask', out, '--question', examples[0].question, 'TEXT')}"
     )
@@ -140,20 +140,8 @@ def evaluate(
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
     figures = QuestionAnswerer.load(folder).evaluate(examples)
-    show(
-        f"{count(figures.questions, 'question')}: exact match {figures.exact:.4f}, F1"
-        f" {figures.f1:.4f}"
-    )
-    if figures.answerable_f1 is not None:
-        show(
-            f"{figures.answerable:,} with an answer: exact match {figures.answerable_exact:.4f},"
-            f" F1 {figures.answerable_f1:.4f}"
-        )
-    if figures.unanswerable_right is not None:
-        show(
-            f"{figures.unanswerable:,} without an answer: {figures.unanswerable_right:.4f} of them"
-            " left unanswered"
-        )
+    for line in figures.lines:
+        show(line)
     if json_file is not None:
         write_whole(json_file, as_json(figures.to_json()), overwrite=force)
 

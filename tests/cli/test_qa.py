@@ -79,7 +79,7 @@ def test_train_says_how_well_it_answers_and_what_comes_next(run, encoder, questi
     assert (code, told) == (0, ""), err
     assert "20 questions (20 windows) to learn from, 4 about other texts held out" in err
     assert f"Saved {out} (model " in err
-    assert "on 4 validation questions exact match " in err
+    assert " Validation questions:\n4 questions: exact match " in err
     assert err.splitlines()[-1] == f"Next: bertcnn qa ask {out} --question '{DEVICE}' TEXT"
     assert not any(character in err for character in "\x1b\r")
     assert left(questions.parent) == ["model", "questions.jsonl"]
@@ -97,14 +97,15 @@ def test_evaluate_prints_the_figures_and_writes_them(run, model, answerer, quest
     figures = json.loads(place.read_text())
     assert (figures["questions"], figures["answerable"], figures["unanswerable"]) == (24, 12, 12)
     lines = out.splitlines()
-    assert lines[0].startswith(f"24 questions: exact match {figures['exact']:.4f}, F1 ")
+    assert lines[0].startswith(f"24 questions: exact match {figures['exact']:.1%}, F1 ")
+    assert lines[0].endswith(" (never answering: 50.0%)")
     assert lines[1].startswith("12 with an answer: exact match ")
-    right = f"{figures['unanswerable_right']:.4f}"
+    right = f"{figures['unanswerable_right']:.1%}"
     assert lines[2] == f"12 without an answer: {right} of them left unanswered"
     silent = [
         not one.text for one in answerer.answer(MONTH, [f"my {w} is not working" for w in WORDS])
     ]
-    assert right == f"{sum(silent) / 12:.4f}"
+    assert right == f"{sum(silent) / 12:.1%}"
     refused(run("qa", "evaluate", model, questions, "--json", place), "exists", "--force")
     assert run("qa", "evaluate", model, questions, "--json", place, "--force")[0] == 0
     assert json.loads(place.read_text()) == figures

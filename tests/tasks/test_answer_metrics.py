@@ -93,8 +93,23 @@ def test_figures_of_questions_with_and_without_answers():
         "answerable_f1": pytest.approx(5 / 9),
         "unanswerable": 2,
         "unanswerable_right": pytest.approx(1 / 2),
+        "never_answering": pytest.approx(2 / 5),
     }
+    assert AnswerFigures.from_json({**figures.to_json(), "more": 1}) == figures
     assert json.loads(json.dumps(figures.to_json())) == figures.to_json()
+
+
+def test_the_lines_compare_with_never_answering_and_warn_if_that_is_as_good():
+    questions = [question("red lamp"), question("Monday"), question()]
+    better = AnswerFigures.of(["red lamp", "", ""], questions).lines
+    assert better == [
+        "3 questions: exact match 66.7%, F1 66.7% (never answering: 33.3%)",
+        "2 with an answer: exact match 50.0%, F1 50.0%",
+        "1 without an answer: 100.0% of them left unanswered",
+    ]
+    silent = AnswerFigures.of(["", "", ""], questions).lines
+    assert silent[-1].startswith("WARNING: never answering is as good as this model")
+    assert len(AnswerFigures.of(["red lamp"], questions[:1]).lines) == 2
 
 
 def test_the_figure_of_a_missing_kind_of_question_is_none():

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import compress
 from typing import Any
 
 from bertcnn.errors import TableError
 from bertcnn.tasks.question_answering.questions import Question
+from bertcnn.wording import count
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -114,9 +115,46 @@ class AnswerFigures:
             unanswerable_right=_mean(exact, has_none),
         )
 
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> AnswerFigures:
+        """The figures in an object of `to_json`, which may hold others too."""
+        return cls(**{field.name: record[field.name] for field in fields(cls)})
+
+    @property
+    def never_answering(self) -> float:
+        """Exact match and F1 of a program that never gives an answer."""
+        return self.unanswerable / self.questions
+
+    @property
+    def lines(self) -> list[str]:
+        """The figures in words: all questions, then those with and those without an answer.
+
+        The last line is a warning if never answering is at least as good.
+        """
+        lines = [
+            f"{count(self.questions, 'question')}: exact match {self.exact:.1%}, F1 {self.f1:.1%}"
+            f" (never answering: {self.never_answering:.1%})"
+        ]
+        if self.answerable_f1 is not None:
+            lines.append(
+                f"{self.answerable:,} with an answer: exact match {self.answerable_exact:.1%}, F1"
+                f" {self.answerable_f1:.1%}"
+            )
+        if self.unanswerable_right is not None:
+            lines.append(
+                f"{self.unanswerable:,} without an answer: {self.unanswerable_right:.1%} of them"
+                " left unanswered"
+            )
+        if self.exact <= self.never_answering:
+            lines.append(
+                "WARNING: never answering is as good as this model; give more questions, or texts"
+                " like those it learned from"
+            )
+        return lines
+
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object."""
-        return asdict(self)
+        return {**asdict(self), "never_answering": self.never_answering}
 
 
 def _mean(values: Sequence[float], chosen: Sequence[bool]) -> float | None:
