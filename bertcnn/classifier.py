@@ -67,6 +67,7 @@ from bertcnn.training.examples import (
     LabelledTexts,
     StrangeTexts,
     TokenizedTexts,
+    checked_weights,
     different_texts,
     learning_and_validation,
 )
@@ -154,7 +155,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         self.callbacks = callbacks
         self.progress = progress
 
-    def fit(
+    def fit(  # noqa: PLR0913 - options that callers name
         self,
         texts: Sequence[str],
         labels: Sequence[Any],
@@ -165,6 +166,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         columns: Columns | None = None,
         origin: Provenance | None = None,
         savepoints: str | Path | None = None,
+        sample_weight: Sequence[float] | None = None,
     ) -> Self:
         """Train on labelled texts.
 
@@ -187,6 +189,9 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             savepoints: a folder that the training is saved to every minute. After an interruption a
                 call with the same rows and settings resumes, and ends with the same weights. Remove
                 the folder when the model is saved.
+            sample_weight: the weight of each row in the loss, 0 or more; only their ratios count.
+                Validation figures weigh all rows alike, and so does the contrastive training of
+                `few-shot`.
 
         Raises:
             LabelError: fewer than two labels, a label with a single row, a missing label, texts and
@@ -203,14 +208,16 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         learning, held_out, without_label, strange = self._rows(
             texts, labels, valid, unlabelled, outside, columns, requested
         )
+        weights = checked_weights(sample_weight, len(texts))
         classes, split = sorted(set(learning.each_label)), valid is None
         columns = self._check_classes(classes, columns, several=learning.multi_label)
         usable = len(learning.texts)
         learning = learning.of(learning.part(requested.most_rows, seed))
 
         student, start = self._start(classes, requested, multi_label=learning.multi_label)
-        train_part = learning.tokenized(start.tokenizer, classes, progress)
+        train_part = learning.tokenized(start.tokenizer, classes, progress).weighted(weights)
         valid_part = held_out.tokenized(start.tokenizer, classes, progress)
+        valid_part = valid_part.weighted(weights) if split else valid_part
         recipe, reason, settings = self._settings(
             start, train_part.rows, len(classes), changes, split=split
         )

@@ -26,6 +26,7 @@ class Examples:
         packing: packs several texts into one row of a batch; by default one text per row.
         multi_hot: bool [rows, C], which row has which label, for multi-label rows.
         soft: float32 [rows, C], soft targets; by default the labels.
+        weights: float32 [rows], of the rows in the loss; by default 1.
     """
 
     collate: Collate
@@ -34,6 +35,7 @@ class Examples:
     packing: Packing | None = None
     multi_hot: np.ndarray | None = None
     soft: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def evaluate(self, logits: np.ndarray) -> tuple[float, float]:
         """Macro-F1 and accuracy, which for multi-label rows is the share of exact matches."""
@@ -51,6 +53,7 @@ def labelled_batch(
 ) -> tuple[Inputs, Inputs]:
     """Inputs, `targets` (0 to 1) and row `weights` (0 for filler rows) of a planned batch.
 
+    `weights` are those of the labels, float32 [C]; a row's own weight multiplies its label's.
     Targets are float32 [B, C] and row weights [B]; packed [B, K, C] and [B, K].
     """
     slots = plan.slots
@@ -64,6 +67,8 @@ def labelled_batch(
         targets[taken] = rows[slots[taken]]
     row_weights = np.zeros(slots.shape, np.float32)
     row_weights[taken] = weights[labels]
+    if examples.weights is not None:
+        row_weights[taken] *= examples.weights[slots[taken]]
     return examples.collate(plan), {"targets": targets, "weights": row_weights}
 
 

@@ -98,6 +98,11 @@ class Student:
             np.concatenate(labels),
             None if multi_hot is None else np.concatenate(multi_hot),
             np.concatenate([(truth + taught) / 2, others]).astype(np.float32),
+            (
+                None
+                if rows.weights is None
+                else np.concatenate([rows.weights, np.ones(len(tokens), np.float32)])
+            ),
         )
 
     def _answers(self, texts: Sequence[str]) -> np.ndarray:

@@ -164,6 +164,39 @@ class TokenizedTexts:
         """Some of the rows."""
         return TokenizedTexts(self.texts.of(part), self.rows.of(part), self.cut[part])
 
+    def weighted(self, weights: np.ndarray | None) -> TokenizedTexts:
+        """The rows with their weights in the loss, from the weights of the rows passed."""
+        if weights is None:
+            return self
+        return replace(self, rows=replace(self.rows, weights=weights[self.texts.given]))
+
+
+def checked_weights(weights: Sequence[float] | None, rows: int) -> np.ndarray | None:
+    """Weights of rows, float32 [rows], 1 on average; None for None.
+
+    Raises:
+        SettingsError: they are not one finite number of 0 or more per row, some above 0.
+    """
+    if weights is None:
+        return None
+    try:
+        values = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if values.shape != (rows,) or not np.isfinite(values).all() or values.min(initial=0) < 0:
+        raise SettingsError(
+            f"sample_weight of shape {values.shape} for {count(rows, 'row')}",
+            expected="one number of 0 or more for each row",
+            fix="pass a list as long as the texts, without missing values",
+        )
+    if not values.any():
+        raise SettingsError(
+            "sample_weight of zeros only",
+            expected="some numbers above 0",
+            fix="leave it out to weigh all rows alike",
+        )
+    return (values / values.mean()).astype(np.float32)
+
 
 def learning_and_validation(
     texts: Sequence[str],

@@ -30,12 +30,14 @@ class TokenizedRows:
         labels: int [rows], 0 to C - 1; the rarest one of a multi-label row.
         multi_hot: bool [rows, C], which row has which label, for multi-label rows.
         soft: float32 [rows, C], soft targets; by default the labels.
+        weights: float32 [rows], of the rows in the loss; by default 1.
     """
 
     token_ids: list[np.ndarray]
     labels: np.ndarray
     multi_hot: np.ndarray | None = None
     soft: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def of(self, rows: np.ndarray) -> TokenizedRows:
         """Some of the rows."""
@@ -44,7 +46,13 @@ class TokenizedRows:
             self.labels[rows],
             None if self.multi_hot is None else self.multi_hot[rows],
             None if self.soft is None else self.soft[rows],
+            None if self.weights is None else self.weights[rows],
         )
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """The weight of each row, float32 [rows]."""
+        return np.ones(len(self.labels), np.float32) if self.weights is None else self.weights
 
     def with_rows(self, others: TokenizedRows) -> TokenizedRows:
         """These rows followed by `others`, without soft targets.
@@ -60,6 +68,11 @@ class TokenizedRows:
             [*self.token_ids, *others.token_ids],
             np.concatenate([self.labels, others.labels]),
             multi_hot,
+            weights=(
+                None
+                if self.weights is None and others.weights is None
+                else np.concatenate([self.row_weights, others.row_weights])
+            ),
         )
 
     def arrays(self) -> list[np.ndarray]:
@@ -68,7 +81,7 @@ class TokenizedRows:
             self.labels,
             self.lengths,
             np.concatenate(self.token_ids),
-            *(more for more in (self.multi_hot, self.soft) if more is not None),
+            *(more for more in (self.multi_hot, self.soft, self.weights) if more is not None),
         ]
 
     @property

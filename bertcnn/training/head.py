@@ -69,7 +69,11 @@ def train_head(
         def examples(rows: TokenizedRows, indices: np.ndarray) -> Examples:
             part = rows.of(indices)
             return Examples(
-                features.of(indices).collate, part.lengths, part.labels, multi_hot=part.multi_hot
+                features.of(indices).collate,
+                part.lengths,
+                part.labels,
+                multi_hot=part.multi_hot,
+                weights=part.weights,
             )
 
         def learn(rows: TokenizedRows, indices: np.ndarray, run: RunOptions) -> FitResult:
@@ -109,7 +113,9 @@ def _weighted(
     rows: TokenizedRows, classes: int, settings: TrainingSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     if rows.multi_hot is None:
-        return rows.labels, class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
-    return rows.multi_hot, np.where(
+        weights = class_weights(rows.labels, classes, settings.class_weight)[rows.labels]
+        return rows.labels, weights * rows.row_weights
+    weights = np.where(
         rows.multi_hot, positive_weights(rows.multi_hot, settings.class_weight), np.float32(1)
     )
+    return rows.multi_hot, weights * rows.row_weights[:, None]

@@ -95,7 +95,9 @@ def fit_with_encoder(
                 else pad(token_ids, plan).inputs()
             )
 
-        return Examples(collate, rows.lengths, rows.labels, packing, rows.multi_hot, rows.soft)
+        return Examples(
+            collate, rows.lengths, rows.labels, packing, rows.multi_hot, rows.soft, rows.weights
+        )
 
     model, layers = BertCnn(small, learning, name="classifier"), encoder.settings.layers
     rows = examples(train), examples(valid)

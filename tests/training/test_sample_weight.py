@@ -1,0 +1,71 @@
+"""Weights of rows in the loss."""
+
+import numpy as np
+import pytest
+
+from bertcnn.errors import SettingsError
+from bertcnn.training.examples import checked_weights
+from bertcnn.training.features import TokenizedRows
+from tests.test_classifier import quick
+from tests.tickets import tickets
+
+
+def contradicting(count):
+    """Texts, each twice: once with its own label, once with another."""
+    texts, labels = tickets(count)
+    names = sorted(set(labels))
+    other = [names[(names.index(label) + 1) % len(names)] for label in labels]
+    return texts * 2, [*labels, *other], len(texts)
+
+
+@pytest.mark.parametrize("recipe", ["full", "frozen"])
+def test_rows_of_weight_zero_are_not_learned_from(encoder_folder, recipe):
+    texts, labels, half = contradicting(12)
+    held_out = tickets(6)
+    answers = []
+    for weight in ([1.0] * half + [0.0] * half, [0.0] * half + [1.0] * half):
+        classifier = quick(encoder_folder, recipe=recipe)
+        classifier.fit(texts, labels, valid=held_out, sample_weight=weight)
+        answers.append(classifier.predict(texts[:half]))
+    own, other = (np.mean(one == np.array(labels[:half])) for one in answers)
+    assert own > 0.9
+    assert other < 0.5
+
+
+def test_only_ratios_count(encoder_folder):
+    texts, labels = tickets(8)
+    one, other = (
+        quick(encoder_folder, recipe="frozen").fit(
+            texts, labels, sample_weight=[weight] * len(texts)
+        )
+        for weight in (1.0, 5.0)
+    )
+    np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))
+
+
+def test_weights_follow_their_rows():
+    ids = [np.arange(3, dtype=np.int32)] * 3
+    rows = TokenizedRows(ids, np.arange(3), weights=np.array([1, 2, 3], np.float32))
+    plain = TokenizedRows(ids[:1], np.zeros(1, int))
+    assert rows.of(np.array([2, 0])).weights.tolist() == [3, 1]
+    assert rows.with_rows(plain).weights.tolist() == [1, 2, 3, 1]
+    assert plain.with_rows(rows).weights.tolist() == [1, 1, 2, 3]
+    assert plain.with_rows(plain).weights is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], r"sample_weight of shape \(1,\) for 2 rows"),
+        ([1.0, -1.0], "expected one number of 0 or more for each row"),
+        ([1.0, np.nan], "expected one number of 0 or more for each row"),
+        (["a", "b"], "expected one number of 0 or more for each row"),
+        ([0, 0], "sample_weight of zeros only"),
+    ],
+)
+def test_other_weights_are_refused_in_one_line(weights, message):
+    with pytest.raises(SettingsError, match=message) as caught:
+        checked_weights(weights, 2)
+    assert "\n" not in str(caught.value)
+    assert checked_weights(None, 2) is None
+    assert checked_weights([1, 3], 2).tolist() == [0.5, 1.5]
