@@ -8,14 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, print_message, summary
+from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Force, Precision, Summary, given
 from bertcnn.cli.resumable import savepoints_beside
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
-from bertcnn.wording import duration
+from bertcnn.wording import count, duration
+
+SourceColumn = Annotated[
+    str | None,
+    typer.Option("--source", metavar="COLUMN", help="Column of texts in a table."),
+]
+TargetColumn = Annotated[
+    str | None,
+    typer.Option("--target", metavar="COLUMN", help="Column of translations in a table."),
+]
+Beam = Annotated[int, typer.Option(help="Translations searched at once; 1: greedy.")]
 
 
 class TranslateCommands(Commands):
@@ -40,11 +50,13 @@ def train(
     pairs: Annotated[
         Path,
         typer.Argument(
-            help="File of pairs: a text, a tab and its translation in each line.",
+            help="File of pairs: a text, a tab and its translation in each line; or a table.",
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    source: SourceColumn = None,
+    target: TargetColumn = None,
     model: Annotated[
         str,
         typer.Option(help="transformer, or recurrent: LSTMs with additive attention."),
@@ -71,7 +83,7 @@ def train(
     from bertcnn.tasks.translation import FOLDER, read_pairs
 
     FOLDER.check_target(out, force)
-    corpus = read_pairs(pairs)
+    corpus = read_pairs(pairs, source=source, target=target)
     output_folder = start_training(out, devices, distributed)
     from bertcnn.tasks.translation import Translator
 
@@ -97,6 +109,36 @@ def train(
     print_message(f"Next: {command_line('translate', out, corpus.sources[0])}")
 
 
+@translate_app.command("evaluate")
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
+    ],
+    pairs: Annotated[
+        Path, typer.Argument(help="Texts and translations, as for train.", show_default=False)
+    ],
+    source: SourceColumn = None,
+    target: TargetColumn = None,
+    beam: Beam = 4,
+    as_json: Summary = False,
+) -> None:
+    """Compare translations with given ones: the share that is equal, and chrF."""
+    from bertcnn.tasks.translation import FOLDER, read_pairs
+
+    examples, folder = read_pairs(pairs, source=source, target=target, least=1), local_model(model)
+    FOLDER.read(folder)
+    load_keras()
+    from bertcnn.tasks.translation import Translator
+
+    figures = Translator.load(folder).evaluate(examples.sources, examples.targets, beam=beam)
+    if as_json:
+        summary(figures)
+    show(
+        f"{count(figures.pairs, 'pair')}: {figures.exact:.1%} translated exactly, chrF"
+        f" {figures.chrf:.1f}"
+    )
+
+
 @translate_app.command("text", cls=TextsCommand)
 def translate(
     model: Annotated[
@@ -106,7 +148,7 @@ def translate(
         list[str] | None,
         typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
     ] = None,
-    beam: Annotated[int, typer.Option(help="Translations searched at once; 1: greedy.")] = 4,
+    beam: Beam = 4,
     alternatives: Annotated[
         bool, typer.Option("--alternatives", help="Also show the other translations found.")
     ] = False,

@@ -76,7 +76,7 @@ def test_train_says_how_well_it_translates_and_what_comes_next(run, pairs):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("seven\t7\tsept", ("line 37 of", "3 columns", "cut -f 1,2")),
+        ("seven\t7\tsept", ("line 37 of", "3 columns", "--source and --target")),
         ("seven", ("line 37 of", "1 columns")),
         ("seven\t ", ("pair 37, whose translation is",)),
         ("\t7", ("pair 37, whose text is empty",)),
@@ -227,3 +227,24 @@ def test_help_names_both_commands(run):
     code, out, err = run("translate")
     assert "train" in out + err
     assert code == 2
+
+
+# === translate evaluate ===
+
+
+def test_evaluate_compares_with_given_translations(run, model, translator, tmp_path):
+    sources, _ = small_pairs()
+    written = [one.text for one in translator.translate(sources[:12])]
+    table = "".join(f"{one},{other}\n" for one, other in zip(sources, written, strict=False))
+    (tmp_path / "same.csv").write_text(f"from,to\n{table}", encoding="utf-8")
+    command = ("translate", "evaluate", model, tmp_path / "same.csv")
+    code, out, err = run(*command, "--source", "from", "--target", "to")
+    assert (code, out) == (0, "12 pairs: 100.0% translated exactly, chrF 100.0\n"), err
+    changed = write_pairs(tmp_path / "pairs.tsv")
+    code, out, err = run("translate", "evaluate", model, changed, "--beam", "1", "--json")
+    assert code == 0, err
+    figures = json.loads(out.splitlines()[0])
+    assert figures["pairs"] == len(sources)
+    assert 0 <= figures["exact"] < 1
+    assert 0 <= figures["chrf"] < 100
+    refused(run(*command), "--source and --target")

@@ -14,6 +14,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 FEATURES = (
     *("jax", "tune", "sql", "databases", "login", "serve", "ray"),
     "tensorboard",
+    "translate",
 )
 IMPORTED_AS = {"scikit_learn": "sklearn"}  # packages with another import name
 

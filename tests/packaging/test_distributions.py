@@ -48,6 +48,7 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
         "login",
         "ray",
         "tensorboard",
+        "translate",
         "serve",
         "sql",
         "tune",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertcnn.errors import TableError
+from bertcnn.errors import ColumnError, SettingsError, TableError
 from bertcnn.tasks.translation.pairs import Pairs, read_pairs
 from tests.tasks.small_pairs import small_pairs
 
@@ -67,3 +67,30 @@ def test_no_text_is_on_both_sides_of_a_split():
     assert not set(kept.targets) & set(held_out.targets)
     assert Pairs(sources, targets).split(0.2, 100, seed=3) == (kept, held_out)
     assert len(Pairs(sources, targets).split(0.2, 5, seed=3)[1]) == 5
+
+
+@pytest.mark.parametrize("header", ["english\titalian", "EN\tit", "Source\tTarget"])
+def test_a_header_is_not_learned_as_a_pair(tmp_path, header):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{header}\n" + "house\tcasa\n" * 20, encoding="utf-8")
+    assert read_pairs(path) == Pairs(["house"] * 20, ["casa"] * 20)
+
+
+def test_a_first_pair_of_single_words_is_kept(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("hello\tciao\n" + "house\tcasa\n" * 20, encoding="utf-8")
+    assert len(read_pairs(path)) == 21
+
+
+def test_columns_of_a_table_are_named(tmp_path):
+    path = tmp_path / "pairs.csv"
+    rows = "".join(f'{row},"one, two","uno, due"\n' for row in range(20))
+    path.write_text(f"id,english,italian\n{rows}", encoding="utf-8")
+    pairs = read_pairs(path, source="english", target="italian")
+    assert pairs == Pairs(["one, two"] * 20, ["uno, due"] * 20)
+    with pytest.raises(ColumnError, match="french"):
+        read_pairs(path, source="english", target="french")
+    with pytest.raises(SettingsError, match="name both with --source and --target"):
+        read_pairs(path, source="english")
+    with pytest.raises(TableError, match="name the columns of a table with --source and --target"):
+        read_pairs(path)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.errors import SettingsError, TrainingError
+from bertcnn.errors import SettingsError, TrainingError, explain_missing_packages
 from bertcnn.inference.predictor import check_texts
 from bertcnn.models import (
     RecurrentTranslator,
@@ -63,6 +63,20 @@ class Translation:
     source_pieces: tuple[str, ...]
     pieces: tuple[str, ...]
     alignment: np.ndarray
+
+
+@dataclass(frozen=True)
+class TranslationFigures:
+    """How close translations are to given ones.
+
+    Attributes:
+        exact: share of translations that are the given one, 0 to 1.
+        chrf: character n-gram F-score of all of them, 0 to 100 (Popović 2015), by sacrebleu.
+    """
+
+    pairs: int
+    exact: float
+    chrf: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +189,23 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         }
         self._take(SavedTranslator(config, subwords.vocabulary, extract(model.weights), metrics))
         return self
+
+    def evaluate(
+        self, sources: Sequence[str], targets: Sequence[str], *, beam: int = 4
+    ) -> TranslationFigures:
+        """Translate texts and compare with their translations.
+
+        Raises:
+            TableError: the lists have different lengths, or a text is blank.
+            MissingPackageError: sacrebleu is not installed.
+        """
+        with explain_missing_packages():
+            import sacrebleu
+        pairs = Pairs.of(sources, targets)
+        written = [one.text for one in self.translate(pairs.sources, beam=beam)]
+        same = sum(own == other for own, other in zip(written, pairs.targets, strict=True))
+        chrf = sacrebleu.corpus_chrf(written, [pairs.targets]).score
+        return TranslationFigures(len(pairs), same / len(pairs), float(chrf))
 
     def translate(
         self, texts: Sequence[str], *, beam: int = 4, length_penalty: float = 0.6
