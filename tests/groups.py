@@ -41,6 +41,10 @@ GROUPS = {
         ),
         paths=("notebooks/", "docs/", "README.md", "data/", "apps/train"),
     ),
+    "downloads": Group(
+        tests=("tests/encoders/test_download.py",),
+        paths=("bertcnn/encoders/",),
+    ),
     "exports": Group(
         tests=("tests/export/test_export.py", "tests/export/test_graph_tokenizer.py"),
         paths=("bertcnn/export/", "bertcnn/models/", "bertcnn/inference/onnx_graph.py"),
@@ -63,6 +67,18 @@ GROUPS = {
             "tests/test_several_labels.py",
             "tests/training/test_refit.py",
             "tests/training/test_few_shot.py",
+            "tests/training/test_cross_fitting.py",
+            *(
+                f"tests/test_classifier.py::test_{name}"
+                for name in (
+                    "rows_without_a_label_are_learned",
+                    "long_and_blank_rows",
+                    "with_few_rows_the_held_out",
+                    "decisions_predate",
+                    "epochs_asked_for",
+                    "a_part_of_the_rows",
+                )
+            ),
             "tests/workflows/",
             "tests/tasks/test_translator.py",
             "tests/cli/test_tune.py",
