@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit as st
 from literal import badge, plain
 from model_folders import model_folder, models_roots, saved_models
-from review_store import may_see
+from review_store import may_see, review_store
 
 from bertcnn import Predictor, load
 from bertcnn.bundle.bundle import read_metrics
-from bertcnn.errors import BundleError
+from bertcnn.errors import BundleError, OutputError, StoreError
 from bertcnn.evaluation.automation_limits import saved_limits
 from bertcnn.evaluation.decisions import automation, in_words
 from bertcnn.evaluation.no_information import saved_warning
 from bertcnn.inference.cores import usable_cores
+from bertcnn.review import serving_model
 
 _ANOTHER = "Another folder ..."
 _MOST_NAMES = 12  # labels named in a model's description
@@ -41,8 +43,9 @@ def chosen_model() -> tuple[Path, Predictor] | None:
 def choose_model() -> tuple[str, int] | None:
     """The chosen model folder and its save time; None if none is chosen.
 
-    The choice survives new or removed folders and a page reload, so every answer comes from the
-    model on the screen. If the chosen folder is gone, the page shows a message and answers nothing.
+    It is the serving model by default, after a promotion or a rollback too. A choice survives new
+    or removed folders and a page reload, so every answer comes from the model on the screen. If the
+    chosen folder is gone, the page shows a message and answers nothing.
 
     Raises:
         BundleError: the chosen folder is no longer a model below the models' folders.
@@ -59,19 +62,22 @@ def choose_model() -> tuple[str, int] | None:
             )
         )
     offered = [*folders, _ANOTHER]
-    state = st.session_state
-    state["model"] = state.get("chosen model") or st.query_params.get("model") or offered[0]
+    state, serving = st.session_state, _serving_folder(folders)
+    by_default = serving or offered[0]
+    state["model"] = state.get("chosen model") or st.query_params.get("model") or by_default
     if state["model"] not in offered:
         offered.insert(0, state["model"])
     chosen = st.selectbox(
         "Model",
         offered,
         key="model",
+        format_func=lambda folder: f"{folder} (serving)" if folder == serving else folder,
         on_change=remember_model,
         help="Folders written by bertcnn train.",
     )
     if chosen != _ANOTHER:
-        remember_model()
+        if chosen != serving:
+            remember_model()
     else:
         below = " or ".join(str(root) for root in roots)
         chosen = st.text_input(
@@ -81,6 +87,18 @@ def choose_model() -> tuple[str, int] | None:
         return None
     folder, saved_at = model_folder(chosen, roots)
     return str(folder), saved_at
+
+
+def _serving_folder(folders: Sequence[str]) -> str | None:
+    """The folder of the store's serving model, if it is among these."""
+    if not may_see("viewer"):
+        return None
+    try:
+        serving = serving_model(review_store())
+    except (StoreError, OutputError):  # the pages of the store show it
+        return None
+    own = None if serving is None else Path(serving.folder).absolute()
+    return next((folder for folder in folders if Path(folder).absolute() == own), None)
 
 
 def remember_model() -> None:

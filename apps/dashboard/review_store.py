@@ -27,10 +27,14 @@ def may_see(role: Role | None) -> bool:
 
 
 def review_store() -> ReviewStore:
-    """The store, opened once for all sessions; StoreError if missing or unusable."""
-    return _opened(str(option("store")))
+    """The store, opened once for all sessions; an admin's visit creates a missing one.
+
+    Raises:
+        StoreError: it is unusable, or missing and the visitor is no admin.
+    """
+    return _opened(str(option("store")), _create=person().role == "admin")
 
 
 @st.cache_resource(show_spinner=False)
-def _opened(location: str) -> ReviewStore:
-    return open_review(location, create=False)
+def _opened(location: str, _create: bool) -> ReviewStore:
+    return open_review(location, create=_create)

@@ -337,13 +337,32 @@ def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
     assert not app.title
 
 
-def test_a_missing_store_is_a_one_line_error_on_the_page(opened, tmp_path):
-    app = opened(store=tmp_path / "none.db")
-    assert not app.error
-    on_page(app, "review")
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("train", "There is no model yet. What do you have?"),
+        ("models", "No model serves yet. Train one on the page Train"),
+        ("audit", "No model serves yet. Train one on the page Train"),
+        ("health", "No model serves yet. Train one on the page Train"),
+        ("review", ""),
+        ("jobs", ""),
+    ],
+)
+def test_a_missing_store_is_made_when_an_admin_opens_a_page(opened, tmp_path, page, words):
+    app = opened(store=tmp_path / "new.db")
+    on_page(app, page)
     assert not app.exception
-    assert "no review store" in said(app.error)
-    assert not (tmp_path / "none.db").exists()
+    assert not app.error
+    assert words in said([*app.markdown, *app.info])
+    assert (tmp_path / "new.db").is_file()
+
+
+def test_a_store_that_cannot_be_made_is_a_one_line_error_on_the_page(opened, tmp_path):
+    app = on_page(opened(store=tmp_path / "no folder" / "new.db"), "review")
+    assert not app.exception
+    (error,) = app.error
+    assert "no folder" in error.value
+    assert "\n" not in error.value
 
 
 def test_the_page_brings_tickets_to_the_person_named(opened, made, stock):

@@ -14,7 +14,13 @@ from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs import jobs
 from bertcnn.review.jobs.jobs import list_jobs, start_job
-from bertcnn.review.models import add_model, note_comparison, serving_model
+from bertcnn.review.models import (
+    add_model,
+    note_comparison,
+    promote,
+    roll_back,
+    serving_model,
+)
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
 from bertcnn.review.schema import job as job_table
@@ -77,6 +83,35 @@ def press(app, label):
 
 def labels_of(buttons):
     return [button.label.replace("\\", "") for button in buttons]
+
+
+# --- Classify ---------------------------------------------------------------------------------
+
+
+def test_classify_begins_with_the_serving_model_after_a_promotion_and_a_rollback(made):
+    names = ("second", "first")  # not in the order of the folders
+    one, other = (add_model(made.store, made.models / name, ROOT) for name in names)
+
+    def shown():
+        box = made.page("classify").selectbox[0]
+        marked = [option for option in box.options if option.endswith(" (serving)")]
+        assert marked == [f"{box.value} (serving)"]
+        return Path(box.value).name
+
+    assert shown() == "second"
+    note_comparison(
+        made.store,
+        other.id,
+        ROOT,
+        {"champion": one.id, "verdict": "better", "sentences": "Better.", "result": {}},
+    )
+    promote(made.store, other.id, ROOT, reason="it is better")
+    assert shown() == "first"
+    roll_back(made.store, ROOT, reason="complaints")
+    assert shown() == "second"
+    app = made.page("classify")
+    app.selectbox[0].set_value(str(made.models / "first")).run()
+    assert Path(app.run().selectbox[0].value).name == "first"  # a choice stays
 
 
 # --- Models ------------------------------------------------------------------------------------
