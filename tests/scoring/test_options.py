@@ -33,8 +33,8 @@ def test_an_object_and_single_options_give_the_same_file(model, inbox, tmp_path)
 
 
 def test_options_that_do_not_exist_are_refused_before_anything_is_read(model, inbox, tmp_path):
-    with pytest.raises(TypeError, match="probabilites"):
-        score_csv(model, inbox, tmp_path / "out.csv", probabilites=True)
+    with pytest.raises(TypeError, match="probability"):
+        score_csv(model, inbox, tmp_path / "out.csv", probability=True)
     with pytest.raises(SettingsError, match="engine"):
         ScoringOptions(engine="gpu")
     with pytest.raises(SettingsError, match="automatic precision"):
