@@ -47,7 +47,7 @@ class FileOptions:
         overwrite: replace an existing output.
         restart: discard the answers of an interrupted run.
         allow_rejects: write the output even if most rows are unreadable.
-        progress: progress callback.
+        progress: progress callback; None shows nothing.
     """
 
     text: str | Sequence[str] | None = None
@@ -56,6 +56,10 @@ class FileOptions:
     restart: bool = False
     allow_rejects: bool = False
     progress: Progress = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        if self.progress is None:
+            object.__setattr__(self, "progress", Silent())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,7 @@ class ScoringOptions(FileOptions):
     cluster: str | Cluster | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_engine(self.engine)
         _ = self.targets
 

@@ -32,6 +32,10 @@ def test_an_object_and_single_options_give_the_same_file(model, inbox, tmp_path)
     assert set(read_table(one).columns) - set(read_table(changed).columns) == {"reason"}
 
 
+def test_no_progress_shows_nothing(model, inbox, tmp_path):
+    assert score_csv(model, inbox, tmp_path / "out.csv", progress=None).rows == 2
+
+
 def test_options_that_do_not_exist_are_refused_before_anything_is_read(model, inbox, tmp_path):
     with pytest.raises(TypeError, match="probability"):
         score_csv(model, inbox, tmp_path / "out.csv", probability=True)
