@@ -203,12 +203,15 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         check_process()
         progress, columns = self.progress or Silent(), columns or Columns()
         changes, seed = self._check_settings(), int(self.seed)
+        weights = None
+        if sample_weight is not None:
+            texts = check_texts(texts)  # may be a generator
+            weights = checked_weights(sample_weight, len(texts))
         requested = recipe_settings("full", changes)
         deadline = None if requested.time_budget is None else Deadline(requested.time_budget)
         learning, held_out, without_label, strange = self._rows(
             texts, labels, valid, unlabelled, outside, columns, requested
         )
-        weights = checked_weights(sample_weight, len(texts))
         classes, split = sorted(set(learning.each_label)), valid is None
         columns = self._check_classes(classes, columns, several=learning.multi_label)
         usable = len(learning.texts)

@@ -171,14 +171,12 @@ class TokenizedTexts:
         return replace(self, rows=replace(self.rows, weights=weights[self.texts.given]))
 
 
-def checked_weights(weights: Sequence[float] | None, rows: int) -> np.ndarray | None:
-    """Weights of rows, float32 [rows], 1 on average; None for None.
+def checked_weights(weights: Sequence[float], rows: int) -> np.ndarray:
+    """Weights of rows, float32 [rows], 1 on average.
 
     Raises:
         SettingsError: they are not one finite number of 0 or more per row, some above 0.
     """
-    if weights is None:
-        return None
     try:
         values = np.asarray(weights, np.float64)
     except (TypeError, ValueError):

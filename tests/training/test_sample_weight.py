@@ -67,5 +67,4 @@ def test_other_weights_are_refused_in_one_line(weights, message):
     with pytest.raises(SettingsError, match=message) as caught:
         checked_weights(weights, 2)
     assert "\n" not in str(caught.value)
-    assert checked_weights(None, 2) is None
     assert checked_weights([1, 3], 2).tolist() == [0.5, 1.5]
