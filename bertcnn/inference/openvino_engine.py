@@ -88,7 +88,7 @@ class OpenVINOEngine:
             )
 
         def graph() -> ov.Model:
-            whole = with_weights(bundle, folder)
+            whole = bundle if bundle.tensors else with_weights(bundle, folder)
             return engine_graph(saved if precision == "int8" else None, whole)
 
         return cls(
