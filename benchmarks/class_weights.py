@@ -22,13 +22,12 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import read
 from benchmarks.heads import MOST_TOKENS, features_of
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.forward import Forward, padded_up_to
+from bertcnn.models import CnnHead, Forward, padded_up_to
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD
+from bertcnn.training import RunOptions
 from bertcnn.training.batches import Examples
 from bertcnn.training.head import fit_head
-from bertcnn.training.training_data import RunOptions
 
 RULES = ("none", "sqrt", "balanced")
 ASKED, CHOOSING, FEWEST = 0.2, 0.1, 3

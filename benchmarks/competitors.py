@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import ask_ours, ask_peer
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import ENGINE
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras
+from bertcnn.bundle import ENGINE, read_bundle
 
 
 class Models:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from benchmarks.stub_engine import StubEngine, stub_predictor
-from bertcnn.scoring.score import score_csv
+from bertcnn.scoring import score_csv
 
 _CACHE_IS_FULL = 131_072  # texts
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.inputs import read_input
-from bertcnn.inference.cores import CORES, usable_cores
+from bertcnn.inference import CORES, usable_cores
 from bertcnn.serving.models import load_model
 
 _VERSION_1, _VERSION_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")

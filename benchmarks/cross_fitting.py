@@ -22,24 +22,25 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.few_shot import read, unit_embeddings
 from benchmarks.recipes import grouped, movies
-from bertcnn.data.splits import assign_folds, duplicate_key, split_validation
+from bertcnn.data import assign_folds, duplicate_key, split_validation
 from bertcnn.errors import TrainingError
-from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
+from bertcnn.evaluation import GroundTruth, ScoredPredictions
 from bertcnn.evaluation.thresholds import find_threshold
-from bertcnn.inference.embeddings import Embed
-from bertcnn.inference.keras_embeddings import fastest_embed
-from bertcnn.inference.keras_engine import KerasEngine
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import BertCnn
-from bertcnn.models.weights import assign, extract
+from bertcnn.inference import Embed, KerasEngine, fastest_embed
+from bertcnn.models import Bert, BertCnn, assign, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN_HEAD, HeadSettings
-from bertcnn.training.cross_fitting import cross_fit
-from bertcnn.training.features import Features, TokenizedRows, stored_embed
-from bertcnn.training.recipes import recipe_settings, train
-from bertcnn.training.start import load_start
-from bertcnn.training.state import FitResult
-from bertcnn.training.training_data import RunOptions, TrainingData
+from bertcnn.training import (
+    FitResult,
+    RunOptions,
+    TokenizedRows,
+    TrainingData,
+    cross_fit,
+    load_start,
+    recipe_settings,
+    train,
+)
+from bertcnn.training.features import Features, stored_embed
 
 
 class Task:

@@ -29,8 +29,7 @@ from typing import IO, Any
 
 from benchmarks.constant_memory import resident
 from benchmarks.stub_engine import stub_predictor
-from bertcnn.scoring.databases import score_table
-from bertcnn.scoring.score import score_csv
+from bertcnn.scoring import score_csv, score_table
 
 _SECONDS_A_ROW = 0.0001  # for runs that are killed
 _KILLED_ROWS = 40_000

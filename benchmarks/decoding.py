@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras
 from bertcnn.settings import TranslatorSettings
 
 _START, _END, _PAD = 2, 3, 0
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     load_keras()
-    from bertcnn.models.transformer import Transformer
+    from bertcnn.models import Transformer
 
     settings = TranslatorSettings(
         vocabulary_size=2000,
@@ -77,7 +77,7 @@ def ours(model: Any, length: int, width: int) -> Callable[[np.ndarray], Any]:
 
 def searching(length: int, width: int) -> Any:
     """A search that never ends early and ranks by log-probability alone, as KerasHub's does."""
-    from bertcnn.models.decoding import SearchSettings
+    from bertcnn.models import SearchSettings
 
     return SearchSettings(length, _START, _END, _PAD, width, length_penalty=0.0, never=(_END, _PAD))
 

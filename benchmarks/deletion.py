@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.inputs import read_input
 from bertcnn import load
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 
 _WORD = re.compile(r"\S+")
 _RESAMPLES = 10_000

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.inputs import Rows, read_input
 from bertcnn import distill_csv, load, show_progress
 from bertcnn.evaluation.calibration import calibration_error
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 from bertcnn.settings import DECISIONS
 
 

@@ -16,15 +16,20 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.startup import load_keras
-from bertcnn.encoders.checkpoint import HEADS, EncoderCheckpoint, read_checkpoint
-from bertcnn.encoders.config import read_tokenizer_settings
-from bertcnn.encoders.download import fetch_encoder
-from bertcnn.encoders.export import export_encoder
-from bertcnn.encoders.folder import Pieces, write_encoder
+from bertcnn import load_keras
+from bertcnn.encoders import (
+    EncoderCheckpoint,
+    Pieces,
+    export_encoder,
+    fetch_encoder,
+    read_checkpoint,
+    read_tokenizer_settings,
+    write_encoder,
+)
+from bertcnn.encoders.checkpoint import HEADS
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import pretraining_shapes
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text import WordPieceTokenizer, read_vocabulary
 
 CLOSE = 1e-5
 TEXTS = (
@@ -55,8 +60,7 @@ def our_answers(folder: Path) -> dict[str, np.ndarray]:
 
     Logits are included only if there is an MLM head.
     """
-    from bertcnn.models.bert import Bert
-    from bertcnn.models.pretraining import BertPretraining
+    from bertcnn.models import Bert, BertPretraining
 
     checkpoint = read_checkpoint(folder)
     tokenizer = WordPieceTokenizer(

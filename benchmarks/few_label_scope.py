@@ -21,12 +21,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.out_of_scope import auroc, labelled
-from bertcnn.bundle.scope import DetectorInputs, OutOfScopeDetector, unit
-from bertcnn.cli.startup import load_keras
-from bertcnn.evaluation.background import background_texts
-from bertcnn.evaluation.out_of_scope import FoldInputs, OutsideTexts, fit_detector
+from bertcnn import load_keras
+from bertcnn.bundle import DetectorInputs, OutOfScopeDetector, unit
+from bertcnn.evaluation import FoldInputs, OutsideTexts, background_texts, fit_detector
 from bertcnn.evaluation.thresholds import find_threshold
-from bertcnn.inference.embeddings import mean_embeddings
+from bertcnn.inference import mean_embeddings
 from bertcnn.progress import Silent
 
 _TARGET, _FOLDS, _MOST = 0.95, 5, 1500  # _MOST: rows of each kind
@@ -37,8 +36,8 @@ class Reader:
 
     def __init__(self) -> None:
         load_keras()
-        from bertcnn.inference.keras_embeddings import fastest_embed
-        from bertcnn.training.start import load_start
+        from bertcnn.inference import fastest_embed
+        from bertcnn.training import load_start
 
         start = load_start("minilm-l6", 128, seed=0, progress=Silent())
         self._tokenizer, self.width = start.tokenizer, start.encoder.settings.width

@@ -17,12 +17,10 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from bertcnn import BertCNNClassifier
-from bertcnn.inference.embeddings import mean_embeddings
-from bertcnn.inference.keras_embeddings import fastest_embed
+from bertcnn.inference import fastest_embed, mean_embeddings
 from bertcnn.progress import Silent
-from bertcnn.tables.columns import guess_columns
-from bertcnn.tables.tables import read_table
-from bertcnn.training.start import load_start
+from bertcnn.tables import guess_columns, read_table
+from bertcnn.training import load_start
 
 ENCODER = "minilm-l6"
 ASKED = 3000

@@ -18,12 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.startup import load_keras
-from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_training
-from bertcnn.data.packing import PackedPlan, Packing, lay_out
+from bertcnn import load_keras
+from bertcnn.data import BatchPlan, PackedPlan, Packing, choose_lengths, lay_out, pad, plan_training
 from bertcnn.settings import FULL, HeadSettings
-from bertcnn.tables.columns import guess_columns
-from bertcnn.tables.tables import read_table
+from bertcnn.tables import guess_columns, read_table
 
 
 def main() -> None:
@@ -34,8 +32,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=60, help="timed batches in a round")
     options = parser.parse_args()
     load_keras()
-    from bertcnn.encoders.config import read_settings
-    from bertcnn.encoders.download import fetch_encoder
+    from bertcnn.encoders import fetch_encoder, read_settings
 
     folder = fetch_encoder("minilm-l6").folder
     token_ids, labels = tokenized(options.data, folder)
@@ -79,10 +76,10 @@ def main() -> None:
                 FULL.attention_dropout,
             )
             theirs.append(float(answer["rows_per_second"]))
-            print(in_words(ours[-1], ours_padded[-1], theirs[-1]), flush=True)
+            print(describe(ours[-1], ours_padded[-1], theirs[-1]), flush=True)
     print(
         f"median of {options.rounds}:"
-        f" {in_words(*map(statistics.median, (ours, ours_padded, theirs)))}"
+        f" {describe(*map(statistics.median, (ours, ours_padded, theirs)))}"
     )
     print(
         f"dropout {dropout}, attention dropout {FULL.attention_dropout}, batch {FULL.batch_size},"
@@ -95,7 +92,7 @@ def main() -> None:
     print("compilation not counted")
 
 
-def in_words(packed: float, padded: float, loop: float) -> str:
+def describe(packed: float, padded: float, loop: float) -> str:
     """One round's rows/s and ratios."""
     return (
         f"bertcnn {packed:.1f} rows/s (padded rows: {padded:.1f}), PyTorch loop {loop:.1f}, "
@@ -105,7 +102,7 @@ def in_words(packed: float, padded: float, loop: float) -> str:
 
 def tokenized(data: str, folder: Path) -> tuple[list[np.ndarray], np.ndarray]:
     """Token ids and label ids of a labelled file."""
-    from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+    from bertcnn.text import WordPieceTokenizer, read_vocabulary
 
     table = read_table(data)
     choice = guess_columns(table)
@@ -147,12 +144,12 @@ def our_step(
 
     With `documents`, for packed rows.
     """
-    from bertcnn.encoders.convert import load_encoder
-    from bertcnn.models.classifier import BertCnn, CnnHead
+    from bertcnn.encoders import load_encoder
+    from bertcnn.models import BertCnn, CnnHead
+    from bertcnn.training import LayerwiseAdamW, batch_parts, on_used_pieces
     from bertcnn.training.batches import Examples, labelled_batch
-    from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
-    from bertcnn.training.step import batch_parts, make_step, smoothed_cross_entropy
-    from bertcnn.training.vocabulary_pruning import on_used_pieces
+    from bertcnn.training.optimizer import layer_share
+    from bertcnn.training.step import make_step, smoothed_cross_entropy
 
     encoder = load_encoder(folder)
     small, used = on_used_pieces(

@@ -43,22 +43,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
-from bertcnn.data.batches import pad
+from bertcnn.data import pad
 from bertcnn.errors import TrainingError
-from bertcnn.inference.keras_embeddings import fastest_embed
-from bertcnn.layers.convolution import DocumentMean, MaskedMean
-from bertcnn.layers.dropout import HashDropout
-from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.forward import Forward, padded_up_to
-from bertcnn.models.weights import assign, extract
+from bertcnn.inference import fastest_embed
+from bertcnn.layers import DocumentMean, HashDropout, MaskedMean
+from bertcnn.models import BertCnn, CnnHead, Forward, assign, extract, padded_up_to
 from bertcnn.progress import Silent
 from bertcnn.settings import FROZEN, FROZEN_HEAD, FULL, HeadSettings, TrainingSettings
+from bertcnn.training import RunOptions, TokenizedRows, TrainingData, load_start
 from bertcnn.training.batches import Examples
-from bertcnn.training.features import Features, TokenizedRows
+from bertcnn.training.features import Features
 from bertcnn.training.head import fit_head
 from bertcnn.training.recipes import fit_with_encoder
-from bertcnn.training.start import load_start
-from bertcnn.training.training_data import RunOptions, TrainingData
 
 HEADS = ("cnn", "mean", "cls")
 REGRESSION = "regression"

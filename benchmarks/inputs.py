@@ -10,10 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import LABEL, PREDICTED, TEXT
-from bertcnn.bundle.schemas import BundleConfig
+from bertcnn.bundle import BundleConfig
 from bertcnn.errors import ColumnError
-from bertcnn.tables.columns import guess_columns, guess_text_columns, join_texts
-from bertcnn.tables.tables import Chunk, column_position, read_table
+from bertcnn.tables import (
+    Chunk,
+    column_position,
+    guess_columns,
+    guess_text_columns,
+    join_texts,
+    read_table,
+)
 
 
 @dataclass(frozen=True)

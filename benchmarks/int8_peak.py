@@ -40,7 +40,7 @@ PARTS = (
 def chain(rows: int, width: int, other: int, parts: int = 0) -> ov.Model:
     """Products in pairs, up to `other` and back to `width`, with the first `parts` of `PARTS`.
 
-    Weights have 7 bits, as in `bertcnn.inference.quantize`.
+    Weights have 7 bits, as in `bertcnn.inference.quantization`.
     """
     chance = np.random.default_rng(0)
 

@@ -20,15 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.cli.progress import show_progress
-from bertcnn.encoders.checkpoint import read_checkpoint
-from bertcnn.encoders.download import fetch_encoder
-from bertcnn.encoders.folder import Pieces, write_encoder
-from bertcnn.models.weights import extract
+from bertcnn import show_progress
+from bertcnn.encoders import Pieces, fetch_encoder, read_checkpoint, write_encoder
+from bertcnn.models import extract
 from bertcnn.settings import FEW_SHOT
+from bertcnn.training import TokenizedRows, load_start
 from bertcnn.training.contrastive import tune_by_contrast
-from bertcnn.training.features import TokenizedRows
-from bertcnn.training.start import load_start
 
 MESSAGES = Path(__file__).parents[1] / "data" / "intents.csv"
 ENCODER = "minilm-l6"

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.cli.progress import show_progress
-from bertcnn.cli.startup import load_keras
-from bertcnn.tables.columns import guess_columns
-from bertcnn.tables.tables import Table, read_table
+from bertcnn import load_keras, show_progress
+from bertcnn.tables import Table, guess_columns, read_table
 
 
 def main() -> None:
@@ -30,7 +28,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     load_keras()
-    from bertcnn.doctor.check import check_csv
+    from bertcnn.doctor import check_csv
 
     table = read_table(options.data)
     choice = guess_columns(table)

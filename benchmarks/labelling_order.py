@@ -20,8 +20,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.few_shot import ASKED, INVERSE_REGULARIZATION, read, unit_embeddings
-from bertcnn.review.statistics.selection import cold_start_order, review_order
-from bertcnn.review.statistics.topics import suggest_labels
+from bertcnn.review.statistics import cold_start_order, review_order, suggest_labels
 
 LABELLED = (100, 200, 400, 770)
 START, BATCH = 100, 50

@@ -23,13 +23,9 @@ import openvino as ov
 
 from benchmarks.int8_peak import speed
 from bertcnn import load
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
-from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.data.packing import PackedPlan, packed_batches, plan_packed
-from bertcnn.inference.cores import usable_cores
-from bertcnn.inference.engines import Engine
-from bertcnn.inference.openvino_engine import engine_graph
+from bertcnn.bundle import BundleConfig, read_bundle, read_engine
+from bertcnn.data import PackedPlan, packed_batches, plan_packed
+from bertcnn.inference import Engine, engine_graph, usable_cores
 
 _TOKENS, _PROFILED = 30_000, 20  # tokens of all texts in a round; batches that are profiled
 _KINDS = {

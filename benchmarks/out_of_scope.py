@@ -24,13 +24,11 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 
-from bertcnn.bundle.scope import PARTS, DetectorInputs, OutOfScopeDetector, unit
-from bertcnn.cli.progress import show_progress
-from bertcnn.cli.startup import load_keras
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn import load_keras, show_progress
+from bertcnn.bundle import PARTS, DetectorInputs, OutOfScopeDetector, unit
+from bertcnn.inference import Predictor, load
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.columns import guess_columns, join_texts
-from bertcnn.tables.tables import read_table
+from bertcnn.tables import guess_columns, join_texts, read_table
 
 _TARGETS = (0.9, 0.95, 0.98)
 _FALSE_ALARMS = 0.02
@@ -169,7 +167,7 @@ def automatic_share(predictor: Predictor, texts: list[str]) -> float:
 
 def load_again(predictor: Predictor, target: float) -> Predictor:
     """The same model with the thresholds for another precision."""
-    from bertcnn.evaluation.decisions import decide
+    from bertcnn.evaluation import decide
     from bertcnn.settings import PrecisionTargets
 
     decisions = decide(

@@ -19,19 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.cli.progress import PlainProgress
-from bertcnn.encoders.checkpoint import read_checkpoint, read_published
-from bertcnn.encoders.convert import load_published
-from bertcnn.models.bert import Bert
-from bertcnn.models.pretraining import BertPretraining, pretraining_figures
+from bertcnn import PlainProgress
+from bertcnn.encoders import load_published, read_checkpoint, read_published
+from bertcnn.models import Bert, BertPretraining, pretraining_figures
+from bertcnn.pretraining import NewEncoder, RunOptions, pretrain
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.pretraining.documents import split_sentences
-from bertcnn.pretraining.initialization import NewEncoder
-from bertcnn.pretraining.run import RunOptions, pretrain
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings, TokenizerSettings
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
-from bertcnn.training.step import make_figures
+from bertcnn.text import WordPieceTokenizer, read_vocabulary
+from bertcnn.training import make_figures
 
 TICKETS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
 DOCUMENTS, SENTENCES, WORDS = 200, 4, 40

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.out_of_scope import auroc, automatic_share, labelled, outside_share, read, without
-from bertcnn.cli.startup import load_keras
-from bertcnn.inference.predictor import load
-from bertcnn.tables.tables import read_table
+from bertcnn import load_keras
+from bertcnn.inference import load
+from bertcnn.tables import read_table
 
 _OTHERS = 1500
 

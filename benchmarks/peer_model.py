@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle import Bundle
 from bertcnn.encoders.checkpoint import published_name
 from bertcnn.encoders.config import published_config
 from bertcnn.tasks.question_answering.saving import SavedAnswerer

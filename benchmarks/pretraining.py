@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import ask_peer
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras
 from bertcnn.settings import EncoderSettings, PretrainingDataSettings
 
 _TEXTS = Path(__file__).parents[1] / "data" / "isp_tickets.csv"
@@ -137,10 +137,10 @@ def prepared(
     options: argparse.Namespace,
 ) -> tuple[EncoderSettings, Callable[[int, bool], list[Batch]]]:
     """The encoder's shape, and a function from batch size and packing to batches."""
-    from bertcnn.encoders.download import fetch_encoder
+    from bertcnn.encoders import fetch_encoder
     from bertcnn.pretraining.batches import PretrainingBatches
     from bertcnn.pretraining.corpus import open_corpus
-    from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+    from bertcnn.text import WordPieceTokenizer, read_vocabulary
 
     tokenizer = WordPieceTokenizer(read_vocabulary(fetch_encoder("minilm-l6").folder / "vocab.txt"))
     corpus = open_corpus(options.texts, tokenizer)
@@ -280,9 +280,8 @@ class Ours:
     """
 
     def __init__(self, encoder: EncoderSettings, batches: list[Batch]) -> None:
-        from bertcnn.models.bert import Bert
-        from bertcnn.models.pretraining import BertPretraining, pretraining_figures
-        from bertcnn.training.optimizer import LayerwiseAdamW
+        from bertcnn.models import Bert, BertPretraining, pretraining_figures
+        from bertcnn.training import LayerwiseAdamW
         from bertcnn.training.step import make_step
 
         self._encoder, self._batches, self._warm = encoder, batches, False

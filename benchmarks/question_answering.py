@@ -23,16 +23,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.environment import QUESTIONS, ask_peer
 from benchmarks.peer_model import write_peer_answerer
-from bertcnn.cli.progress import show_progress
-from bertcnn.cli.startup import load_keras
-from bertcnn.encoders.download import fetch_encoder
+from bertcnn import load_keras, show_progress
+from bertcnn.encoders import fetch_encoder
 from bertcnn.settings import QuestionTrainingSettings
-from bertcnn.tasks.question_answering.metrics import AnswerFigures
-from bertcnn.tasks.question_answering.questions import Question, read_questions, split_by_context
-from bertcnn.tasks.question_answering.saving import FOLDER
+from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, read_questions
+from bertcnn.tasks.question_answering.questions import Question, split_by_context
 
 if TYPE_CHECKING:
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
 _HELD_OUT = 0.2
 _RUN_QA = 3e-5  # the learning rate in its documentation
@@ -102,7 +100,7 @@ def main() -> None:
 
 def ours(seed: int, kept: Sequence[Question], held_out: Sequence[Question], folder: Path) -> None:
     """Train, save as `model`, load and answer the held-out questions."""
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
     started = time.perf_counter()
     with show_progress() as progress:
@@ -135,7 +133,7 @@ def recipe(seed: int, kept: Sequence[Question], held_out: Sequence[Question], fo
 
 def pipeline(held_out: Sequence[Question], folder: Path) -> None:
     """Questions/s of ours, of transformers' pipeline, and again of ours; all answers agree."""
-    from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
     answerer = QuestionAnswerer.load(folder / "model")
     answers = [one.text for one in answerer.answer(*asked(held_out))]

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.ray_scoring import actors, lose_node, nodes, parent
 from benchmarks.stub_engine import stub_predictor
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 
 _SECONDS_A_ROW = 0.0001
 _PARTS = 50  # partitions of the input

@@ -38,9 +38,9 @@ from ray.cluster_utils import Cluster as Raylets
 from benchmarks.kill_resume import write_input
 from benchmarks.stub_engine import stub_predictor
 from bertcnn.progress import Silent
+from bertcnn.scoring import ScoringReport, score_csv
 from bertcnn.scoring.cluster import Cluster
 from bertcnn.scoring.ray_connection import LOCAL
-from bertcnn.scoring.score import ScoringReport, score_csv
 
 _SECONDS_A_ROW = 0.0001
 _FIRST_ANSWERS = 10_000  # size in bytes of a journal with some answers

@@ -20,10 +20,9 @@ from scipy.stats import ttest_rel
 from sklearn.model_selection import train_test_split
 
 from benchmarks.few_shot import read
-from bertcnn.cli.progress import show_progress
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras, show_progress
 from bertcnn.evaluation.calibration import calibration_error
-from bertcnn.inference.predictor import load
+from bertcnn.inference import load
 from bertcnn.settings import DECISIONS
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.stores import ACCESS, ObjectServer, object_server
 from bertcnn import local_folder
-from bertcnn.bundle.bundle import read_bundle, write_bundle
+from bertcnn.bundle import read_bundle, write_bundle
 from bertcnn.errors import BertCNNError
 
 _MODEL = Path(__file__).parent.parent / "tests" / "golden" / "saved" / "model"

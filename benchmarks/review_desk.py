@@ -27,12 +27,9 @@ from playwright.sync_api import Error
 from sqlalchemy import select
 
 from bertcnn import load
-from bertcnn.bundle.schemas import Decisions
-from bertcnn.review.models import add_model
-from bertcnn.review.people import Person
+from bertcnn.bundle import Decisions
+from bertcnn.review import NewTicket, Person, ReviewStore, add_model, add_tickets, open_review
 from bertcnn.review.schema import decision, event, ticket
-from bertcnn.review.store import ReviewStore, open_review
-from bertcnn.review.tickets import NewTicket, add_tickets
 from tests.apps.dashboards import Server, browsing, save_model
 from tests.apps.doors import Proxy, proxying
 

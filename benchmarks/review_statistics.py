@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import beta, binom
 
-from bertcnn.evaluation.paired import LostLabel, PairedDifference, lost_labels, paired_difference
-from bertcnn.review.statistics.audit import Stratum, allocate, audit_accuracy, guess_error_rates
+from bertcnn.evaluation import LostLabel, PairedDifference, lost_labels, paired_difference
+from bertcnn.review.statistics import Stratum, audit_accuracy, watch_accuracy
+from bertcnn.review.statistics.audit import allocate, guess_error_rates
 from bertcnn.review.statistics.comparison import HALF_POINT, judge
-from bertcnn.review.statistics.sequential import watch_accuracy
 
 _WEEK, _AUDITED, _REVIEWED = 35_000, 0.03, 0.13  # tickets; shares of automatic ones and of all
 _REVIEW_ACCURACY = 0.6

@@ -20,12 +20,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from bertcnn.review.decisions import NewDecision, record
+from bertcnn.review import NewDecision, Person, ReviewStore, claim, open_review, record, release
 from bertcnn.review.labels import merge_labels
-from bertcnn.review.people import Person
-from bertcnn.review.queue import claim, release
 from bertcnn.review.schema import model, prediction, queue, ticket
-from bertcnn.review.store import ReviewStore, open_review
 
 _WAITING = 0.13
 _AT_ONCE = 20_000

@@ -28,8 +28,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from benchmarks.finetuning import tokenized
-from bertcnn.cli.startup import load_keras
-from bertcnn.data.packing import PackedPlan, Packing, lay_out
+from bertcnn import load_keras
+from bertcnn.data import PackedPlan, Packing, lay_out
 from bertcnn.settings import FULL, HeadSettings
 
 MEANS = {"moving 15 %": 0.15, "moving 25 %": 0.25, "moving 35 %": 0.35, "moving 50 %": 0.5}
@@ -86,11 +86,10 @@ class Lab:
     def __init__(self, data: str, rows: int, held_out: int, seeds: int) -> None:
         import jax.numpy as jnp
 
-        from bertcnn.encoders.convert import load_encoder
-        from bertcnn.encoders.download import fetch_encoder
-        from bertcnn.models.classifier import BertCnn, CnnHead
+        from bertcnn.encoders import fetch_encoder, load_encoder
+        from bertcnn.models import BertCnn, CnnHead
+        from bertcnn.training import on_used_pieces, renumbered
         from bertcnn.training.batches import class_weights
-        from bertcnn.training.vocabulary_pruning import on_used_pieces, renumbered
 
         folder = fetch_encoder("minilm-l6").folder
         token_ids, self.labels = tokenized(data, folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import TEXT, measure, parser, read_rows, write_scored
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras
 
 _BATCH_ROWS = 64
 

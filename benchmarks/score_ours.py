@@ -7,7 +7,7 @@ from typing import get_args
 
 from benchmarks.measuring import TEXT, measure, parser
 from bertcnn import load, score_csv
-from bertcnn.inference.engines import EngineName
+from bertcnn.inference import EngineName
 
 
 def main() -> None:

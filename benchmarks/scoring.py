@@ -29,7 +29,7 @@ from rich.table import Table
 from benchmarks.competitors import COMPETITORS, OURS, Competitor, Models
 from benchmarks.environment import CompetitorError
 from benchmarks.inputs import Rows, accuracy, check_complete, read_input, write_rows
-from bertcnn.bundle.bundle import read_config
+from bertcnn.bundle import read_config
 from bertcnn.errors import BertCNNError
 
 WARM_UP_ROWS = 64

@@ -22,9 +22,9 @@ from rich.table import Table
 from benchmarks.competitors import FLOAT32, OURS, Models
 from benchmarks.inputs import Rows, read_input
 from benchmarks.scoring import Contest, Result, chosen, console
-from bertcnn.bundle.bundle import Bundle, read_bundle
+from bertcnn.bundle import Bundle, read_bundle
 from bertcnn.errors import BertCNNError
-from bertcnn.text.wordpiece import WordPieceTokenizer
+from bertcnn.text import WordPieceTokenizer
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 LENGTHS = (16, 32, 64, 128, 256, 512)

@@ -30,8 +30,8 @@ import uvloop
 
 from benchmarks.inputs import read_input
 from benchmarks.load import Answers, Measurement
-from bertcnn.bundle.bundle import read_config
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.bundle import read_config
+from bertcnn.inference import Predictor, load
 
 MANY, FEW_CONNECTIONS = 64, 8
 CONNECTIONS = 64

@@ -30,7 +30,7 @@ from benchmarks.inputs import read_input
 from benchmarks.load import Answers, Measurement
 from benchmarks.serving import CONNECTIONS, FEW_CONNECTIONS, MANY, parts_of, service, whole_request
 from bertcnn import export_model
-from bertcnn.bundle.bundle import read_config
+from bertcnn.bundle import read_config
 
 _PATIENCE = 120  # seconds for a peer to start
 _WARM_UP = 1.0  # seconds

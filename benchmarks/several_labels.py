@@ -21,7 +21,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from benchmarks.few_shot import INVERSE_REGULARIZATION, read, unit_embeddings
 from bertcnn import BertCNNClassifier
-from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.data import LabelSet, indicators
 from bertcnn.evaluation.multi_label import choose_thresholds
 
 PARTS, SHARES = (1, 2, 3), (0.6, 0.33, 0.07)

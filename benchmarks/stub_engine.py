@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.schemas import BundleConfig, Calibration, Decisions
-from bertcnn.inference.engines import EngineOutput, Evidence
-from bertcnn.inference.predictor import Predictor
-from bertcnn.scoring.score import score_csv
+from bertcnn.bundle import Bundle, BundleConfig, Calibration, Decisions
+from bertcnn.inference import EngineOutput, Predictor
+from bertcnn.inference.engines import Evidence
+from bertcnn.scoring import score_csv
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
 
 LABELS = ("account", "billing", "hardware", "network", "software")

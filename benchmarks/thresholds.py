@@ -15,7 +15,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import binom
 
-from bertcnn.evaluation.thresholds import ERROR_PROBABILITY, fewest_rows, find_threshold
+from bertcnn.evaluation import fewest_rows
+from bertcnn.evaluation.thresholds import ERROR_PROBABILITY, find_threshold
 
 _ROWS = (60, 150, 300, 1000, 5000)
 _ACCURACIES = (0.8, 0.85, 0.9, 0.93, 0.97, 0.99)

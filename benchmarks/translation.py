@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.dates import date_pairs, days
-from bertcnn.cli.progress import show_progress
-from bertcnn.cli.startup import load_keras
+from bertcnn import load_keras, show_progress
 
 _ARCHITECTURES = ("transformer", "recurrent")
 _UNSEEN_DAYS, _TESTED = 2000, 1000
@@ -32,7 +31,7 @@ def learned(
     **training: Any,
 ) -> Any:
     """Train a translator on these pairs; also returns the seconds it took."""
-    from bertcnn.tasks.translation.translator import Translator
+    from bertcnn.tasks.translation import Translator
 
     model, training = {"dropout": options.dropout}, {"epochs": options.epochs, **training}
     started = time.perf_counter()
@@ -66,7 +65,7 @@ def phrases(options: argparse.Namespace) -> None:
     """Print chrF on held-out phrases."""
     import sacrebleu
 
-    from bertcnn.tasks.translation.pairs import read_pairs
+    from bertcnn.tasks.translation import read_pairs
 
     pairs = read_pairs(_PHRASES)
     print("| model | seed | training | chrF greedy | chrF beam 4 |")

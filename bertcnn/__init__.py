@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
-    from bertcnn.bundle.remote import local_folder as local_folder
-    from bertcnn.bundle.remote import push_model as push_model
+    from bertcnn.bundle import local_folder as local_folder
+    from bertcnn.bundle import push_model as push_model
     from bertcnn.classifier import BertCNNClassifier as BertCNNClassifier
     from bertcnn.cli.evaluation import show_evaluation as show_evaluation
     from bertcnn.cli.progress import show_progress as show_progress
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from bertcnn.encoders import load_tokenizer as load_tokenizer
     from bertcnn.errors import BertCNNError as BertCNNError
     from bertcnn.export import export_model as export_model
-    from bertcnn.inference.predictor import Predictor as Predictor
-    from bertcnn.inference.predictor import load as load
+    from bertcnn.inference import Predictor as Predictor
+    from bertcnn.inference import load as load
     from bertcnn.models import Bert as Bert
     from bertcnn.scoring import BatchScorer as BatchScorer
     from bertcnn.scoring import score_csv as score_csv
     from bertcnn.scoring import score_folder as score_folder
     from bertcnn.scoring import score_frame as score_frame
     from bertcnn.scoring import score_table as score_table
-    from bertcnn.tables.labelled import LabelledTable as LabelledTable
-    from bertcnn.tables.labelled import read_labelled as read_labelled
+    from bertcnn.tables import LabelledTable as LabelledTable
+    from bertcnn.tables import read_labelled as read_labelled
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions
@@ -41,4 +42,4 @@ if TYPE_CHECKING:
     from bertcnn.workflows import recalibrate_csv as recalibrate_csv
     from bertcnn.workflows import train_csv as train_csv
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bertcnn.errors import SettingsError
-from bertcnn.storage.cache import cache_folder
 
 _DEVICES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # on Linux, and on Linux within Windows
 _PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # JAX's CUDA plugins
@@ -60,6 +59,8 @@ def choose_backend() -> None:
     if "KERAS_BACKEND" in os.environ or "keras" in sys.modules:
         return
     if jax_has_gpu():
+        from bertcnn.storage import cache_folder  # takes a while; most machines have no GPU
+
         os.environ["KERAS_BACKEND"] = "jax"
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
 

@@ -20,30 +20,42 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from bertcnn.backend import check_process
-from bertcnn.bundle.bundle import (
+from bertcnn.bundle import (
+    BundleConfig,
     check_bundle_target,
     check_room_for_labels,
+    engine_in_memory,
+    local_folder,
     read_bundle,
     write_bundle,
 )
-from bertcnn.bundle.engine import engine_in_memory
-from bertcnn.bundle.remote import local_folder
-from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.data.hierarchy import check_levels, describe_levels
-from bertcnn.data.label_names import label_text
-from bertcnn.data.label_sets import separator_for
-from bertcnn.data.out_of_scope import AUTO, NO, find_labels
+from bertcnn.data import (
+    AUTO,
+    NO,
+    check_levels,
+    describe_levels,
+    find_labels,
+    label_text,
+    separator_for,
+)
 from bertcnn.errors import LabelError, SettingsError, one_line
-from bertcnn.evaluation.background import background_texts
-from bertcnn.evaluation.decisions import check_targets
-from bertcnn.evaluation.out_of_scope import rows_to_know
-from bertcnn.evaluation.thresholds import fewest_rows
-from bertcnn.inference.attribution import AttentionMaps, Attribution, attention_weights, attribute
-from bertcnn.inference.engines import EngineName, check_engine
-from bertcnn.inference.evidence import Explanation
-from bertcnn.inference.keras_embeddings import fastest_embed
-from bertcnn.inference.keras_engine import classifier_of
-from bertcnn.inference.predictor import Predictor, check_texts, load, not_pickled, place_of_label
+from bertcnn.evaluation import background_texts, check_targets, fewest_rows, rows_to_know
+from bertcnn.inference import (
+    AttentionMaps,
+    Attribution,
+    EngineName,
+    Explanation,
+    Predictor,
+    attention_weights,
+    attribute,
+    check_engine,
+    check_texts,
+    classifier_of,
+    fastest_embed,
+    load,
+    not_pickled,
+    place_of_label,
+)
 from bertcnn.models import Bert, BertCnn, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.reports import Provenance
@@ -55,31 +67,44 @@ from bertcnn.settings import (
     Recipe,
     TrainingSettings,
 )
-from bertcnn.tables.columns import Columns
+from bertcnn.tables import Columns
 from bertcnn.text import WordPieceTokenizer, is_blank, main_languages
-from bertcnn.training.accuracy import accuracy
-from bertcnn.training.cross_fitting import computed_once, cross_fit
-from bertcnn.training.deadline import Deadline
-from bertcnn.training.devices import agreed
-from bertcnn.training.distillation import Student
-from bertcnn.training.examples import (
+from bertcnn.training import (
+    Deadline,
+    Examined,
+    FitResult,
     KnownRows,
     LabelledTexts,
+    ModelIdentity,
+    Outcome,
+    OutsideRows,
+    RunOptions,
+    Savepoints,
+    Start,
     StrangeTexts,
+    Student,
+    TokenizedRows,
     TokenizedTexts,
+    TrainedModel,
+    TrainingData,
+    accuracy,
+    agreed,
+    check_seed,
     checked_weights,
+    choose_recipe,
+    computed_once,
+    cross_fit,
     different_texts,
+    digest,
+    examine,
+    fold_count,
     learning_and_validation,
+    load_start,
+    quantization_data,
+    recipe_settings,
+    train,
+    train_and_refit,
 )
-from bertcnn.training.features import TokenizedRows
-from bertcnn.training.finalize import ModelIdentity, Outcome, TrainedModel
-from bertcnn.training.recipe_choice import choose_recipe, fold_count
-from bertcnn.training.recipes import recipe_settings, train
-from bertcnn.training.refit import Examined, examine, quantization_data, train_and_refit
-from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import Start, check_seed, load_start
-from bertcnn.training.state import FitResult
-from bertcnn.training.training_data import OutsideRows, RunOptions, TrainingData
 from bertcnn.wording import count
 
 _HEADS = {"full": HeadSettings(), "few-shot": FEW_SHOT_HEAD}  # other recipes have FROZEN_HEAD

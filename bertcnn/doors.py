@@ -1,6 +1,6 @@
 """Public names of a package, loaded when they are first used.
 
-The `__init__` of a package imports its public names only for type checkers:
+The `__init__` of a package imports its public names only for type checkers, one a line:
 
     if TYPE_CHECKING:
         from bertcnn.doctor.check import check_csv as check_csv
@@ -10,41 +10,34 @@ The `__init__` of a package imports its public names only for type checkers:
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+_PUBLIC = re.compile(r"^    from ([\w.]+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
+
 
 def door(
-    package: str, *, light: bool = False
+    package: str, prepare: Callable[[], None] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package, read from its `__init__`.
 
-    `light` is for packages whose modules do not import Keras: its backend is not chosen for them.
+    `prepare` is called before a name is loaded: `choose_backend` if its module imports Keras.
     """
     module = sys.modules[package]
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    guarded = [node for node in tree.body if isinstance(node, ast.If)]
-    homes = {
-        alias.name: str(statement.module)
-        for node in guarded
-        for statement in node.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
+    lines = Path(str(module.__file__)).read_text(encoding="utf-8")
+    homes = {name: home for home, name in _PUBLIC.findall(lines)}
 
     def load(name: str) -> Any:  # noqa: ANN401 - any public name
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from bertcnn.errors import explain_missing_packages
 
-        if not light:
-            from bertcnn.backend import choose_backend
-
-            choose_backend()
+        if prepare is not None:
+            prepare()
         with explain_missing_packages():
             return getattr(import_module(homes[name]), name)
 

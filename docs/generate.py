@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from bertcnn import settings
 from bertcnn.cli.main import app
-from bertcnn.tables.times import DateOrder
+from bertcnn.tables import DateOrder
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by `make reference`; do not edit -->"

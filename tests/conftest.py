@@ -100,7 +100,7 @@ _LONGEST = (
     "workflows/test_tune.py",
     "test_several_labels.py",
     "training/test_refit.py",
-    "inference/test_quantize.py",
+    "inference/test_quantization.py",
     "tasks/test_translator.py",
     "apps/test_review_pages.py",
     "apps/test_payloads.py",

@@ -7,7 +7,7 @@ import pytest
 
 from bertcnn.data.packing import packed_batches, plan_packed
 from bertcnn.inference.openvino_graph import classifier_graph
-from bertcnn.inference.quantize import quantize
+from bertcnn.inference.quantization import quantize
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.shapes import classifier_shapes
 from tests.compiling import remembered

@@ -10,22 +10,33 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOORS = (
-    "bertcnn.doctor",
-    "bertcnn.encoders",
-    "bertcnn.export",
-    "bertcnn.layers",
-    "bertcnn.models",
-    "bertcnn.pretraining",
-    "bertcnn.reports",
-    "bertcnn.scoring",
-    "bertcnn.serving",
-    "bertcnn.tasks.question_answering",
-    "bertcnn.tasks.translation",
-    "bertcnn.text",
-    "bertcnn.workflows",
-)
-MOST = 22  # names
+MOST = {  # names of each door; a number may only fall
+    "bertcnn.bundle": 43,
+    "bertcnn.data": 59,
+    "bertcnn.doctor": 4,
+    "bertcnn.encoders": 21,
+    "bertcnn.evaluation": 65,
+    "bertcnn.export": 2,
+    "bertcnn.inference": 56,
+    "bertcnn.layers": 15,
+    "bertcnn.models": 19,
+    "bertcnn.pretraining": 5,
+    "bertcnn.reports": 11,
+    "bertcnn.review": 68,
+    "bertcnn.review.jobs": 10,
+    "bertcnn.review.statistics": 25,
+    "bertcnn.scoring": 22,
+    "bertcnn.serving": 9,
+    "bertcnn.storage": 58,
+    "bertcnn.tables": 51,
+    "bertcnn.tables.sql": 8,
+    "bertcnn.tasks.question_answering": 6,
+    "bertcnn.tasks.translation": 4,
+    "bertcnn.text": 21,
+    "bertcnn.training": 69,
+    "bertcnn.workflows": 8,
+}
+DOORS = tuple(MOST)
 
 
 def place(path):
@@ -34,16 +45,34 @@ def place(path):
 
 
 def imports(path):
-    """The modules that a file imports from, with line numbers."""
+    """The modules that a file imports from, the names, and line numbers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module, node.lineno
+            yield node.module, [alias.name for alias in node.names], node.lineno
+
+
+def is_in(module, package):
+    return f"{module}.".startswith(f"{package}.")
+
+
+def private_names(path):
+    """What a file imports from another package without its public names, with line numbers."""
+    for module, names, line in imports(path):
+        package = max((door for door in DOORS if is_in(module, door)), key=len, default=None)
+        if package is None or is_in(place(path), package):
+            continue
+        public = import_module(package).__all__ if module == package else ()
+        yield from (
+            f"{path.relative_to(ROOT)}:{line} imports {module}.{name}"
+            for name in names
+            if name not in public
+        )
 
 
 @pytest.mark.parametrize("package", DOORS)
 def test_a_package_interface_has_few_documented_names(package):
     door = import_module(package)
-    assert 1 <= len(door.__all__) <= MOST
+    assert 1 <= len(door.__all__) <= MOST[package]
     values = [getattr(door, name) for name in door.__all__]
     documented = [value for value in values if inspect.isclass(value) or inspect.isfunction(value)]
     assert [value for value in documented if not inspect.getdoc(value)] == []
@@ -61,12 +90,10 @@ def test_no_name_is_that_of_a_module_of_the_package(package):
 
 def test_other_packages_import_public_names_only():
     found = [
-        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        name
         for folder in ("bertcnn", "apps")
         for path in (ROOT / folder).rglob("*.py")
-        for module, line in imports(path)
-        for package in DOORS
-        if module.startswith(f"{package}.") and not place(path).startswith(package)
+        for name in private_names(path)
     ]
     assert found == []
 

@@ -10,9 +10,8 @@ from literal import plain
 from review_store import person
 
 from bertcnn.errors import RoleError
-from bertcnn.review.jobs.jobs import new_folder, start_job
-from bertcnn.review.people import Role
-from bertcnn.review.store import ReviewStore
+from bertcnn.review import ReviewStore, Role
+from bertcnn.review.jobs import new_folder, start_job
 
 _DONE = "what was done"
 

@@ -13,7 +13,7 @@ from review_store import may_see
 from starlette.middleware import Middleware
 from visitors import admit
 
-from bertcnn.review.people import Role
+from bertcnn.review import Role
 
 # a file in pages_, its title and icon, and the role it needs; None: it needs no store
 PAGES: tuple[tuple[str, str, str, Role | None], ...] = (

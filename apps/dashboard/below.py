@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from bertcnn.storage.files import expanded
+from bertcnn.storage import expanded
 
 
 def absolute(path: Path) -> str:

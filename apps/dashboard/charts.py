@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from bertcnn.review.statistics.audit import AuditedAccuracy
+from bertcnn.review.statistics import AuditedAccuracy
 
 MOST_BARS = 10
 NOW, BEFORE = "last 7 days", "weeks before"

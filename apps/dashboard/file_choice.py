@@ -12,9 +12,9 @@ from literal import plain
 from server_files import files_roots, server_file, server_files, server_folder, server_folders
 from uploads import FORMATS, limits, save_in, session_folder
 
-from bertcnn.review.jobs.jobs import new_folder
-from bertcnn.review.store import ReviewStore
-from bertcnn.storage.files import output_error
+from bertcnn.review import ReviewStore
+from bertcnn.review.jobs import new_folder
+from bertcnn.storage import output_error
 
 _UPLOAD, _SERVER = "Upload", "On the server"
 

@@ -11,16 +11,15 @@ from literal import one_line_errors, plain
 from review_store import person, review_store
 
 from bertcnn.errors import BertCNNError
-from bertcnn.review.jobs.job import Job
-from bertcnn.review.jobs.jobs import (
+from bertcnn.review import Person, ReviewStore
+from bertcnn.review.jobs import (
+    Job,
     cancel_job,
     list_jobs,
     remove_job,
     restart_dead_jobs,
     restart_job,
 )
-from bertcnn.review.people import Person
-from bertcnn.review.store import ReviewStore
 
 Color = Literal["blue", "green", "gray", "orange", "red"]
 

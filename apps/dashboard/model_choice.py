@@ -11,12 +11,10 @@ from model_folders import model_folder, models_roots, saved_models
 from review_store import may_see, review_store
 
 from bertcnn import Predictor, load
-from bertcnn.bundle.bundle import read_metrics
+from bertcnn.bundle import read_metrics
 from bertcnn.errors import BundleError, OutputError, StoreError
-from bertcnn.evaluation.automation_limits import saved_limits
-from bertcnn.evaluation.decisions import automation, in_words
-from bertcnn.evaluation.no_information import saved_warning
-from bertcnn.inference.cores import usable_cores
+from bertcnn.evaluation import automation, describe_decisions, saved_limits, saved_warning
+from bertcnn.inference import usable_cores
 from bertcnn.review import serving_model
 
 _ANOTHER = "Another folder ..."
@@ -161,7 +159,7 @@ def describe(predictor: Predictor) -> None:
         st.info(
             plain(
                 "This model gives no automatic answers yet:"
-                f" {in_words(predictor.decisions, predictor.labels)}."
+                f" {describe_decisions(predictor.decisions, predictor.labels)}."
             )
             + " Train it with more labelled rows or with a lower precision.",
             icon=":material/person_search:",
@@ -175,7 +173,7 @@ def tell_of(folder: str) -> None:
     except BundleError:
         return
     if limits := saved_limits(metrics):
-        st.markdown(plain(f"{limits.in_words()}."))
+        st.markdown(plain(f"{limits.describe()}."))
     if warning := saved_warning(metrics):
         st.warning(plain(warning), icon=":material/casino:")
 

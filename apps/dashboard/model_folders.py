@@ -9,7 +9,7 @@ from below import absolute, places_below
 from options import option
 
 from bertcnn.errors import BundleError, one_line
-from bertcnn.storage.files import expanded
+from bertcnn.storage import expanded
 
 
 def models_roots() -> list[Path]:

@@ -15,15 +15,27 @@ from typing import Any
 import streamlit as st
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from bertcnn.data.label_sets import join_labels, names_in
+from bertcnn.data import join_labels, names_in
 from bertcnn.errors import BertCNNError, StoreError
-from bertcnn.review.decisions import Kind, NewDecision, Recorded, decided, record
-from bertcnn.review.labels import LabelsInUse, guide, labels_in_use
-from bertcnn.review.people import Person
-from bertcnn.review.queue import BATCH, LeasedTicket, claim, waiting_tickets
-from bertcnn.review.similarity import similar
-from bertcnn.review.store import ReviewStore, now
-from bertcnn.review.tickets import name_of
+from bertcnn.review import (
+    BATCH,
+    Kind,
+    LabelsInUse,
+    LeasedTicket,
+    NewDecision,
+    Person,
+    Recorded,
+    ReviewStore,
+    claim,
+    decided,
+    guide,
+    labels_in_use,
+    name_of,
+    now,
+    record,
+    similar,
+    waiting_tickets,
+)
 
 FEW = 10  # the browser gets new tickets below this number
 _KEY = r"^[0-9a-f-]{1,64}$"

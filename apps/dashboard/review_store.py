@@ -7,8 +7,7 @@ from options import option
 from visitors import person
 
 from bertcnn.errors import RoleError
-from bertcnn.review.people import Role
-from bertcnn.review.store import ReviewStore, open_review
+from bertcnn.review import ReviewStore, Role, open_review
 
 __all__ = ["may_see", "person", "review_store"]
 

@@ -18,13 +18,12 @@ from file_choice import for_job
 from literal import plain
 from review_store import person, review_store
 
-from bertcnn.bundle.bundle import read_config
-from bertcnn.data.label_sets import split_cell
+from bertcnn.bundle import read_config
+from bertcnn.data import split_cell
 from bertcnn.errors import BundleError, StoreError
-from bertcnn.review.jobs.job import Job
-from bertcnn.review.jobs.jobs import start_job
+from bertcnn.review.jobs import Job, start_job
 from bertcnn.scoring import ScoredRows, Wanted, index_scored
-from bertcnn.tables.folders import tables_in
+from bertcnn.tables import tables_in
 from bertcnn.wording import count, percent
 
 DECIDED = {

@@ -9,9 +9,8 @@ from below import places_below
 from options import option
 
 from bertcnn.errors import TableError, one_line
-from bertcnn.storage.files import expanded
-from bertcnn.tables.folders import tables_in
-from bertcnn.tables.formats import KNOWN_EXTENSIONS, kind_of
+from bertcnn.storage import expanded
+from bertcnn.tables import KNOWN_EXTENSIONS, kind_of, tables_in
 
 MOST_FILES = 1000
 _LEVELS = 2  # of subfolders

@@ -14,11 +14,10 @@ from typing import IO
 import pandas as pd
 import streamlit as st
 
-from bertcnn.data.label_sets import split_cell
+from bertcnn.data import split_cell
 from bertcnn.errors import ColumnError, TableError
-from bertcnn.storage.files import output_error
-from bertcnn.tables.columns import guess_text_columns
-from bertcnn.tables.tables import MAX_CELL_CHARACTERS, TableReader, open_table
+from bertcnn.storage import output_error
+from bertcnn.tables import MAX_CELL_CHARACTERS, TableReader, guess_text_columns, open_table
 
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ROWS_SHOWN = 1000

@@ -17,7 +17,7 @@ from literal import plain
 from options import option
 
 from bertcnn.errors import RoleError
-from bertcnn.review.people import Person, find_person, own_name, read_people
+from bertcnn.review import Person, find_person, own_name, read_people
 
 
 def person() -> Person:

@@ -40,24 +40,27 @@ from bertcnn.bundle.tensors import (
     check_tensors,
     parse_tensors,
 )
-from bertcnn.data.hierarchy import Hierarchy
+from bertcnn.data import Hierarchy
 from bertcnn.errors import BundleError, LabelError
 from bertcnn.shapes import Shapes, parameters_of
-from bertcnn.storage.files import sync_folder, write_new
-from bertcnn.storage.folders import check_target, new_folder, real_folder
-from bertcnn.storage.manifest import (
+from bertcnn.storage import (
     MANIFEST,
     FolderFormat,
     Member,
     SettingsType,
     canonical_json,
     check_saved_target,
+    check_target,
+    new_folder,
     object_of,
     parse_json,
     read_members,
+    real_folder,
     refuse,
     settings_of,
+    sync_folder,
     write_manifest,
+    write_new,
 )
 
 CONFIG: Final = "config.json"

@@ -12,9 +12,9 @@ from bertcnn.bundle.schemas import MOST_LABELS, BundleConfig, Calibration, Decis
 from bertcnn.bundle.scope import FILE as SCOPE
 from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.bundle.tensors import check_tensors
-from bertcnn.data.hierarchy import Hierarchy
+from bertcnn.data import Hierarchy
 from bertcnn.shapes import Shapes, classifier_shapes
-from bertcnn.storage.manifest import refuse
+from bertcnn.storage import refuse
 
 LONGEST_LABEL: Final = 1 << 16  # in characters
 

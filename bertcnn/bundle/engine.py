@@ -19,7 +19,7 @@ from bertcnn.bundle.tensors import parse_tensors
 from bertcnn.errors import BundleError
 from bertcnn.settings import MOST, EncoderSettings, HeadSettings, Settings, Share, Whole
 from bertcnn.shapes import int8_shapes
-from bertcnn.storage.manifest import (
+from bertcnn.storage import (
     MANIFEST,
     FolderFormat,
     Member,

@@ -21,15 +21,16 @@ from bertcnn.bundle.places import (
 )
 from bertcnn.errors import BertCNNError, explain_missing_packages, one_line
 from bertcnn.progress import Progress
-from bertcnn.storage.files import LARGEST_MANIFEST
-from bertcnn.storage.hub import (
+from bertcnn.storage import (
+    LARGEST_MANIFEST,
+    MANIFEST,
+    Manifest,
     hub_endpoint,
     hub_is_offline,
     hub_pieces,
     hub_response,
     quiet_library,
 )
-from bertcnn.storage.manifest import MANIFEST, Manifest
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, HfApi, ModelInfo

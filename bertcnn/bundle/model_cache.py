@@ -26,10 +26,19 @@ from bertcnn.bundle.places import (
 )
 from bertcnn.errors import BundleError
 from bertcnn.progress import Progress, Silent
-from bertcnn.storage.cache import keep, read_kept
-from bertcnn.storage.files import output_error, sync_folder, write_new
-from bertcnn.storage.folders import BusyError, held_folder, put_in_place, work_folder
-from bertcnn.storage.manifest import MANIFEST, parse_manifest
+from bertcnn.storage import (
+    MANIFEST,
+    BusyError,
+    held_folder,
+    keep,
+    output_error,
+    parse_manifest,
+    put_in_place,
+    read_kept,
+    sync_folder,
+    work_folder,
+    write_new,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,7 @@ from bertcnn.bundle.places import (
 )
 from bertcnn.errors import BundleError, explain_missing_packages, one_line
 from bertcnn.progress import Progress
-from bertcnn.storage.files import LARGEST_MANIFEST
-from bertcnn.storage.manifest import MANIFEST, Manifest, parse_manifest
+from bertcnn.storage import LARGEST_MANIFEST, MANIFEST, Manifest, parse_manifest
 
 _CODE = re.compile(r"AWS Error (\w+)|google::cloud::Status\((\w+)")
 _CURL = re.compile(r"curlCode: \d+, ([^;]+)|CURL error \[\d+\]=([^;]+?) error_info")

@@ -11,9 +11,15 @@ from typing import NoReturn, Protocol
 from bertcnn.bundle.engine import ENGINE, ENGINE_FILES, read_engine
 from bertcnn.errors import BundleError
 from bertcnn.progress import Progress
-from bertcnn.storage.files import open_regular
-from bertcnn.storage.folders import resting_place
-from bertcnn.storage.manifest import MANIFEST, FileRecord, Manifest, parse_manifest, refuse
+from bertcnn.storage import (
+    MANIFEST,
+    FileRecord,
+    Manifest,
+    open_regular,
+    parse_manifest,
+    refuse,
+    resting_place,
+)
 
 PIECE = 8 << 20  # bytes; each piece of an object is one request
 

@@ -19,17 +19,21 @@ from bertcnn.bundle.places import (
 )
 from bertcnn.errors import BundleError, OutputError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import open_regular, sync_folder, write_new
-from bertcnn.storage.folders import (
+from bertcnn.storage import (
+    MANIFEST,
+    Manifest,
+    cache_folder,
     check_replaceable,
     check_target,
     is_debris,
     new_folder,
+    open_regular,
+    parse_manifest,
     real_folder,
     resting_place,
+    sync_folder,
+    write_new,
 )
-from bertcnn.storage.manifest import MANIFEST, Manifest, parse_manifest
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pydantic
 from pydantic import Field
 
-from bertcnn.data.hierarchy import AUTO, LONGEST_SEPARATOR, MOST_LEVELS
+from bertcnn.data import AUTO, LONGEST_SEPARATOR, MOST_LEVELS
 from bertcnn.errors import one_line
 from bertcnn.settings import (
     MOST,

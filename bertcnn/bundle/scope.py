@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.storage.manifest import refuse
+from bertcnn.storage import refuse
 
 FILE: Final = "out_of_scope.safetensors"
 PARTS: Final = ("directions", "places", "probability", "words", "background")  # of the score

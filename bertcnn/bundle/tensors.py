@@ -15,7 +15,7 @@ from pydantic import Field
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import Settings
 from bertcnn.shapes import Shapes
-from bertcnn.storage.manifest import refuse
+from bertcnn.storage import refuse
 
 LENGTH_BYTES: Final = 8  # hold the header's length
 LARGEST_HEADER: Final = 16 << 20

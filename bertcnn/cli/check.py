@@ -11,7 +11,7 @@ import typer
 from bertcnn.cli.console import command_line, print_message
 from bertcnn.cli.options import Force, Label, MultiLabel, Text
 from bertcnn.cli.startup import skip_converter
-from bertcnn.storage.files import as_json, check_file_target, write_whole
+from bertcnn.storage import as_json, check_file_target, write_whole
 from bertcnn.wording import count, visible
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def check(
 ) -> None:
     """Find label errors, duplicates, leaks and other faults of a file before training on it."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tables.formats import check_input
-    from bertcnn.tables.tables import check_outcome
+    from bertcnn.tables import check_input, check_outcome
 
     check_input(data)
     if fix is not None:

@@ -39,12 +39,12 @@ def classify(
     decision: auto, or why a person should review the answer.
     If two labels are likely, the second one follows in brackets.
     """
-    from bertcnn.bundle.bundle import read_config
+    from bertcnn.bundle import read_config
 
     folder = local_model(model)
     read_config(folder)
     prepare_engine(engine, compiled=True)
-    from bertcnn.inference.predictor import load
+    from bertcnn.inference import load
 
     predictor = load(
         folder,

@@ -84,9 +84,9 @@ def score_database(
     as_json: bool,
 ) -> None:
     """Score a query into a table and print a summary."""
-    from bertcnn.bundle.bundle import read_config
+    from bertcnn.bundle import read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tables.sql.addresses import database_at
+    from bertcnn.tables.sql import database_at
 
     if query is None or into is None:
         missing = "--query" if query is None else "--into"

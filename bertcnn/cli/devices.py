@@ -32,7 +32,7 @@ def start_training(out: Path, devices: int | None, distributed: bool) -> Path:
     The first process writes to `out`. The others write to a temporary folder and print only errors.
     """
     load_keras("jax" if distributed else None, distributed=distributed)
-    from bertcnn.training.devices import is_first, limit_devices
+    from bertcnn.training import is_first, limit_devices
 
     limit_devices(devices)
     if is_first():

@@ -74,10 +74,10 @@ def distill(
     Labelled rows are held out for confidence, thresholds and figures.
     After Ctrl-C or a kill, run the same command again to continue.
     """
-    from bertcnn.bundle.bundle import check_bundle_target, read_config
+    from bertcnn.bundle import check_bundle_target, read_config
     from bertcnn.cli.progress import show_progress
     from bertcnn.settings import PrecisionTargets
-    from bertcnn.tables.formats import check_input
+    from bertcnn.tables import check_input
 
     PrecisionTargets.of(auto_precision)
     check_bundle_target(out, force)

@@ -12,7 +12,7 @@ from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Engine, Force, Label, Model, Text
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import OutputError
-from bertcnn.storage.files import as_json, check_file_target, write_whole
+from bertcnn.storage import as_json, check_file_target, write_whole
 
 
 def evaluate(
@@ -39,10 +39,10 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Compare a model's answers with the labels of a file."""
-    from bertcnn.bundle.bundle import read_config
+    from bertcnn.bundle import read_config
     from bertcnn.cli.evaluation import show_evaluation
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tables.formats import check_input
+    from bertcnn.tables import check_input
 
     check_input(data)
     folder = local_model(model)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertcnn.cli.screen import Screen
-from bertcnn.evaluation.metrics import Evaluation
+from bertcnn.evaluation import Evaluation
 from bertcnn.wording import count, visible
 
 _LARGEST_MATRIX = 8
@@ -25,7 +25,7 @@ def show_evaluation(figures: Evaluation) -> None:
     if no_information is not None and no_information.knows_nothing:
         console.print(no_information.sentence("model"), style="bold")
     if figures.out_of_scope is not None:
-        console.print(f"{figures.out_of_scope.in_words()}.")
+        console.print(f"{figures.out_of_scope.describe()}.")
     if figures.several_labels:
         console.print("A row is right if exactly its labels are predicted.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -68,5 +68,5 @@ def export(
         f"Exported {report.folder} ({form}, {report.record.precision}, model"
         f" {report.record.bundle_id[:12]})."
     )
-    print_message(f"Compared with the model: {report.record.parity.in_words()}.")
+    print_message(f"Compared with the model: {report.record.parity.describe()}.")
     print_message(f"Next: {_NEXT[form].format(folder=report.folder)}")

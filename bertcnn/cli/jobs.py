@@ -12,7 +12,7 @@ from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
-    from bertcnn.review.jobs.job import Job
+    from bertcnn.review.jobs import Job
 
 jobs_app = typer.Typer(
     help="List, show, cancel, restart and remove work of the dashboard.",
@@ -33,7 +33,7 @@ def list_(
     from rich.table import Table
 
     from bertcnn.cli.screen import Screen
-    from bertcnn.review.jobs.jobs import list_jobs
+    from bertcnn.review.jobs import list_jobs
 
     jobs = list_jobs(opened(store), most=most)
     if not jobs:
@@ -51,7 +51,7 @@ def list_(
 @jobs_app.command("show")
 def show_(id: Id, store: Store) -> None:
     """Show a job: its command, how far it is, why it failed, and where its log is."""
-    from bertcnn.review.jobs.jobs import job_status
+    from bertcnn.review.jobs import job_status
 
     job = job_status(opened(store), id)
     rows = {
@@ -81,7 +81,7 @@ def cancel(id: Id, store: Store, name: Name = None) -> None:
 
     Finished work is kept, and `restart` goes on from there.
     """
-    from bertcnn.review.jobs.jobs import cancel_job
+    from bertcnn.review.jobs import cancel_job
 
     job = cancel_job(opened(store), id, person(name))
     if job.ended_at is None:
@@ -107,7 +107,7 @@ def restart(
 
     Commands go on where they were.
     """
-    from bertcnn.review.jobs.jobs import restart_dead_jobs, restart_job
+    from bertcnn.review.jobs import restart_dead_jobs, restart_job
 
     opened_store = opened(store)
     if id is None:
@@ -123,7 +123,7 @@ def restart(
 @jobs_app.command()
 def remove(id: Id, store: Store, name: Name = None) -> None:
     """Forget a job that has ended, with its log and its files."""
-    from bertcnn.review.jobs.jobs import remove_job
+    from bertcnn.review.jobs import remove_job
 
     remove_job(opened(store), id, person(name))
     print_message(f"{id} is removed.")

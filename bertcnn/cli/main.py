@@ -43,7 +43,7 @@ from bertcnn.cli.train import train
 from bertcnn.cli.translate import translate_app
 from bertcnn.cli.tune import tune
 from bertcnn.errors import BertCNNError, OutputError, explain_missing_packages
-from bertcnn.storage.files import DISK_FULL, MORE_ROOM, output_error
+from bertcnn.storage import DISK_FULL, MORE_ROOM, output_error
 
 
 def _show_version(wanted: bool) -> None:

@@ -30,9 +30,8 @@ def add(
     name: Name = None,
 ) -> None:
     """Add a model to a store, creating the store if needed; the first model serves."""
-    from bertcnn.bundle.bundle import read_bundle
-    from bertcnn.review.models import add_model, serving_model
-    from bertcnn.review.store import open_review
+    from bertcnn.bundle import read_bundle
+    from bertcnn.review import add_model, open_review, serving_model
 
     folder = local_model(model)
     read_bundle(folder)  # before the store is created
@@ -48,7 +47,7 @@ def add(
 @models_app.command("list")
 def listed(store: Store) -> None:
     """All models, and what happened to each."""
-    from bertcnn.review.models import list_models, model_history, serving_model
+    from bertcnn.review import list_models, model_history, serving_model
 
     opened_store = opened(store)
     serving = serving_model(opened_store)
@@ -76,8 +75,7 @@ def compare(
 ) -> None:
     """Compare a model with the serving one on rows that neither has learned."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.comparing import compare_models, hashes_of
-    from bertcnn.review.models import find_model
+    from bertcnn.review import compare_models, find_model, hashes_of
 
     opened_store = opened(store)
     with show_progress() as progress:
@@ -96,7 +94,7 @@ def compare(
 @models_app.command("promote")
 def promoted(store: Store, model: Identity, reason: Reason = "", name: Name = None) -> None:
     """Let a model serve that was compared with the serving one."""
-    from bertcnn.review.models import promote
+    from bertcnn.review import promote
 
     chosen = promote(opened(store), model, person(name), reason=reason)
     print_message(f"Model {chosen.id[:12]} serves now.")
@@ -106,7 +104,7 @@ def promoted(store: Store, model: Identity, reason: Reason = "", name: Name = No
 @models_app.command("rollback")
 def rollback(store: Store, reason: Reason = "", name: Name = None) -> None:
     """Let the model serve again that served before."""
-    from bertcnn.review.models import roll_back
+    from bertcnn.review import roll_back
 
     chosen = roll_back(opened(store), person(name), reason=reason)
     print_message(f"Model {chosen.id[:12]} serves again.")

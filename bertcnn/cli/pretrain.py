@@ -225,7 +225,7 @@ def check_verdict(
         SettingsError: there is no encoder to compare with, or there are too few seeds.
         TableError: a file is missing.
     """
-    from bertcnn.tables.formats import check_input
+    from bertcnn.tables import check_input
 
     if start is None:
         raise SettingsError(
@@ -269,4 +269,4 @@ def show_verdict(
             progress=progress,
             **columns,  # type: ignore[arg-type]
         )
-    show(comparison.in_words())
+    show(comparison.describe())

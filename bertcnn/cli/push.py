@@ -29,7 +29,7 @@ def push(
     Readers see the old or the new model.
     After Ctrl-C or a kill, run the same command again.
     """
-    from bertcnn.bundle.remote import push_model
+    from bertcnn.bundle import push_model
     from bertcnn.cli.progress import amount, show_progress
 
     with show_progress() as progress:
@@ -49,7 +49,7 @@ def pull(model: AnyModel) -> None:
     Other commands do this too; a later one finds the model in the cache.
     A model in a folder is compared with its manifest.
     """
-    from bertcnn.bundle.places import verified
+    from bertcnn.bundle import verified
 
     folder = local_model(model)
     verified(folder)

@@ -130,7 +130,7 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
-    from bertcnn.storage.files import as_json, check_file_target, write_whole
+    from bertcnn.storage import as_json, check_file_target, write_whole
     from bertcnn.tasks.question_answering import read_questions
 
     if json_file is not None:
@@ -197,8 +197,7 @@ def extract(
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tables.formats import check_input
-    from bertcnn.tables.writing import check_output
+    from bertcnn.tables import check_input, check_output
 
     check_output(target, force)
     check_input(source)

@@ -40,9 +40,9 @@ def recalibrate(
 
     Seconds of work: nothing is trained, and the model's answers stay as they are.
     """
-    from bertcnn.bundle.bundle import check_bundle_target, read_config
+    from bertcnn.bundle import check_bundle_target, read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.tables.formats import check_input
+    from bertcnn.tables import check_input
 
     check_input(data)
     folder = local_model(model)

@@ -24,8 +24,8 @@ def savepoints_beside(out: Path) -> Iterator[Path]:
     Raises:
         OutputError: another run trains a model for the same folder.
     """
-    from bertcnn.storage.folders import held_folder, real_folder
-    from bertcnn.training.savepoints import savepoint_folder
+    from bertcnn.storage import held_folder, real_folder
+    from bertcnn.training import savepoint_folder
 
     folder = savepoint_folder(real_folder(out))
     with resumes(out), held_folder(folder, does="keeps its training in") as savepoints:
@@ -36,8 +36,8 @@ def savepoints_beside(out: Path) -> Iterator[Path]:
 @contextmanager
 def resumes(out: Path) -> Iterator[None]:
     """After Ctrl-C, tell the user to rerun the command if there is a savepoint."""
-    from bertcnn.storage.folders import real_folder
-    from bertcnn.training.savepoints import savepoint_folder
+    from bertcnn.storage import real_folder
+    from bertcnn.training import savepoint_folder
 
     try:
         yield

@@ -46,15 +46,15 @@ def retrain(
     Both models are compared on them.
     The new model does not serve before somebody promotes it.
     """
-    from bertcnn.bundle.bundle import check_bundle_target, read_metrics
+    from bertcnn.bundle import check_bundle_target, read_metrics
     from bertcnn.cli.progress import show_progress
 
     check_bundle_target(out, overwrite=False)
     opened_store = opened(store)
     load_keras()
     from bertcnn.classifier import BertCNNClassifier
-    from bertcnn.evaluation.no_information import saved_warning
-    from bertcnn.review.retraining import retrain as run
+    from bertcnn.evaluation import saved_warning
+    from bertcnn.review import retrain as run
 
     with show_progress() as progress, resumes(out):
         classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed, progress=progress)  # type: ignore[arg-type]

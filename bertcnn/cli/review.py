@@ -13,12 +13,11 @@ import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.options import Force, Raw, Summary, Text
-from bertcnn.tables.times import DateOrder
+from bertcnn.tables import DateOrder
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
-    from bertcnn.review.people import Person
-    from bertcnn.review.store import ReviewStore
+    from bertcnn.review import Person, ReviewStore
 
 _WIDTH = 76  # characters of an example
 
@@ -83,14 +82,14 @@ JsonFile = Annotated[
 
 def person(name: str | None) -> Person:
     """The acting person; a command-line user has every role, as they can read the store's file."""
-    from bertcnn.review.people import Person, own_name
+    from bertcnn.review import Person, own_name
 
     return Person(own_name(name))
 
 
 def opened(place: str) -> ReviewStore:
     """Open an existing store."""
-    from bertcnn.review.store import open_review
+    from bertcnn.review import open_review
 
     return open_review(place, create=False)
 
@@ -115,8 +114,8 @@ def add(
     does another file with some of the tickets. A ticket is known by its own id and text.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.files import add_file
-    from bertcnn.tables.rejects import rejects_of
+    from bertcnn.review import add_file
+    from bertcnn.tables import rejects_of
 
     opened_store = opened(store)
     with show_progress() as progress:
@@ -158,8 +157,7 @@ def answer_again(store: Store) -> None:
     tickets that it may answer on its own wait no more.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.files import serving_predictor
-    from bertcnn.review.tickets import answer_waiting
+    from bertcnn.review import answer_waiting, serving_predictor
 
     opened_store = opened(store)
     with show_progress() as progress:
@@ -189,9 +187,8 @@ def start(
     as a first label. The store is created if needed.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.starting import start_review
-    from bertcnn.review.store import open_review
-    from bertcnn.tables.formats import check_input
+    from bertcnn.review import open_review, start_review
+    from bertcnn.tables import check_input
 
     check_input(file)  # before the store is created
     opened_store = open_review(store)
@@ -229,7 +226,7 @@ def groups(
     Groups with the same label are one.
     """
     from bertcnn.errors import SettingsError
-    from bertcnn.review.starting import name_groups
+    from bertcnn.review import name_groups
 
     opened_store, label_by_group = opened(store), {}
     for one in names or ():
@@ -245,7 +242,7 @@ def groups(
 
 
 def _show_groups(store: ReviewStore) -> None:
-    from bertcnn.review.starting import ticket_groups
+    from bertcnn.review import ticket_groups
 
     for group in ticket_groups(store):
         show(f"{group.name}: {count(group.tickets, 'ticket')}")
@@ -268,8 +265,7 @@ def next_tickets(
 
     Nobody else gets them for five minutes.
     """
-    from bertcnn.review.queue import claim
-    from bertcnn.review.tickets import number_of
+    from bertcnn.review import claim, number_of
 
     for one in claim(opened(store), person(name), most=most):
         shown = {"ticket": one.external_id, "number": number_of(one.id), **asdict(one)}
@@ -301,9 +297,7 @@ def label(
     import uuid
 
     from bertcnn.errors import SettingsError, StoreError
-    from bertcnn.review.decisions import NewDecision, record
-    from bertcnn.review.files import label_file
-    from bertcnn.review.tickets import find_ticket
+    from bertcnn.review import NewDecision, find_ticket, label_file, record
 
     opened_store = opened(store)
     if file is not None:
@@ -340,7 +334,7 @@ def labels(
     name: Name = None,
 ) -> None:
     """Show the labels in use, or change them."""
-    from bertcnn.review.labels import add_labels, labels_in_use, remove_label
+    from bertcnn.review import add_labels, labels_in_use, remove_label
 
     opened_store = opened(store)
     if add_names:
@@ -354,9 +348,7 @@ def labels(
 @review_app.command("stats")
 def stats(store: Store) -> None:
     """What waits, what was decided and by whom, and where people disagree."""
-    from bertcnn.review.decisions import decided, disagreements
-    from bertcnn.review.queue import waiting_tickets
-    from bertcnn.review.tickets import name_of
+    from bertcnn.review import decided, disagreements, name_of, waiting_tickets
 
     opened_store = opened(store)
     waiting = waiting_tickets(opened_store)
@@ -375,7 +367,7 @@ def stats(store: Store) -> None:
 def _report(
     lines: Iterable[str], figures: Mapping[str, Any], json_file: Path | None, force: bool
 ) -> None:
-    from bertcnn.storage.files import as_json, write_whole
+    from bertcnn.storage import as_json, write_whole
 
     for line in lines:
         show(line)
@@ -401,10 +393,8 @@ def audit(
 
     Ends with 1 where it does not hold any more.
     """
-    from bertcnn.review.audits import audit_report
-    from bertcnn.review.shadow import shadow_report
-    from bertcnn.review.store import now
-    from bertcnn.storage.files import check_file_target
+    from bertcnn.review import audit_report, now, shadow_report
+    from bertcnn.storage import check_file_target
 
     if json_file is not None:
         check_file_target(json_file, force, option="--json")
@@ -439,9 +429,8 @@ def drift(
     """
     from bertcnn.cli.startup import prepare_engine
     from bertcnn.errors import BundleError
-    from bertcnn.review.files import serving_predictor
-    from bertcnn.review.health import drift_report
-    from bertcnn.storage.files import check_file_target
+    from bertcnn.review import drift_report, serving_predictor
+    from bertcnn.storage import check_file_target
 
     if json_file is not None:
         check_file_target(json_file, force, option="--json")
@@ -469,8 +458,8 @@ def topics(
 
     Each is a candidate for a label: add it with `bertcnn review labels --add`.
     """
-    from bertcnn.review.new_topics import store_topics
-    from bertcnn.storage.files import check_file_target
+    from bertcnn.review import store_topics
+    from bertcnn.storage import check_file_target
 
     if json_file is not None:
         check_file_target(json_file, force, option="--json")
@@ -484,8 +473,7 @@ def ticket_history(
     ticket: Annotated[str, typer.Argument(help=NAMED, show_default=False)],
 ) -> None:
     """All that happened to a ticket."""
-    from bertcnn.review.decisions import history
-    from bertcnn.review.tickets import find_ticket
+    from bertcnn.review import find_ticket, history
 
     opened_store = opened(store)
     for row in history(opened_store, find_ticket(opened_store, ticket)):
@@ -504,7 +492,7 @@ def export(
     force: Force = False,
 ) -> None:
     """Write all decided tickets to a file."""
-    from bertcnn.review.corrected_rows import export_corrections
+    from bertcnn.review import export_corrections
 
     rows = export_corrections(opened(store), target, raw=raw, overwrite=force)
     print_message(f"{count(rows, 'ticket')} in {target}.")
@@ -520,7 +508,7 @@ def erase(
 
     Copies of the store that you have made are not touched.
     """
-    from bertcnn.review.tickets import erase_ticket, find_ticket, number_of
+    from bertcnn.review import erase_ticket, find_ticket, number_of
 
     opened_store = opened(store)
     identity = find_ticket(opened_store, ticket)

@@ -94,12 +94,11 @@ def score(
     IN may be postgresql://USER@HOST/DATABASE or sqlite:///FILE, without OUT.
     Then --query SQL gives the texts, and answers go --into TABLE by their ids.
     """
-    from bertcnn.bundle.bundle import read_config
+    from bertcnn.bundle import read_config
     from bertcnn.cli.progress import show_progress
     from bertcnn.errors import SettingsError, one_line
-    from bertcnn.tables.formats import check_input
-    from bertcnn.tables.sql.addresses import is_address
-    from bertcnn.tables.writing import check_output
+    from bertcnn.tables import check_input, check_output
+    from bertcnn.tables.sql import is_address
 
     options: ScoringKeywords = {
         "text": text,

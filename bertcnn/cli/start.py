@@ -24,7 +24,7 @@ def main() -> None:
         if is_fast_classify(sys.argv[1:]):
             _hurry()
             skip_converter()
-            from bertcnn.inference.compiled import read_ahead
+            from bertcnn.inference import read_ahead
 
             read_ahead(Path(sys.argv[2]) / "engine", streams=1)
         from bertcnn.cli.main import main as run

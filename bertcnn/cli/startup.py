@@ -42,7 +42,7 @@ def load_keras(backend: str | None = None, *, distributed: bool = False) -> None
         os.close(nowhere)
         os.close(kept)
     if distributed:
-        from bertcnn.training.devices import join_processes
+        from bertcnn.training import join_processes
 
         join_processes()
 
@@ -72,7 +72,7 @@ def prepare_engine(engine: str, *, compiled: bool = False) -> None:
         engine: the requested engine, or "auto".
         compiled: whether "auto" always selects a compiled engine.
     """
-    from bertcnn.inference.engines import check_engine
+    from bertcnn.inference import check_engine
 
     check_engine(engine)
     if engine == "keras" or (engine == "auto" and not compiled and jax_has_gpu()):

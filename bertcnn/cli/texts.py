@@ -13,7 +13,7 @@ from typer.exceptions import TyperException
 
 from bertcnn.cli.console import print_message
 from bertcnn.errors import TableError
-from bertcnn.tables.lines import LONGEST_LINE, undecodable
+from bertcnn.tables import LONGEST_LINE, undecodable
 from bertcnn.wording import visible
 
 

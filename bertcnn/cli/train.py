@@ -153,11 +153,11 @@ def train(
     as_json: Summary = False,
 ) -> None:
     """Train a classifier on a labelled file."""
-    from bertcnn.bundle.bundle import check_bundle_target
+    from bertcnn.bundle import check_bundle_target
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data.hierarchy import check_levels
+    from bertcnn.data import check_levels
     from bertcnn.settings import PrecisionTargets
-    from bertcnn.tables.formats import check_input
+    from bertcnn.tables import check_input
     from bertcnn.workflows import read_tuned
 
     PrecisionTargets.of(auto_precision)
@@ -218,11 +218,10 @@ def train(
 
 def show_next(out: Path, metrics: Mapping[str, object], command: str) -> None:
     """Print the limits of automatic answers, the next command, and a warning if it is useless."""
-    from bertcnn.evaluation.automation_limits import saved_limits
-    from bertcnn.evaluation.no_information import saved_warning
+    from bertcnn.evaluation import saved_limits, saved_warning
 
     if limits := saved_limits(metrics):
-        print_message(f"{limits.in_words()}.")
+        print_message(f"{limits.describe()}.")
     print_message(f"Report: {out / 'report.html'}. Next: {command}")
     if warning := saved_warning(metrics):
         print_message(f"WARNING: {warning}")

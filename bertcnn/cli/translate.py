@@ -165,7 +165,7 @@ def translate(
 
     Output, separated by tabs: translation, score, text. The score is the log-probability by length.
     """
-    from bertcnn.storage.files import check_file_target, write_whole
+    from bertcnn.storage import check_file_target, write_whole
     from bertcnn.tasks.translation import FOLDER
 
     if alignment is not None:

@@ -62,9 +62,9 @@ def tune(
     After Ctrl-C or a kill, run the same command again to continue.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review.jobs.command import replace_process
-    from bertcnn.storage.files import check_file_target, companion
-    from bertcnn.tables.formats import check_input
+    from bertcnn.review.jobs import replace_process
+    from bertcnn.storage import check_file_target, companion
+    from bertcnn.tables import check_input
 
     for path in (data, valid):
         if path is not None:

@@ -12,12 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from bertcnn.data.label_sets import AUTO, NO
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.wording import count
 
 LEVELS: Final = " > "
-AUTO: Final = "auto"  # levels apply where the names form a tree
-NO: Final = "no"
 LONGEST_SEPARATOR: Final = 16
 MOST_LEVELS: Final = 16  # deeper levels count as one name
 _NAMED = 4

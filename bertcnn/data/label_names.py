@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
-from bertcnn.tables.column_names import folded
+from bertcnn.values import folded
 from bertcnn.wording import count
 
 _FEWEST_LETTERS, _MOST_LETTERS = 4, 100  # of names that may be misspellings of each other

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,8 @@ LabelSet = tuple[str, ...]  # sorted and unique
 
 # A comma is part of too many names to be detected as a separator.
 DETECTED = (";", "|")
-AUTO, NO = "auto", "no"
+AUTO: Final = "auto"  # of options: decided from the labels
+NO: Final = "no"
 LISTS = "[]"
 _SHARE = 0.02  # of the labelled rows, which must have several labels
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from bertcnn.tables.cells import plain_text
+from bertcnn.values import plain_text
 
 _DEEPEST = 8
 # keys of objects that hold one or several labels

@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from bertcnn.data.label_sets import AUTO, NO
 from bertcnn.errors import LabelError, one_line
-
-AUTO: Final = "auto"
-NO: Final = "no"
 
 # names in public data sets and ticket systems
 _NAMES: Final = frozenset(

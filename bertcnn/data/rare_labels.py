@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bertcnn.data.hierarchy import AUTO, LEVELS, NO, ancestors, comparisons
+from bertcnn.data.hierarchy import LEVELS, ancestors, comparisons
+from bertcnn.data.label_sets import AUTO, NO
 from bertcnn.errors import LabelError, one_line
 from bertcnn.wording import count
 
@@ -29,7 +30,7 @@ class MergedLabels:
         """The labels of a row after merging, sorted and unique."""
         return tuple(sorted({self.merged.get(name, name) for name in names}))
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """A one-line description of the merges."""
         shown = [
             f"{name} ({self.rows[name]}) into {self.merged[name]}"

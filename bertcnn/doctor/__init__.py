@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
     from bertcnn.doctor.report import CheckReport as CheckReport
     from bertcnn.doctor.report import Finding as Finding
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.data.label_names import spellings
-from bertcnn.data.label_sets import AUTO, join_labels
-from bertcnn.data.splits import assign_folds
+from bertcnn.data import AUTO, assign_folds, join_labels, spellings
 from bertcnn.doctor.dataset import (
     LabelledDataset,
     check_columns,
@@ -51,8 +49,7 @@ from bertcnn.doctor.texts import (
 )
 from bertcnn.encoders import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
-from bertcnn.tables.formats import check_input
-from bertcnn.tables.tables import check_outcome, rejects_of
+from bertcnn.tables import check_input, check_outcome, rejects_of
 from bertcnn.wording import count
 
 
@@ -227,7 +224,7 @@ def _examine_labels(
     predictions = replace(predictions, rows=rows[predictions.rows])
     if comparison.knows_nothing:
         if comparison.verdict == "unclear":
-            skipped.append(f"label errors: {comparison.in_words()}")
+            skipped.append(f"label errors: {comparison.describe()}")
         return check_no_information(comparison), {}
     suspicion[predictions.rows] = 1 - given_probability(predictions)
     errors = label_errors(predictions, comparison)

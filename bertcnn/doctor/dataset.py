@@ -12,13 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, join_labels, names_in
+from bertcnn.data import LabelSet, join_labels, names_in
 from bertcnn.doctor.report import Example, Finding, shortened
 from bertcnn.errors import ColumnError, LabelColumnError, LabelError, one_line
 from bertcnn.progress import Progress
-from bertcnn.tables.columns import ColumnChoice, guess_columns, guess_text_columns
-from bertcnn.tables.labelled import read_columns
-from bertcnn.tables.tables import Chunk, Table, open_table
+from bertcnn.tables import (
+    Chunk,
+    ColumnChoice,
+    Table,
+    guess_columns,
+    guess_text_columns,
+    open_table,
+    read_columns,
+)
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 4

@@ -7,11 +7,15 @@ from pathlib import Path
 
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Finding
-from bertcnn.tables.columns import free_names
-from bertcnn.tables.formats import DELIMITED, kind_of
-from bertcnn.tables.formulas import unescape_formula
-from bertcnn.tables.tables import Chunk, open_table
-from bertcnn.tables.writing import TableWriter
+from bertcnn.tables import (
+    DELIMITED,
+    Chunk,
+    TableWriter,
+    free_names,
+    kind_of,
+    open_table,
+    unescape_formula,
+)
 
 SUGGESTED, FINDING = "suggested_label", "finding"
 _BETWEEN = "; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from bertcnn.data.label_names import similar_names
+from bertcnn.data import similar_names
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, examples_of, named
 from bertcnn.wording import count, percent

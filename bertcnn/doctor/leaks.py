@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.report import Example, Finding, named, shortened
-from bertcnn.tables.column_names import folded
-from bertcnn.tables.columns import columns_after_decision
+from bertcnn.tables import columns_after_decision
 from bertcnn.text import split_lines
+from bertcnn.values import folded
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 5

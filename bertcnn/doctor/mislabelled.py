@@ -9,7 +9,7 @@ import numpy as np
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.out_of_fold import OutOfFold
 from bertcnn.doctor.report import Example, Finding, named, shortened
-from bertcnn.evaluation.no_information import NoInformation, against_constant, fair_answers
+from bertcnn.evaluation import NoInformation, against_constant, fair_answers
 from bertcnn.wording import count, percent
 
 _EXAMPLES = 6
@@ -45,8 +45,8 @@ def check_no_information(known: NoInformation) -> list[Finding]:
         Finding(
             "no_information",
             "problem",
-            known.in_words(),
-            f"The difference is {known.gain_in_words()}. {known.advice} No label is called wrong"
+            known.describe(),
+            f"The difference is {known.describe_gain()}. {known.advice} No label is called wrong"
             " here, since none can be predicted.",
             figures={"no_information": known.to_json()},
         )

@@ -6,13 +6,12 @@ from collections import Counter
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, join_labels, rarest
-from bertcnn.data.splits import assign_folds
+from bertcnn.data import LabelSet, assign_folds, join_labels, rarest
 from bertcnn.doctor.dataset import LabelledDataset
 from bertcnn.doctor.mislabelled import given_probability, label_errors, no_information
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
 from bertcnn.doctor.report import Example, Finding, named, shortened
-from bertcnn.evaluation.no_information import NoInformation
+from bertcnn.evaluation import NoInformation
 from bertcnn.progress import Progress, Silent
 from bertcnn.wording import count, percent
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.backend import keras_has_gpu
-from bertcnn.bundle.scope import unit
-from bertcnn.data.label_sets import numbered
+from bertcnn.bundle import unit
+from bertcnn.data import numbered
 from bertcnn.encoders import FetchedEncoder, read_checkpoint, read_settings, read_tokenizer_settings
-from bertcnn.inference.embeddings import Embed, mean_embeddings
+from bertcnn.inference import Embed, mean_embeddings
 from bertcnn.progress import Progress
 from bertcnn.settings import FULL, TokenizerSettings
 from bertcnn.text import WordPieceTokenizer, read_vocabulary
@@ -67,11 +67,10 @@ def _embed(folder: Path, pad_id: int) -> Embed:
     """
     if keras_has_gpu():
         from bertcnn.encoders import load_encoder
-        from bertcnn.inference.keras_embeddings import keras_embed
+        from bertcnn.inference import keras_embed
 
         return keras_embed(load_encoder(folder))
-    from bertcnn.inference.openvino_engine import token_embeddings
-    from bertcnn.inference.openvino_graph import encoder_graph
+    from bertcnn.inference import encoder_graph, token_embeddings
 
     checkpoint = read_checkpoint(folder)
     return partial(token_embeddings, encoder_graph(checkpoint.tensors, checkpoint.settings), pad_id)

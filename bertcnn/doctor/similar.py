@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bertcnn.data.hashing import splitmix64
-from bertcnn.data.splits import duplicate_key
+from bertcnn.data import duplicate_key, splitmix64
 
 _GRAM = 4
 # a pair of similarity s is compared with probability 1 - (1 - s^4)^16: 0.9998 at 0.8, 0.64 at 0.5,

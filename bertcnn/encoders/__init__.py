@@ -29,4 +29,4 @@ if TYPE_CHECKING:
     from bertcnn.encoders.layout import VOCABULARY as VOCABULARY
     from bertcnn.encoders.layout import WEIGHTS as WEIGHTS
 
-__getattr__, __dir__, __all__ = door(__name__, light=True)
+__getattr__, __dir__, __all__ = door(__name__)

@@ -11,7 +11,7 @@ import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from bertcnn.bundle.tensors import read_header
+from bertcnn.bundle import read_header
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from bertcnn.encoders.layout import CONFIG, LARGEST
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings, TokenizerSettings
-from bertcnn.storage.files import read_text
+from bertcnn.storage import read_text
 
 # Hugging Face `config.json` key -> ours (transformers/models/bert/configuration_bert.py)
 _SETTINGS = {

@@ -17,8 +17,7 @@ from bertcnn.encoders.provenance import (
 )
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress
-from bertcnn.storage.files import sha256_of
-from bertcnn.storage.folders import put_in_place, resting_place, work_folder
+from bertcnn.storage import put_in_place, resting_place, sha256_of, work_folder
 
 
 @dataclass(frozen=True)

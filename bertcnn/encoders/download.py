@@ -11,7 +11,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from bertcnn.bundle.tensors import read_header
+from bertcnn.bundle import read_header
 from bertcnn.encoders.catalogue import CATALOGUE, CatalogueEntry, find_encoder
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.converted import OtherLayout, use_other_layout
@@ -61,10 +61,19 @@ from bertcnn.encoders.provenance import (
 from bertcnn.errors import EncoderError
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import EncoderSettings
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import expanded, open_regular, output_error, sha256_of, unreadable
-from bertcnn.storage.folders import clean_leftovers, put_in_place, resting_place, work_folder
-from bertcnn.storage.manifest import FileRecord
+from bertcnn.storage import (
+    FileRecord,
+    cache_folder,
+    clean_leftovers,
+    expanded,
+    open_regular,
+    output_error,
+    put_in_place,
+    resting_place,
+    sha256_of,
+    unreadable,
+    work_folder,
+)
 
 _COUNTERS = {"I64", "I32"}  # types of tensors that are not weights: positions, in old checkpoints
 # characters, so that all sources' reasons and the advice fit into one message

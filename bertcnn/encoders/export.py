@@ -13,13 +13,7 @@ from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.errors import one_line
 from bertcnn.progress import Progress
-from bertcnn.storage.folders import (
-    check_replaceable,
-    check_target,
-    is_debris,
-    new_folder,
-    real_folder,
-)
+from bertcnn.storage import check_replaceable, check_target, is_debris, new_folder, real_folder
 from bertcnn.text import read_vocabulary
 
 

@@ -14,7 +14,7 @@ from bertcnn.encoders.checkpoint import EncoderCheckpoint, published_name
 from bertcnn.encoders.config import published_config
 from bertcnn.encoders.layout import CONFIG, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.settings import EncoderSettings
-from bertcnn.storage.files import sync_folder, write_new
+from bertcnn.storage import sync_folder, write_new
 from bertcnn.text import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"

@@ -23,7 +23,7 @@ from bertcnn.encoders.layout import (
 )
 from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
 from bertcnn.progress import Progress
-from bertcnn.storage.hub import ANSWER_SECONDS, hub_seconds
+from bertcnn.storage import ANSWER_SECONDS, hub_seconds
 
 if TYPE_CHECKING:
     from huggingface_hub import HfFileMetadata

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
-from bertcnn.storage.files import read_text
+from bertcnn.storage import read_text
 from bertcnn.text import read_vocabulary
 
 CONFIG: Final = "config.json"

@@ -30,7 +30,7 @@ from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
 from bertcnn.encoders.provenance import Provenance
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.progress import Progress
-from bertcnn.storage.folders import work_folder
+from bertcnn.storage import work_folder
 
 PREFIX: Final = "keras_hub:"
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # valid as a folder name in the cache

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bertcnn.errors import SettingsError
 from bertcnn.settings import Settings
-from bertcnn.storage.files import read_text, sha256_of, write_new
-from bertcnn.storage.manifest import FileRecord
+from bertcnn.storage import FileRecord, read_text, sha256_of, write_new
 
 ORIGIN = "origin.json"  # in a cache entry, next to the encoder's files
 

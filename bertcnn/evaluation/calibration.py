@@ -110,7 +110,7 @@ class CalibrationFigures:
         """The figures as a JSON object."""
         return asdict(self)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """One sentence for the reader."""
         (low, high), (first, last) = (
             [f"{100 * share:.1f}" for share in interval]

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.bundle.schemas import Decisions, HeldOut, HeldOutParents
-from bertcnn.bundle.scope import OutOfScopeDetector
-from bertcnn.data.hierarchy import Hierarchy
+from bertcnn.bundle import Decisions, HeldOut, HeldOutParents, OutOfScopeDetector
+from bertcnn.data import Hierarchy
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.evaluation.probabilities import exact_match_probability
 from bertcnn.evaluation.thresholds import ERROR_PROBABILITY, fewest_rows, find_threshold
@@ -310,7 +309,7 @@ def automation(decisions: Decisions) -> Automation:
     )
 
 
-def scope_in_words(
+def describe_out_of_scope(
     held_out: HeldOut, scope: OutOfScopeDetector, *, several_labels: bool = False
 ) -> str:
     """The share of held-out rows that is out of scope, as a sentence.
@@ -328,7 +327,7 @@ def scope_in_words(
     )
 
 
-def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
+def describe_held_out(decisions: Decisions, validation_rows: int) -> str:
     """The rows that the decisions come from, as the start of a sentence."""
     rows = decisions.held_out.rows - decisions.held_out.all_strange
     if rows <= validation_rows:
@@ -336,7 +335,7 @@ def rows_in_words(decisions: Decisions, validation_rows: int) -> str:
     return f"On {rows:,} rows, each answered by a model that did not learn it,"
 
 
-def promise_in_words(decisions: Decisions) -> str:
+def describe_promise(decisions: Decisions) -> str:
     """The texts that the promised precision applies to, as a sentence for a team lead."""
     counts = automation(decisions)
     if not counts.strange:
@@ -353,7 +352,7 @@ def promise_in_words(decisions: Decisions) -> str:
     )
 
 
-def in_words(decisions: Decisions, labels: Sequence[str]) -> str:
+def describe_decisions(decisions: Decisions, labels: Sequence[str]) -> str:
     """The decisions in one sentence."""
     counts, targets = automation(decisions), decisions.auto_precision
     goal = f"{_percent(targets.overall)} precision"

@@ -95,7 +95,7 @@ def fit_shift_calibration(
     return ShiftCalibration(temperature, bias, shares, rows)
 
 
-def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def estimate_label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The share of each label in unlabelled texts, float64 [C], by expectation maximisation.
 
     Saerens, Latinne and Decaestecker 2002, "Adjusting the Outputs of a Classifier to New a Priori
@@ -106,7 +106,7 @@ def label_shares(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
     Example:
         >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.2, 0.8]])
-        >>> label_shares(probabilities, np.array([0.5, 0.5])).round(2).tolist()
+        >>> estimate_label_shares(probabilities, np.array([0.5, 0.5])).round(2).tolist()
         [0.95, 0.05]
     """
     shares = np.asarray(shares, float)
@@ -188,7 +188,7 @@ class LabelShift:
         """All fields as a JSON object."""
         return asdict(self)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The changes, in sentences for the reader."""
         if self.reason:
             return f"The shares of the labels cannot be estimated: {self.reason}."
@@ -212,7 +212,7 @@ class LabelShift:
         return f"Shares that have changed: {'; '.join(named)}{more}."
 
 
-def label_shift(
+def estimate_label_shift(
     logits: np.ndarray,
     calibration: ShiftCalibration,
     labels: Sequence[str],
@@ -238,7 +238,7 @@ def label_shift(
         >>> calibration = fit_shift_calibration(logits[:1000], truth[:1000])
         >>> rare = np.flatnonzero(truth[1000:] == 1)[:50]
         >>> new = np.concatenate([logits[1000:][truth[1000:] == 0][:450], logits[1000:][rare]])
-        >>> found = label_shift(new, calibration, ["billing", "network"])
+        >>> found = estimate_label_shift(new, calibration, ["billing", "network"])
         >>> [round(one.share, 1) for one in found.labels]
         [0.9, 0.1]
     """

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
-from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.data import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
 from bertcnn.evaluation.macro_f1 import macro_f1_score
 from bertcnn.evaluation.no_information import NoInformation
@@ -59,7 +59,7 @@ class OutOfScopeRows:
     called: int
     automatic: int
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The counts in a sentence."""
         return (
             f"{count(self.rows, 'row')} out of scope: {self.called:,} called so,"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet
+from bertcnn.data import LabelSet
 from bertcnn.errors import one_line
 from bertcnn.evaluation.intervals import wilson
 from bertcnn.evaluation.paired import TWO_SIDED, PairedDifference, paired_difference
@@ -75,7 +75,7 @@ class NoInformation:
         """Whether no gain is shown."""
         return self.verdict != "informative"
 
-    def in_words(self, subject: str = "text") -> str:
+    def describe(self, subject: str = "text") -> str:
         """A sentence without a full stop; `subject` is the text, or one model of it."""
         figures = (
             f"{self.accuracy:.1%} right on held-out rows, where always answering the most frequent"
@@ -90,11 +90,11 @@ class NoInformation:
         return f"the {subject} does not tell the label: {figures}"
 
     def sentence(self, subject: str = "text") -> str:
-        """`in_words` with the model's gain, as a whole sentence."""
-        words = self.in_words(subject)
-        return f"{words[0].upper()}{words[1:]} ({self.gain_in_words()})."
+        """`describe` with the model's gain, as a whole sentence."""
+        words = self.describe(subject)
+        return f"{words[0].upper()}{words[1:]} ({self.describe_gain()})."
 
-    def gain_in_words(self) -> str:
+    def describe_gain(self) -> str:
         """The gain in accuracy with its interval, as part of a sentence."""
         gain = 100 * (self.accuracy - self.rate)
         return f"{gain:+.1f} points, 95% interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
@@ -108,7 +108,7 @@ class NoInformation:
             return "More labelled rows can show it."
         return "Choose another label column (--label) or other text columns (--text)."
 
-    def pairs_in_words(self) -> str:
+    def describe_pairs(self) -> str:
         """The inseparable pairs, as a sentence without a full stop; "" if there are none."""
         return "; ".join(
             f"nothing separates {one_line(one, 40)} from {one_line(other, 40)}"

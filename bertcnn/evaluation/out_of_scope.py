@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bertcnn.bundle.scope import BACKGROUND, PARTS, DetectorInputs, OutOfScopeDetector, unit
+from bertcnn.bundle import BACKGROUND, PARTS, DetectorInputs, OutOfScopeDetector, unit
 
 _OUTSIDE, _DOUBTFUL = 0.02, 0.05  # share of texts like the validation rows
 _STRICTEST, _LOOSEST = 0.01, 0.1  # the same, if out-of-scope rows determine the limits

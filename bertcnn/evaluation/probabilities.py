@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bertcnn.bundle.schemas import Calibration
-from bertcnn.data.label_sets import LabelSet
+from bertcnn.bundle import Calibration
+from bertcnn.data import LabelSet
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

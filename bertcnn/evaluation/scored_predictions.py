@@ -9,9 +9,8 @@ from itertools import compress
 
 import numpy as np
 
-from bertcnn.bundle.schemas import Calibration, HeldOut, LabelShiftCalibration
-from bertcnn.data.hierarchy import Hierarchy
-from bertcnn.data.label_sets import LabelSet
+from bertcnn.bundle import Calibration, HeldOut, LabelShiftCalibration
+from bertcnn.data import Hierarchy, LabelSet
 from bertcnn.evaluation import multi_label
 from bertcnn.evaluation.calibration import (
     CalibrationFigures,

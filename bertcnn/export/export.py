@@ -14,9 +14,7 @@ from typing import Annotated, Final, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from bertcnn.bundle.bundle import Bundle, read_bundle, read_config
-from bertcnn.bundle.engine import SavedEngine, read_engine
-from bertcnn.bundle.remote import local_folder
+from bertcnn.bundle import Bundle, SavedEngine, local_folder, read_bundle, read_config, read_engine
 from bertcnn.errors import (
     BertCNNError,
     BundleError,
@@ -25,22 +23,26 @@ from bertcnn.errors import (
     missing_package,
     one_line,
 )
-from bertcnn.evaluation.probabilities import calibrated_probabilities
+from bertcnn.evaluation import calibrated_probabilities
 from bertcnn.export.layouts import check_config, version_folder, write_config
 from bertcnn.export.parity import Parity, compare
 from bertcnn.export.parity_texts import PARITY_TEXTS
 from bertcnn.export.readme import readme
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Settings
-from bertcnn.storage.files import open_regular, sync_folder, write_new
-from bertcnn.storage.folders import (
+from bertcnn.storage import (
+    canonical_json,
     check_replaceable,
     check_target,
     is_debris,
     new_folder,
+    open_regular,
+    parse_json,
     real_folder,
+    settings_of,
+    sync_folder,
+    write_new,
 )
-from bertcnn.storage.manifest import canonical_json, parse_json, settings_of
 from bertcnn.text import PAD, WordPieceTokenizer
 
 Format = Literal["openvino", "savedmodel", "onnx", "keras", "mlflow"]
@@ -281,7 +283,7 @@ def _written(
         precision=precision,
         label_thresholds=thresholds,
     )
-    write_new(new / "README.md", readme(bundle, form, precision, parity.in_words()).encode("utf-8"))
+    write_new(new / "README.md", readme(bundle, form, precision, parity.describe()).encode("utf-8"))
     record = ExportRecord(
         format=form,
         bundle_id=bundle.bundle_id,
@@ -332,7 +334,7 @@ def _reference(bundle: Bundle) -> np.ndarray:
 
     On a CPU they equal `load(model, engine="keras").predict_proba`.
     """
-    from bertcnn.inference.keras_engine import KerasEngine
+    from bertcnn.inference import KerasEngine
 
     token_ids = (
         WordPieceTokenizer(bundle.vocabulary, bundle.config.tokenizer)

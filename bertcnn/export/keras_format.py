@@ -9,10 +9,10 @@ from typing import Final
 import keras
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.batches import Batch
+from bertcnn.bundle import Bundle
+from bertcnn.data import Batch
 from bertcnn.export.parity import probabilities_by
-from bertcnn.inference.keras_engine import classifier_of
+from bertcnn.inference import classifier_of
 
 MODEL: Final = "model.keras"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bertcnn.errors import OutputError, SettingsError
-from bertcnn.storage.files import output_error, write_whole
+from bertcnn.storage import output_error, write_whole
 
 CONFIG: Final = "config.pbtxt"
 VERSIONED: Final = ("savedmodel", "openvino", "onnx")
@@ -87,7 +87,7 @@ def triton_config(name: str, backend: str, model: Path) -> str:
 
     `backend` is "onnxruntime" or "openvino".
     """
-    from bertcnn.inference.runtime import ov  # slow to import, and not needed for checks
+    from bertcnn.inference import ov  # slow to import, and not needed for checks
 
     network = ov.Core().read_model(model)
     return (

@@ -12,13 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.engine import ENGINE, SavedEngine
-from bertcnn.bundle.places import sent_pieces, verified
+from bertcnn.bundle import ENGINE, Bundle, SavedEngine, sent_pieces, verified
 from bertcnn.export.mlflow_model import input_columns
-from bertcnn.inference.predictor import load
-from bertcnn.storage.files import write_new
-from bertcnn.storage.manifest import MANIFEST
+from bertcnn.inference import load
+from bertcnn.storage import MANIFEST, write_new
 
 DATA: Final = "model"  # folder of the saved model
 _LOADER: Final = "bertcnn.export.mlflow_model"

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.inference.predictor import Predictor, load
-from bertcnn.tables.cells import given_text
-from bertcnn.tables.columns import join_texts
+from bertcnn.inference import Predictor, load
+from bertcnn.tables import given_text, join_texts
 
 TEXT = "text"  # column name for models trained on plain texts
 

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 import onnx
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.batches import Batch
+from bertcnn.bundle import Bundle
+from bertcnn.data import Batch
 from bertcnn.export.parity import probabilities_by
-from bertcnn.inference.onnx_graph import classifier_onnx
-from bertcnn.inference.runtime import ov
+from bertcnn.inference import classifier_onnx, ov
 
 MODEL: Final = "model.onnx"
 

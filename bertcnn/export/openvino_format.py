@@ -9,15 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.engine import SavedEngine
-from bertcnn.data.batches import Batch
+from bertcnn.bundle import Bundle, SavedEngine
+from bertcnn.data import Batch
 from bertcnn.errors import OutputError, one_line
 from bertcnn.export.parity import probabilities_by
-from bertcnn.inference.openvino_engine import engine_graph
-from bertcnn.inference.openvino_graph import one_text_a_row
-from bertcnn.inference.runtime import ov
-from bertcnn.storage.files import MORE_ROOM, write_new
+from bertcnn.inference import engine_graph, one_text_a_row, ov
+from bertcnn.storage import MORE_ROOM, write_new
 
 MODEL: Final = "model.xml"
 

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.batches import Batch, pad, plan_scoring
+from bertcnn.bundle import Bundle
+from bertcnn.data import Batch, pad, plan_scoring
 from bertcnn.errors import ExportError, one_line
-from bertcnn.evaluation.probabilities import calibrated_probabilities, chosen
+from bertcnn.evaluation import calibrated_probabilities, chosen
 from bertcnn.settings import Count, Settings
 from bertcnn.text import PAD, WordPieceTokenizer
 
@@ -43,7 +43,7 @@ class Parity(Settings):
     other_labels: int = Field(ge=0, description="other texts that got another label")
     largest_difference: _Share = Field(description="of a probability")
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """One sentence for the reader."""
         apart = (
             f"probabilities at most {self.largest_difference:.2g} apart"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from bertcnn.bundle.bundle import Bundle
+from bertcnn.bundle import Bundle
 from bertcnn.export.mlflow_model import input_columns
 from bertcnn.text import CLASSIFY, SEPARATE
 

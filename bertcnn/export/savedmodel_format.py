@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.label_sets import between
+from bertcnn.bundle import Bundle
+from bertcnn.data import between
 from bertcnn.errors import ExportError
-from bertcnn.evaluation.probabilities import chosen
+from bertcnn.evaluation import chosen
 from bertcnn.export.graph_tokenizer import GraphTokenizer
-from bertcnn.inference.keras_engine import classifier_of
+from bertcnn.inference import classifier_of
 from bertcnn.text import PAD, WordPieceTokenizer
 
 _TEXTS = 32  # per batch; padded to the longest

@@ -19,7 +19,7 @@ from bertcnn.inference.cores import machine_cores, usable_cores
 from bertcnn.inference.engines import reason
 from bertcnn.inference.forks import never_destroy
 from bertcnn.inference.runtime import ov
-from bertcnn.storage.cache import cache_folder, keep, read_kept
+from bertcnn.storage import cache_folder, keep, read_kept
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.bundle.scope import PARTS, DetectorInputs, OutOfScopeDetector, Strangeness
-from bertcnn.data.hierarchy import Hierarchy
-from bertcnn.evaluation.decisions import HeldBack
-from bertcnn.evaluation.probabilities import exact_match_probability
+from bertcnn.bundle import PARTS, DetectorInputs, OutOfScopeDetector, Strangeness
+from bertcnn.data import Hierarchy
+from bertcnn.evaluation import HeldBack, exact_match_probability
 from bertcnn.settings import DECISIONS, REASONS
 from bertcnn.text import is_foreign
 

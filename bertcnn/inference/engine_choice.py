@@ -21,8 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, with_weights
-from bertcnn.bundle.engine import SavedEngine
+from bertcnn.bundle import Bundle, SavedEngine, with_weights
 from bertcnn.errors import (
     BundleError,
     MissingPackageError,
@@ -36,7 +35,7 @@ from bertcnn.inference.engines import Engine
 from bertcnn.inference.onnx_engine import OnnxEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.settings import EncoderSettings
-from bertcnn.storage.cache import cache_folder, keep, read_kept
+from bertcnn.storage import cache_folder, keep, read_kept
 
 logger = logging.getLogger(__name__)
 

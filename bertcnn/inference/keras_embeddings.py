@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from bertcnn.backend import on_gpu
-from bertcnn.data.batches import pad
+from bertcnn.data import pad
 from bertcnn.errors import EncoderError
 from bertcnn.inference.embeddings import Embed, Store
 from bertcnn.inference.openvino_engine import token_embeddings

@@ -11,8 +11,8 @@ import numpy as np
 from keras import ops
 
 from bertcnn.backend import on_gpu
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.data.batches import pad
+from bertcnn.bundle import Bundle
+from bertcnn.data import pad
 from bertcnn.errors import BundleError, TrainingError
 from bertcnn.inference.engines import Engine, EngineOutput, Evidence
 from bertcnn.models import BertCnn, Forward, assign, build_classifier, extract, padded_up_to

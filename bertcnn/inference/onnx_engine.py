@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bertcnn.data.packing import packed_batches, plan_packed
+from bertcnn.data import packed_batches, plan_packed
 from bertcnn.errors import BundleError, explain_missing_packages
 from bertcnn.inference.cores import usable_cores
 from bertcnn.inference.engines import EngineOutput, Evidence, reason

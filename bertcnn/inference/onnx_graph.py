@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from bertcnn.data.packing import NUMBERS, PACKED
+from bertcnn.data import NUMBERS, PACKED
 from bertcnn.errors import BundleError
 from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, with_weights
-from bertcnn.bundle.engine import Precision, SavedEngine
-from bertcnn.data.packing import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
+from bertcnn.bundle import Bundle, Precision, SavedEngine, with_weights
+from bertcnn.data import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
 from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence

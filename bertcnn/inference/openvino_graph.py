@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.packing import NUMBERS, PACKED
+from bertcnn.data import NUMBERS, PACKED
 from bertcnn.errors import BundleError
 from bertcnn.inference.runtime import ops, ov
 from bertcnn.settings import EncoderSettings, HeadSettings

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, with_weights
+from bertcnn.bundle import Bundle, with_weights
 from bertcnn.errors import BundleError
-from bertcnn.storage.cache import cache_folder, keep, read_kept
+from bertcnn.storage import cache_folder, keep, read_kept
 
 _KERNEL, _BIAS = "logits/kernel", "logits/bias"
 _LARGEST = 1e12  # far above any weight; products with smaller features stay finite

@@ -11,27 +11,19 @@ from typing import NoReturn
 import numpy as np
 
 from bertcnn.backend import keras_has_gpu
-from bertcnn.bundle.bundle import Bundle, read_bundle
-from bertcnn.bundle.engine import read_engine
-from bertcnn.bundle.remote import local_folder
-from bertcnn.bundle.schemas import Decisions
-from bertcnn.bundle.scope import DetectorInputs
-from bertcnn.data.label_sets import LabelSet, join_labels
+from bertcnn.bundle import Bundle, Decisions, DetectorInputs, local_folder, read_bundle, read_engine
+from bertcnn.data import LabelSet, join_labels
 from bertcnn.errors import BundleError, SettingsError, explain_missing_packages, one_line
-from bertcnn.evaluation.probabilities import (
-    calibrated_probabilities,
-    chosen,
-    names_of,
-)
+from bertcnn.evaluation import calibrated_probabilities, chosen, names_of
 from bertcnn.inference.answers import Answers, Phrase, Prediction
 from bertcnn.inference.decide import decide, foreign_texts, most_probable
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import OutputLayer, read_output_layer
-from bertcnn.inference.reasons import reason_in_words
+from bertcnn.inference.reasons import describe_reason
 from bertcnn.settings import DECISIONS, PrecisionTargets
-from bertcnn.tables.cells import is_missing
 from bertcnn.text import EncodedTexts, WordPieceTokenizer, is_blank
+from bertcnn.values import is_missing
 
 logger = logging.getLogger(__name__)
 
@@ -235,7 +227,7 @@ class Predictor:
         )
         return [
             (
-                Prediction(None, None, {}, reason=reason_in_words(decision, reasons, self.labels))
+                Prediction(None, None, {}, reason=describe_reason(decision, reasons, self.labels))
                 if label < 0
                 else Prediction(
                     (
@@ -253,7 +245,7 @@ class Predictor:
                     DECISIONS[decision],
                     self._runner_up(probabilities),
                     names,
-                    reason_in_words(decision, reasons, self.labels),
+                    describe_reason(decision, reasons, self.labels),
                 )
             )
             for names, text, label, confidence, probabilities, spans, decision, reasons in zip(
@@ -296,7 +288,7 @@ class Predictor:
             checked, encoded, output.found, output.logits, labels, self.labels
         )
         return [
-            replace(explanation, reason=reason_in_words(decision, reasons, self.labels))
+            replace(explanation, reason=describe_reason(decision, reasons, self.labels))
             for explanation, decision, reasons in zip(
                 explanations, answers.decisions.tolist(), answers.reasons.tolist(), strict=True
             )
@@ -432,7 +424,7 @@ def _decided(bundle: Bundle, targets: PrecisionTargets | None) -> Decisions:
             expected="a model that knows how often it was right",
             fix="train it again, or leave the precision out: then every text goes to review",
         )
-    from bertcnn.evaluation.decisions import decide as decide_thresholds
+    from bertcnn.evaluation import decide as decide_thresholds
 
     return decide_thresholds(bundle.decisions.held_out, bundle.labels, targets)
 

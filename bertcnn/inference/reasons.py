@@ -26,14 +26,14 @@ _STRANGE: Final = REASONS.index("directions")
 _ABOUT_THE_TEXT: Final = (0, REASONS.index("empty"), REASONS.index("language"))
 
 
-def reason_in_words(decision: int, reasons: Sequence[int], labels: Sequence[str]) -> str:
+def describe_reason(decision: int, reasons: Sequence[int], labels: Sequence[str]) -> str:
     """The reason for one decision.
 
     `decision` is an index into `DECISIONS`. `reasons` are an index into `REASONS`, and the label
     with the nearest training texts (-1 if unknown).
 
     Example:
-        >>> reason_in_words(2, (10, 0), ["billing", "wifi"])
+        >>> describe_reason(2, (10, 0), ["billing", "wifi"])
         "unlike known texts: it reads like messages about other matters; nearest: 'billing'"
     """
     reason, nearest = reasons

@@ -8,8 +8,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from bertcnn.data.fixed_shapes import Shape, fixed_shapes, plan_fixed
-from bertcnn.data.packing import PackedPlan, packed_batches
+from bertcnn.data import PackedPlan, Shape, fixed_shapes, packed_batches, plan_fixed
 from bertcnn.inference.engines import BatchStream, EngineOutput, StreamingEngine
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bertcnn.data.packing import PackedPlan, packed_batches, places, plan_packed
+from bertcnn.data import PackedPlan, packed_batches, places, plan_packed
 from bertcnn.inference.forks import keep_compiled, never_destroy, survive_forks
 from bertcnn.inference.openvino_graph import SPANS_INPUTS
 from bertcnn.inference.runtime import ov

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -23,4 +24,4 @@ if TYPE_CHECKING:
     from bertcnn.layers.heads import GatherTokens as GatherTokens
     from bertcnn.layers.heads import MaskedLanguageHead as MaskedLanguageHead
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -27,4 +28,4 @@ if TYPE_CHECKING:
     from bertcnn.models.weights import assign as assign
     from bertcnn.models.weights import extract as extract
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -9,8 +9,7 @@ import keras
 import numpy as np
 
 from bertcnn.backend import check_process, on_gpu
-from bertcnn.data.batches import BatchPlan, plan_full, plan_scoring
-from bertcnn.data.packing import PackedPlan
+from bertcnn.data import BatchPlan, PackedPlan, plan_full, plan_scoring
 
 Inputs = Mapping[str, np.ndarray]
 Plans = Sequence[BatchPlan | PackedPlan]

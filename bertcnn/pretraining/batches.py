@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from bertcnn.data.packing import pack
+from bertcnn.data import pack
 from bertcnn.errors import SettingsError
 from bertcnn.pretraining.corpus import Corpus
 from bertcnn.pretraining.masking import Vocabulary, mask_tokens

@@ -20,9 +20,15 @@ from bertcnn.pretraining.corpus_writer import DIGEST_BYTES, PART_TOKENS, CorpusW
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Settings, TokenizerSettings, Whole
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import open_regular, output_error, write_new
-from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
+from bertcnn.storage import (
+    cache_folder,
+    clean_leftovers,
+    open_regular,
+    output_error,
+    put_in_place,
+    work_folder,
+    write_new,
+)
 from bertcnn.text import (
     CLASSIFY,
     CONTINUES,

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from bertcnn.data.splits import duplicate_key
+from bertcnn.data import duplicate_key
 
 PART_TOKENS = 4096  # maximum per part; longer documents are stored in several parts
 DIGEST_BYTES = 16

@@ -8,11 +8,21 @@ from pathlib import Path
 
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress, Silent
-from bertcnn.tables.columns import guess_text_columns, join_texts
-from bertcnn.tables.dialect import detect_encoding, sample_bytes
-from bertcnn.tables.formats import check_input, kind_of, read_head, seems_to_be
-from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
-from bertcnn.tables.tables import column_position, open_table
+from bertcnn.tables import (
+    LONGEST_LINE,
+    TextFile,
+    check_input,
+    column_position,
+    detect_encoding,
+    guess_text_columns,
+    join_texts,
+    kind_of,
+    open_table,
+    read_head,
+    sample_bytes,
+    seems_to_be,
+    undecodable,
+)
 from bertcnn.text import split_lines
 
 _TEXT = (".txt", ".text", ".md", "")

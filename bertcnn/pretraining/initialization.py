@@ -23,7 +23,7 @@ from bertcnn.models import BertPretraining
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, TokenizerSettings
-from bertcnn.storage.files import sha256_of
+from bertcnn.storage import sha256_of
 from bertcnn.text import WordPieceTokenizer, learn_vocabulary, read_vocabulary
 
 _HEADS = {

@@ -14,10 +14,21 @@ from bertcnn.models import BertPretraining, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.progress import Progress
 from bertcnn.settings import PretrainingSettings
-from bertcnn.training.devices import own_rows
-from bertcnn.training.optimizer import BIASES_AND_NORMALISATION, LayerwiseAdamW, WarmupLinearDecay
-from bertcnn.training.step import Arrays, Part, make_figures
-from bertcnn.training.trainer import RATE, Batch, Batches, Saved, TrainerCallback, check_finite
+from bertcnn.training import (
+    BIASES_AND_NORMALISATION,
+    RATE,
+    Arrays,
+    Batch,
+    Batches,
+    LayerwiseAdamW,
+    Part,
+    Saved,
+    TrainerCallback,
+    WarmupLinearDecay,
+    check_finite,
+    make_figures,
+    own_rows,
+)
 
 logger = logging.getLogger(__name__)
 

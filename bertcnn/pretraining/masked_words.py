@@ -17,7 +17,7 @@ from bertcnn.encoders import (
     read_tokenizer_settings,
 )
 from bertcnn.errors import EncoderError, SettingsError, one_line
-from bertcnn.evaluation.probabilities import softmax
+from bertcnn.evaluation import softmax
 from bertcnn.progress import Progress
 from bertcnn.text import MASK, WordPieceTokenizer, read_vocabulary
 

@@ -37,13 +37,18 @@ from bertcnn.pretraining.loop import (
 from bertcnn.pretraining.saving import save_encoder
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
-from bertcnn.storage.files import companion, output_error
-from bertcnn.storage.folders import held_folder, real_folder
-from bertcnn.training.checkpoint import Checkpoint, check_same_settings, forget_checkpoints
-from bertcnn.training.devices import compute_policy, is_first
-from bertcnn.training.savepoints import Savepoints, newest_of_first
-from bertcnn.training.start import note_device
-from bertcnn.training.trainer import Trainer
+from bertcnn.storage import companion, held_folder, output_error, real_folder
+from bertcnn.training import (
+    Checkpoint,
+    Savepoints,
+    Trainer,
+    check_same_settings,
+    compute_policy,
+    forget_checkpoints,
+    is_first,
+    newest_of_first,
+    note_device,
+)
 
 
 @dataclass(frozen=True)

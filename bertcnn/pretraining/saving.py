@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bertcnn.encoders import STORY, EncoderCheckpoint, Pieces, check_encoder_target, write_encoder
-from bertcnn.storage.files import write_new
-from bertcnn.storage.folders import new_folder
-from bertcnn.storage.manifest import canonical_json
+from bertcnn.storage import canonical_json, new_folder, write_new
 from bertcnn.text import WordPieceTokenizer
 
 VERSION: Final = 1

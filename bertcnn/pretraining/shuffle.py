@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertcnn.data.hashing import splitmix64
+from bertcnn.data import splitmix64
 
 _ROUNDS = 6
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -19,4 +20,4 @@ if TYPE_CHECKING:
     from bertcnn.reports.reporting import training_report as training_report
     from bertcnn.reports.reporting import write_report as write_report
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -9,20 +9,19 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bertcnn.evaluation.calibration import CalibrationFigures
-from bertcnn.evaluation.decisions import (
+from bertcnn.evaluation import (
+    CalibrationFigures,
+    Evaluation,
     automation,
-    in_words,
-    promise_in_words,
-    rows_in_words,
-    scope_in_words,
+    describe_decisions,
+    describe_held_out,
+    describe_out_of_scope,
+    describe_promise,
 )
-from bertcnn.evaluation.metrics import Evaluation
 from bertcnn.wording import visible
 
 if TYPE_CHECKING:
-    from bertcnn.bundle.schemas import BundleConfig, Decisions
-    from bertcnn.bundle.scope import OutOfScopeDetector
+    from bertcnn.bundle import BundleConfig, Decisions, OutOfScopeDetector
 
 # Active characters of renderers: HTML and entities, code, emphasis, links, mathematics, templates;
 # addresses; and marks at the start of a line.
@@ -70,7 +69,7 @@ on {literal(config.created_at)} ({literal(versions)}).
 
 {_warning(figures)}On the {figures.rows} validation rows, which chose the epoch and the temperature ({temperature:.3f}), so expect
 slightly less on new rows: accuracy {figures.accuracy:.4f}{right}, macro-F1 {figures.macro_f1:.4f}, weighted F1 {figures.weighted_f1:.4f}.
-Calibration: {calibration.in_words()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
+Calibration: {calibration.describe()}; {calibration.bins} bins of equal numbers of rows, each row's temperature fitted
 without the row.
 
 | label | precision | recall | F1 | rows |
@@ -83,8 +82,8 @@ Most confused:
 
 ## Decisions
 
-{rows_in_words(decisions, figures.rows)} {literal(in_words(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
-{promise_in_words(decisions)}.
+{describe_held_out(decisions, figures.rows)} {literal(describe_decisions(decisions, [label.name for label in figures.labels]))}. {_thresholds(figures, decisions)}
+{describe_promise(decisions)}.
 
 ## Provenance
 
@@ -107,7 +106,7 @@ def _warning(figures: Evaluation) -> str:
         return ""
     if no_information.knows_nothing:
         return f"**{no_information.sentence()}** {no_information.advice}\n\n"
-    pairs = no_information.pairs_in_words()
+    pairs = no_information.describe_pairs()
     return f"On these rows {literal(pairs)}.\n\n" if pairs else ""
 
 
@@ -115,7 +114,7 @@ def _scope(figures: Evaluation, decisions: Decisions, scope: OutOfScopeDetector)
     held_out = decisions.held_out
     unlabelled = "gets no label, or " if figures.several_labels else ""
     if not scope:
-        return f"{scope_in_words(held_out, scope)}."
+        return f"{describe_out_of_scope(held_out, scope)}."
     outside, rows = held_out.out_of_scope, held_out.rows - held_out.all_strange
     return (
         f"one that {unlabelled}looks unlike all it learned from goes to review as out of scope, as"

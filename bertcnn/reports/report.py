@@ -15,10 +15,15 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bertcnn.evaluation.calibration import CalibrationFigures, ReliabilityBin, reliability
-from bertcnn.evaluation.decisions import Automation
-from bertcnn.evaluation.intervals import wilson
-from bertcnn.evaluation.metrics import LARGEST_MATRIX, Evaluation
+from bertcnn.evaluation import (
+    LARGEST_MATRIX,
+    Automation,
+    CalibrationFigures,
+    Evaluation,
+    ReliabilityBin,
+    reliability,
+    wilson,
+)
 from bertcnn.reports.charts import BOTTOM as _BOTTOM
 from bertcnn.reports.charts import (
     HEIGHT,
@@ -444,7 +449,7 @@ def _notable(report: Report) -> list[str]:
 
 
 def _of_pairs(figures: Evaluation) -> str:
-    words = figures.no_information.pairs_in_words() if figures.no_information else ""
+    words = figures.no_information.describe_pairs() if figures.no_information else ""
     return f"On these rows {words}." if words else ""
 
 

@@ -10,32 +10,29 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.schemas import BundleConfig, Decisions
-from bertcnn.data.hierarchy import Hierarchy
-from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.bundle import Bundle, BundleConfig, Decisions
+from bertcnn.data import Hierarchy, LabelSet, indicators
 from bertcnn.errors import OutputError, SettingsError, one_line
-from bertcnn.evaluation.automation_limits import saved_limits
-from bertcnn.evaluation.calibration import CalibrationFigures, compare_calibration
-from bertcnn.evaluation.decisions import (
+from bertcnn.evaluation import (
     Automation,
-    automation,
-    in_words,
-    promise_in_words,
-    rows_in_words,
-)
-from bertcnn.evaluation.metrics import (
+    CalibrationFigures,
     Evaluation,
+    GroundTruth,
     OutOfScopeRows,
+    ScoredPredictions,
+    automation,
+    compare_calibration,
+    describe_decisions,
+    describe_held_out,
+    describe_promise,
     describe_unknown,
     find_unknown,
+    names_of,
+    saved_limits,
+    saved_warning,
+    usual_answer,
 )
-from bertcnn.evaluation.no_information import saved_warning, usual_answer
-from bertcnn.evaluation.probabilities import names_of
-from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.engines import Engine
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Answers, Engine, Predictor
 from bertcnn.progress import Progress
 from bertcnn.reports.profile import profile_rows
 from bertcnn.reports.report import (
@@ -51,8 +48,7 @@ from bertcnn.reports.report import (
 from bertcnn.reports.slices import Answered, SliceFigures, slice_by_length, slice_by_value
 from bertcnn.reports.spurious_tokens import find_spurious_tokens
 from bertcnn.settings import DECISIONS
-from bertcnn.storage.files import check_regular, output_error, write_whole
-from bertcnn.storage.folders import check_target
+from bertcnn.storage import check_regular, check_target, output_error, write_whole
 
 REPORT = "report.html"
 
@@ -252,9 +248,9 @@ def training_report(
             bundle.decisions,
             automation(bundle.decisions),
             measured.scored or judgement,
-            f"{rows_in_words(bundle.decisions, measured.figures.rows)}"
-            f" {in_words(bundle.decisions, names)}."
-            f" {promise_in_words(bundle.decisions)}",
+            f"{describe_held_out(bundle.decisions, measured.figures.rows)}"
+            f" {describe_decisions(bundle.decisions, names)}."
+            f" {describe_promise(bundle.decisions)}",
         ),
         slices=_slices(held_out.lengths, origin.slices, answered),
         trained_on=learned.counts,
@@ -374,7 +370,7 @@ def evaluation_report(
         reliability=Reliability.of(
             compare_calibration(uncalibrated, confidence, right), uncalibrated, confidence, right
         ),
-        operation=_operation(predictor.decisions, counts, answered, _automatic_in_words(counts)),
+        operation=_operation(predictor.decisions, counts, answered, _describe_automatic(counts)),
         slices=_slices(lengths, origin.slices, answered),
         examples=_examples(texts, answers, rows.cells, predictions, figures),
         multi_label=predictor.multi_label,
@@ -397,11 +393,11 @@ def _evaluation_caution(
             f" {len(rows.labels):,} rows."
         )
         + (f" {describe_unknown(names, rows.sets)}." if unknown else "")
-        + (f" {out_of_scope.in_words()}." if out_of_scope else "")
+        + (f" {out_of_scope.describe()}." if out_of_scope else "")
     )
 
 
-def _automatic_in_words(counts: Automation) -> str:
+def _describe_automatic(counts: Automation) -> str:
     """How many rows are answered automatically, and how many of these answers are right."""
     return (
         f"With the model's thresholds {100 * counts.share:.0f}% of these rows are answered"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import hypergeom
 
-from bertcnn.evaluation.intervals import wilson
+from bertcnn.evaluation import wilson
 
 FEWEST = 3  # rows of a subset that is shown
 _LENGTHS = 4

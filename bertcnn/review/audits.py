@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from bertcnn.data.hierarchy import LEVELS
-from bertcnn.data.label_sets import names_in
+from bertcnn.data import LEVELS, names_in
 from bertcnn.errors import StoreError
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import (
@@ -25,14 +24,15 @@ from bertcnn.review.models import (
 )
 from bertcnn.review.rows import whole_number
 from bertcnn.review.schema import decision, draw, prediction, ticket
-from bertcnn.review.statistics.audit import (
+from bertcnn.review.statistics import (
+    AccuracyWatch,
     AuditedAccuracy,
     Stratum,
     accuracy_by_label,
     audit_accuracy,
     audits_needed,
+    watch_accuracy,
 )
-from bertcnn.review.statistics.sequential import AccuracyWatch, watch_accuracy
 from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 

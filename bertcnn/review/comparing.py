@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from bertcnn.errors import StoreError
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.audits import is_right
 from bertcnn.review.corrected_rows import HELD_OUT, Correction, corrections, hold_out_rows
 from bertcnn.review.models import KnownModel, find_model, note_comparison, serving_model
 from bertcnn.review.people import Person
-from bertcnn.review.statistics.comparison import Answers, Comparison, compare
+from bertcnn.review.statistics import Answers, Comparison, compare
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import near_duplicates, text_hash
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.labelled import read_labelled
+from bertcnn.tables import read_labelled
 
 _AT_ONCE = 512  # rows
 

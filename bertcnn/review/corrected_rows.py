@@ -12,11 +12,10 @@ from sqlalchemy import Integer, func, select
 
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import decision, draw, test_row, ticket
-from bertcnn.review.statistics.audit import uniform_number
+from bertcnn.review.statistics import uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import number_of
-from bertcnn.tables.columns import free_names
-from bertcnn.tables.writing import TableWriter
+from bertcnn.tables import TableWriter, free_names
 
 HELD_OUT = 0.2  # share of the groups of equal texts that are held out from training
 _PAGE = 1000

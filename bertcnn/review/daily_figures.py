@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 
 from bertcnn.review.rows import whole_number
 from bertcnn.review.schema import arrived_at, prediction, ticket
-from bertcnn.review.statistics.drift import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
+from bertcnn.review.statistics import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 

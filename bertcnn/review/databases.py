@@ -21,8 +21,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import NullPool
 
 from bertcnn.errors import BertCNNError, OutputError, StoreError, missing_package, one_line
-from bertcnn.storage.files import check_file_target, expanded
-from bertcnn.tables.sql.postgresql import will_pass
+from bertcnn.storage import check_file_target, expanded
+from bertcnn.tables.sql import will_pass
 
 PATIENCE = 10.0  # seconds that a transaction waits for another
 _POLL = 0.01  # seconds

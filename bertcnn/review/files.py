@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertcnn.errors import LabelError, TableError, one_line
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
 from bertcnn.review.labels import labels_in_use
@@ -19,10 +19,7 @@ from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import AUDITED, Added, add_tickets, find_numbered, find_ticket
-from bertcnn.tables.column_names import find_name
-from bertcnn.tables.columns import latest_name
-from bertcnn.tables.tables import Table, read_table
-from bertcnn.tables.times import DateOrder
+from bertcnn.tables import DateOrder, Table, find_name, latest_name, read_table
 from bertcnn.wording import count
 
 

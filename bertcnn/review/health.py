@@ -11,14 +11,18 @@ import numpy as np
 from sqlalchemy import func, select
 
 from bertcnn.errors import StoreError
-from bertcnn.evaluation.label_shift import LabelShift, ShiftCalibration, label_shares, label_shift
-from bertcnn.inference.predictor import Predictor
+from bertcnn.evaluation import (
+    LabelShift,
+    ShiftCalibration,
+    estimate_label_shares,
+    estimate_label_shift,
+)
+from bertcnn.inference import Predictor
 from bertcnn.review.daily_figures import newest_day, read_days, sample_texts
 from bertcnn.review.models import KnownModel, require_serving_model
 from bertcnn.review.schema import event, model_event, ticket
-from bertcnn.review.statistics.drift import DailyFigures, DriftFinding, DriftReport
-from bertcnn.review.statistics.drift import drift_report as what_changed
-from bertcnn.review.statistics.new_words import NewWord, new_words
+from bertcnn.review.statistics import DailyFigures, DriftFinding, DriftReport, NewWord, new_words
+from bertcnn.review.statistics import drift_report as what_changed
 from bertcnn.review.store import ReviewStore
 from bertcnn.settings import DECISIONS
 from bertcnn.wording import count
@@ -185,14 +189,14 @@ def _label_shift(
     fitted = ShiftCalibration(
         kept.temperature, np.array(kept.bias), np.array(kept.shares), kept.rows
     )
-    return label_shift(
+    return estimate_label_shift(
         now, _moved(fitted, before), predictor.labels, out_of_scope_rose=_rose(report)
     )
 
 
 def _moved(fitted: ShiftCalibration, logits: np.ndarray) -> ShiftCalibration:
     """Set the calibration's label shares to the earlier texts', the baseline for recent days."""
-    shares = label_shares(fitted.probabilities(logits), fitted.shares)
+    shares = estimate_label_shares(fitted.probabilities(logits), fitted.shares)
     ratios = np.maximum(shares, _SMALLEST) / np.maximum(fitted.shares, _SMALLEST)
     return ShiftCalibration(fitted.temperature, fitted.bias + np.log(ratios), shares, len(logits))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from bertcnn.data.label_sets import LabelSet, join_labels, names_in
+from bertcnn.data import LabelSet, join_labels, names_in
 from bertcnn.errors import StoreError, one_line
 from bertcnn.review.people import Person
 from bertcnn.review.rows import upsert

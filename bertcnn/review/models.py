@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select
 
-from bertcnn.bundle.bundle import Bundle, read_bundle
-from bertcnn.bundle.remote import local_folder
+from bertcnn.bundle import Bundle, local_folder, read_bundle
 from bertcnn.errors import BundleError, StoreError, one_line
 from bertcnn.review.labels import merge_labels
 from bertcnn.review.people import Person

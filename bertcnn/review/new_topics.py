@@ -12,7 +12,7 @@ from sqlalchemy import Row, func, select
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import require_serving_model
 from bertcnn.review.schema import arrived_at, decision, prediction, ticket
-from bertcnn.review.statistics.topics import find_topics
+from bertcnn.review.statistics import find_topics
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import number_of
 from bertcnn.settings import DECISIONS

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertcnn.errors import RoleError, SettingsError, TableError, one_line
-from bertcnn.tables.tables import list_columns, read_table
+from bertcnn.tables import list_columns, read_table
 from bertcnn.wording import count
 
 Role = Literal["viewer", "reviewer", "admin"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertcnn.data.label_sets import AUTO, NO, join_labels
+from bertcnn.data import AUTO, NO, join_labels
 from bertcnn.doctor import check_csv
 from bertcnn.errors import LabelError
-from bertcnn.inference.predictor import load
+from bertcnn.inference import load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.comparing import compare_models, rows_to_compare_on
 from bertcnn.review.corrected_rows import Correction, corrections, held_out_hashes, hold_out_rows
@@ -22,8 +22,7 @@ from bertcnn.review.models import add_model, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import answer_waiting, text_hash
-from bertcnn.tables.labelled import read_labelled
-from bertcnn.tables.writing import TableWriter
+from bertcnn.tables import TableWriter, read_labelled
 from bertcnn.text import is_blank
 from bertcnn.wording import count
 from bertcnn.workflows import train_csv

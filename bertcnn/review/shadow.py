@@ -11,8 +11,8 @@ import numpy as np
 from sqlalchemy import Alias, ColumnElement, func, select
 
 from bertcnn.errors import BundleError
-from bertcnn.evaluation.paired import PairedDifference, paired_difference
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.evaluation import PairedDifference, paired_difference
+from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.audits import is_right
 from bertcnn.review.daily_figures import DAY, day_of

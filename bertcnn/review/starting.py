@@ -21,9 +21,7 @@ from bertcnn.review.models import NO_MODEL, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, prediction, queue, ticket
-from bertcnn.review.statistics.audit import uniform_number
-from bertcnn.review.statistics.selection import cold_start_order
-from bertcnn.review.statistics.topics import Topic, suggest_labels
+from bertcnn.review.statistics import Topic, cold_start_order, suggest_labels, uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import (
@@ -34,7 +32,7 @@ from bertcnn.review.tickets import (
     storable,
 )
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.times import DateOrder
+from bertcnn.tables import DateOrder
 from bertcnn.wording import count
 
 FIRST_OF_GROUP = 10  # tickets that come first

@@ -12,9 +12,17 @@ from bertcnn.progress import Progress
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.ticket_times import TicketTimes
 from bertcnn.review.tickets import NewTicket, own_id, same_words
-from bertcnn.tables.columns import guess_text_columns, id_columns, join_texts
-from bertcnn.tables.tables import Chunk, TableReader, column_position, open_table, rejects_of
-from bertcnn.tables.times import DateOrder
+from bertcnn.tables import (
+    Chunk,
+    DateOrder,
+    TableReader,
+    column_position,
+    guess_text_columns,
+    id_columns,
+    join_texts,
+    open_table,
+    rejects_of,
+)
 from bertcnn.text import clean_text
 from bertcnn.wording import count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bertcnn.errors import one_line
-from bertcnn.tables.times import DateOrder, TimeForm, TimeSurvey
+from bertcnn.tables import DateOrder, TimeForm, TimeSurvey
 from bertcnn.wording import count
 
 

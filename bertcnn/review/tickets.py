@@ -11,13 +11,12 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
 
 from bertcnn.errors import StoreError, one_line
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
 from bertcnn.review.schema import arrived_at, draw, lease, model, prediction, queue, ticket
-from bertcnn.review.statistics.audit import is_audited
-from bertcnn.review.statistics.selection import review_order
+from bertcnn.review.statistics import is_audited, review_order
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.text import clean_text

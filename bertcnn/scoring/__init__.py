@@ -30,4 +30,4 @@ if TYPE_CHECKING:
     from bertcnn.scoring.score import ScoringReport as ScoringReport
     from bertcnn.scoring.score import score_csv as score_csv
 
-__getattr__, __dir__, __all__ = door(__name__, light=True)
+__getattr__, __dir__, __all__ = door(__name__)

@@ -10,10 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bertcnn.data.prefetch import prefetch
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.engines import EngineOutput
-from bertcnn.inference.predictor import Predictor
+from bertcnn.data import prefetch
+from bertcnn.inference import Answers, EngineOutput, Predictor
 from bertcnn.scoring.journal import DIGEST_BYTES, Frame, Journal
 from bertcnn.text import EncodedTexts
 

@@ -14,12 +14,10 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from bertcnn.errors import ColumnError, SettingsError, one_line
-from bertcnn.inference.engines import EngineName, check_engine
-from bertcnn.inference.predictor import Predictor, load, loaded
+from bertcnn.inference import EngineName, Predictor, check_engine, load, loaded
 from bertcnn.scoring.columns import OutputColumns
 from bertcnn.settings import PrecisionTargets
-from bertcnn.tables.cells import given_text
-from bertcnn.tables.columns import join_texts
+from bertcnn.tables import given_text, join_texts
 
 _MODELS = 2  # models kept per process
 _CONFIDENCE = 1  # index of the confidence column
@@ -119,7 +117,7 @@ class BatchScorer:
     def _to_arrow(self, batch: Any) -> Any:  # noqa: ANN401 - a pyarrow Table or RecordBatch
         import pyarrow
 
-        from bertcnn.tables.parquet import python_values
+        from bertcnn.tables import python_values
 
         answers = self._answers(batch.column_names, lambda name: python_values(batch.column(name)))
         for name, values in answers.items():

@@ -18,13 +18,17 @@ import numpy as np
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.remote import local_folder
+from bertcnn.bundle import local_folder, read_bundle
 from bertcnn.errors import BertCNNError, ClusterError
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.engines import EngineName, EngineOutput, check_engine
-from bertcnn.inference.output_layer import read_output_layer
-from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.inference import (
+    Answers,
+    EngineName,
+    EngineOutput,
+    Predictor,
+    check_engine,
+    loaded,
+    read_output_layer,
+)
 from bertcnn.progress import Progress
 from bertcnn.scoring.answering import Question
 from bertcnn.scoring.node import Load, SentModel

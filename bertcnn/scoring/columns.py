@@ -6,15 +6,12 @@ from typing import Protocol
 
 import numpy as np
 
-from bertcnn.data.label_sets import join_labels
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.evidence import because
-from bertcnn.inference.predictor import Predictor
-from bertcnn.inference.reasons import reason_in_words
+from bertcnn.data import join_labels
+from bertcnn.inference import Answers, Predictor, because, describe_reason
 from bertcnn.settings import DECISIONS, REASONS
-from bertcnn.tables.columns import free_names
+from bertcnn.tables import free_names
 
-_EMPTY = reason_in_words(DECISIONS.index("review:empty"), (REASONS.index("empty"), -1), ())
+_EMPTY = describe_reason(DECISIONS.index("review:empty"), (REASONS.index("empty"), -1), ())
 
 
 class Named(Protocol):
@@ -97,7 +94,7 @@ class OutputColumns:
         ]
 
     def _reason(self, decision: int, reasons: list[int]) -> str:
-        return reason_in_words(decision, reasons, self._predictor.labels)
+        return describe_reason(decision, reasons, self._predictor.labels)
 
     def _names(self, answers: Answers) -> list[str]:
         """The label of each text; undefined for texts without one."""

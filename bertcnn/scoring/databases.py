@@ -9,10 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Unpack
 
-from bertcnn.bundle.remote import local_folder
-from bertcnn.data.prefetch import prefetch
+from bertcnn.bundle import local_folder
+from bertcnn.data import prefetch
 from bertcnn.errors import ColumnError, one_line
-from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.inference import Predictor, loaded
 from bertcnn.progress import Silent
 from bertcnn.scoring.answering import Answering
 from bertcnn.scoring.columns import OutputColumns
@@ -26,15 +26,9 @@ from bertcnn.scoring.score import (
     scored,
     trained_text_columns,
 )
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import output_error
-from bertcnn.tables.columns import ColumnChoice, guess_text_columns, join_texts
-from bertcnn.tables.sql.addresses import database_at
-from bertcnn.tables.sql.database import Column, Database
-from bertcnn.tables.sql.identifiers import TableName
-from bertcnn.tables.sql.spool import Spool
-from bertcnn.tables.sql.targets import Target
-from bertcnn.tables.tables import Chunk, column_position
+from bertcnn.storage import cache_folder, output_error
+from bertcnn.tables import Chunk, ColumnChoice, column_position, guess_text_columns, join_texts
+from bertcnn.tables.sql import Column, Database, Spool, TableName, Target, database_at
 from bertcnn.wording import count
 
 _SAMPLE_ROWS = 1000  # rows sampled to guess the text column

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from bertcnn.errors import OutputError, SettingsError, TableError, one_line
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 from bertcnn.scoring.options import ScoringKeywords, ScoringOptions
 from bertcnn.scoring.score import ScoringReport, computing, score_csv
-from bertcnn.storage.files import output_error
-from bertcnn.tables.folders import tables_in
-from bertcnn.tables.formats import is_json, kind_of
+from bertcnn.storage import output_error
+from bertcnn.tables import is_json, kind_of, tables_in
 
 _INDEX = "JOB_COMPLETION_INDEX"  # of an indexed Kubernetes job, starts at 0
 

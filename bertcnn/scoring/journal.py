@@ -30,10 +30,10 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 
 from bertcnn.errors import OutputError, one_line
-from bertcnn.inference.answers import Answers, no_reasons
+from bertcnn.inference import Answers, no_reasons
 from bertcnn.settings import DECISIONS, PHRASES, REASONS
-from bertcnn.storage.files import companion, try_lock
-from bertcnn.tables.writing import explained
+from bertcnn.storage import companion, try_lock
+from bertcnn.tables import explained
 
 SCHEMA_VERSION: Final = 1
 DIGEST_BYTES: Final = 16

@@ -12,17 +12,19 @@ from typing import Self
 
 import numpy as np
 
-from bertcnn.bundle.engine import ENGINE
-from bertcnn.bundle.model_cache import keep_model
-from bertcnn.bundle.places import MissingError, ModelFiles, described, sent_pieces, verified
+from bertcnn.bundle import (
+    ENGINE,
+    MissingError,
+    ModelFiles,
+    described,
+    keep_model,
+    sent_pieces,
+    verified,
+)
 from bertcnn.errors import BundleError
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.compiled import has_bfloat16
-from bertcnn.inference.engines import EngineName
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference import Answers, EngineName, Predictor, has_bfloat16, load
 from bertcnn.settings import PrecisionTargets
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.manifest import MANIFEST
+from bertcnn.storage import MANIFEST, cache_folder
 
 _ENGINE_MANIFEST = f"{ENGINE}/{MANIFEST}"
 _DECIDE = ("bertcnn", "openvino", "tokenizers")  # packages that affect the answers

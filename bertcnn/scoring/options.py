@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from bertcnn.errors import SettingsError
-from bertcnn.inference.engines import EngineName, check_engine
+from bertcnn.inference import EngineName, check_engine
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import PrecisionTargets
 

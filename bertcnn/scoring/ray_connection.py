@@ -19,7 +19,7 @@ from ray._private import worker as ray_worker
 from ray.exceptions import AuthenticationError, RayError
 
 from bertcnn.errors import ClusterError, SettingsError, one_line
-from bertcnn.inference.cores import usable_cores
+from bertcnn.inference import usable_cores
 
 LOCAL: Final = "local"  # also Ray's value for a new cluster on this machine
 

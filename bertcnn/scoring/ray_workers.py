@@ -17,7 +17,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bertcnn.errors import BertCNNError, ClusterError, one_line
-from bertcnn.inference.cores import CORES
+from bertcnn.inference import CORES
 from bertcnn.progress import Progress
 from bertcnn.scoring.node import NodeReport, NodeScorer
 from bertcnn.wording import count

@@ -14,12 +14,11 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from bertcnn.data.label_sets import split_cell
+from bertcnn.data import split_cell
 from bertcnn.errors import TableError
 from bertcnn.progress import Progress, Silent
-from bertcnn.storage.files import output_error
-from bertcnn.tables.columns import guess_text_columns
-from bertcnn.tables.tables import Chunk, open_table
+from bertcnn.storage import output_error
+from bertcnn.tables import Chunk, guess_text_columns, open_table
 
 OURS = ("predicted_label", "confidence", "decision", "because")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")

@@ -12,11 +12,20 @@ from bertcnn.errors import TableError
 from bertcnn.progress import Progress
 from bertcnn.scoring.journal import InputState, Journal, OtherTextsError, RunHeader
 from bertcnn.scoring.options import FileOptions
-from bertcnn.tables.columns import ColumnChoice, guess_text_columns
-from bertcnn.tables.formats import check_input, kind_of
-from bertcnn.tables.sinks import FormatLimitError, check_fits_excel
-from bertcnn.tables.tables import TableReader, check_outcome, open_table, rejects_of
-from bertcnn.tables.writing import TableWriter, explained
+from bertcnn.tables import (
+    ColumnChoice,
+    FormatLimitError,
+    TableReader,
+    TableWriter,
+    check_fits_excel,
+    check_input,
+    check_outcome,
+    explained,
+    guess_text_columns,
+    kind_of,
+    open_table,
+    rejects_of,
+)
 from bertcnn.wording import count
 
 Result = TypeVar("Result")

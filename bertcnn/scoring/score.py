@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.remote import local_folder
-from bertcnn.data.prefetch import prefetch
+from bertcnn.bundle import Bundle, local_folder
+from bertcnn.data import prefetch
 from bertcnn.errors import SettingsError, explain_missing_packages
-from bertcnn.inference.answers import Answers
-from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.inference import Answers, Predictor, loaded
 from bertcnn.progress import Progress
 from bertcnn.scoring.answering import Answering, Question
 from bertcnn.scoring.columns import OutputColumns
@@ -30,8 +28,7 @@ from bertcnn.scoring.journal import InputState, Journal, JournalHeader
 from bertcnn.scoring.options import ScoringKeywords, ScoringOptions
 from bertcnn.scoring.run import FileRun, begin_journal, resumed
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.columns import ColumnChoice, join_texts
-from bertcnn.tables.tables import Chunk, column_position
+from bertcnn.tables import Chunk, ColumnChoice, column_position, join_texts
 
 if TYPE_CHECKING:
     from bertcnn.scoring.cluster import Cluster
@@ -239,7 +236,7 @@ class Totals:
 
 def trained_text_columns(model: str | Path | Predictor) -> tuple[str, ...]:
     """The text columns that the model was trained on; empty if unknown."""
-    from bertcnn.bundle.bundle import read_config
+    from bertcnn.bundle import read_config
 
     return (
         model.bundle.config if isinstance(model, Predictor) else read_config(Path(model))

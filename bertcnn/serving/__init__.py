@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -17,4 +18,4 @@ if TYPE_CHECKING:
     from bertcnn.serving.supervise import check_platform as check_platform
     from bertcnn.serving.token import check_access as check_access
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from bertcnn.inference.cores import CORES
+from bertcnn.inference import CORES
 from bertcnn.serving.loader import loader_thread
 from bertcnn.serving.logs import start_logging
 from bertcnn.serving.options import ServeOptions

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from bertcnn.errors import BertCNNError
-from bertcnn.inference.answers import Prediction
+from bertcnn.inference import Prediction
 from bertcnn.serving.logs import log
 from bertcnn.serving.metrics import Metrics
 from bertcnn.serving.models import Precision, ServedModel

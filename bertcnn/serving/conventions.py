@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field
 
 from bertcnn.errors import BertCNNError, one_line
-from bertcnn.inference.answers import Prediction
+from bertcnn.inference import Prediction
 from bertcnn.serving.bodies import Body, refused
 from bertcnn.serving.texts import TextColumns, check_number
-from bertcnn.tables.tables import read_table
+from bertcnn.tables import read_table
 
 _SIGNATURE: Final = "serving_default"
 _OUTPUTS: Final = {"label": "DT_STRING", "confidence": "DT_FLOAT", "decision": "DT_STRING"}

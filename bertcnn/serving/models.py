@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.remote import local_folder
-from bertcnn.bundle.schemas import Decisions
+from bertcnn.bundle import Decisions, local_folder, read_bundle
 from bertcnn.errors import BundleError, one_line
-from bertcnn.inference.answers import Prediction
-from bertcnn.inference.cores import usable_cores
-from bertcnn.inference.engines import StreamingEngine, reason
-from bertcnn.inference.predictor import Predictor, load
-from bertcnn.inference.served_engine import ServedEngine
+from bertcnn.inference import (
+    Prediction,
+    Predictor,
+    ServedEngine,
+    StreamingEngine,
+    load,
+    reason,
+    usable_cores,
+)
 from bertcnn.serving.problems import RequestError
 
 Precision = float | str | None  # required precision of automatic answers, as in `load`

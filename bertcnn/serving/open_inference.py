@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from bertcnn.errors import one_line
-from bertcnn.inference.answers import Prediction
+from bertcnn.inference import Prediction
 from bertcnn.serving.bodies import Body, refused, to_json
 from bertcnn.serving.texts import TextColumns, check_number, decoded
 

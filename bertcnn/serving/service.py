@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect, Request
 
 from bertcnn.errors import one_line
-from bertcnn.inference.answers import Prediction
+from bertcnn.inference import Prediction
 from bertcnn.serving.batching import Batcher, Work
 from bertcnn.serving.bodies import decompressed, too_large
 from bertcnn.serving.loader import give_back_memory

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from bertcnn.errors import one_line
 from bertcnn.serving.bodies import refused, too_large
-from bertcnn.tables.column_names import find_name
-from bertcnn.tables.columns import join_texts
+from bertcnn.tables import find_name, join_texts
 
 TEXT: Final = "text"  # the column name for models with at most one text column
 

@@ -1,21 +1,16 @@
-"""Converts values to the text of a cell, and cleans column names."""
+"""Cleans the texts of cells, and column names."""
 
 from __future__ import annotations
 
-import datetime
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from decimal import Decimal
-from typing import Any
 
 from bertcnn.errors import SettingsError
 from bertcnn.tables.lines import undecodable
+from bertcnn.values import plain_text
 
 MOST_COLUMNS = 16_384
-_LARGEST_WHOLE = 1e22  # numbers of cards, orders, phones are smaller; repr has an exponent above
-_MISSING_TYPES = frozenset(("NAType", "NaTType", "MaskedConstant"))  # of pandas and NumPy
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,15}(\.0*)?")
 
 
@@ -49,71 +44,6 @@ def unique_names(names: Iterable[str], unnamed: str = "") -> tuple[str, ...]:
     return tuple(columns)
 
 
-def is_missing(value: object) -> bool:
-    """Whether a value is None, NaN, NaT, NA or masked, from any library.
-
-    Example:
-        >>> is_missing(float("nan")), is_missing(None), is_missing(""), is_missing(0)
-        (True, True, False, False)
-    """
-    if value is None or type(value).__name__ in _MISSING_TYPES:
-        return True
-    try:
-        return bool(value != value)
-    except (ArithmeticError, TypeError, ValueError):  # arrays
-        return False
-
-
-def plain_text(value: object) -> str:
-    r"""Any value as the text of a cell: "" for a missing one, 7 for 7.0, dates in ISO form.
-
-    Bytes are decoded as UTF-8; invalid ones become lone surrogates, which `undecodable` finds.
-
-    Example:
-        >>> plain_text(7.0), plain_text(0.1), plain_text(None), plain_text(True)
-        ('7', '0.1', '', 'true')
-        >>> plain_text(datetime.datetime(2024, 1, 5, 10)), plain_text("é".encode())
-        ('2024-01-05 10:00:00', 'é')
-    """
-    if type(value) is str:
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if is_missing(value):
-        return ""
-    if isinstance(value, float):
-        return (
-            str(int(value))
-            if value.is_integer() and abs(value) < _LARGEST_WHOLE
-            else float.__repr__(value)
-        )
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(sep=" ")
-    if isinstance(value, bytes | bytearray):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, list | dict | tuple):
-        return json.dumps(value, ensure_ascii=False, default=plain_text)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return _text_of_scalar(value)
-
-
-def _text_of_scalar(value: Any) -> str:  # noqa: ANN401 - of any library
-    kind = type(value).__name__
-    if kind in ("bool", "bool_"):
-        return "true" if value else "false"
-    if kind in ("float16", "float32"):  # converted to 64 bits they would have spurious digits
-        return str(value).removesuffix(".0")
-    if kind == "datetime64":
-        moment = value.item()
-        return plain_text(value.astype("M8[us]").item() if isinstance(moment, int) else moment)
-    if hasattr(value, "as_py"):
-        return plain_text(value.as_py())
-    if hasattr(value, "tolist") and getattr(value, "ndim", None):
-        return plain_text(value.tolist())
-    return str(value)
-
-
 def given_text(value: object) -> str:
     """Converts a value that a program passes as a text; see `plain_text`.
 
@@ -134,8 +64,8 @@ def whole_number(value: object) -> int | None:
     """The whole number in a cell; None for anything else.
 
     Example:
-        >>> [whole_number(value) for value in (3, 3.0, " 3 ", "3.0", Decimal(3), 3.5, True, "")]
-        [3, 3, 3, 3, 3, None, None, None]
+        >>> [whole_number(value) for value in (3, 3.0, " 3 ", "3.0", 3.5, True, "")]
+        [3, 3, 3, 3, None, None, None]
     """
     text = plain_text(value).strip()
     return int(text.partition(".")[0]) if _WHOLE_NUMBER.fullmatch(text) else None

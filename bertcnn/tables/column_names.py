@@ -1,35 +1,10 @@
-"""Compares column and label names regardless of case, spaces and composed accents."""
+"""Finds columns by name regardless of case, spaces and composed accents."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 
-_UNSEEN = re.compile("[\ufeff\u200b\u200c\u200d\u2060\u00ad\0]")
-_HYPHEN = re.compile(r"(?<=[^\W_])-+(?=[^\W_])|(?<=[\s_])-+(?=[\s_])")  # no sign as in "A-", "-1"
-_BETWEEN = re.compile(r"[\s_]+")
-
-
-def folded(name: str) -> str:
-    r"""The key for comparing names.
-
-    Spaces, underscores and hyphens between words are equal; other signs are kept.
-
-    Example:
-        >>> folded("\ufeff Ticket_Text ") == folded("ticket text")
-        True
-        >>> folded("Catégorie") == folded("CATE\u0301GORIE")
-        True
-        >>> [folded(name) for name in ("A-", "score -1", "C++", "m²", "Lost-Card")]
-        ['a-', 'score -1', 'c++', 'm²', 'lost card']
-    """
-    narrow = "".join(
-        unicodedata.normalize("NFKC", char) if unicodedata.east_asian_width(char) in "FH" else char
-        for char in _UNSEEN.sub("", name)
-    )
-    plain = unicodedata.normalize("NFC", unicodedata.normalize("NFC", narrow).casefold())
-    return _BETWEEN.sub(" ", _HYPHEN.sub(" ", plain)).strip()
+from bertcnn.values import folded
 
 
 def find_name(name: str, columns: Sequence[str]) -> str | None:

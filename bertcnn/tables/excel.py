@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bertcnn.errors import TableError, one_line
-from bertcnn.tables.cells import MOST_COLUMNS, name_columns, plain_text
+from bertcnn.tables.cells import MOST_COLUMNS, name_columns
 from bertcnn.tables.delimited import Reject, Row, as_line, long_cell
 from bertcnn.tables.excel_blanks import blanks_remark
 from bertcnn.tables.formats import unreadable
 from bertcnn.tables.header import below_header, skipped_remark
 from bertcnn.tables.misnamed import describe_archive
+from bertcnn.values import plain_text
 
 # unnamed columns right of the last named one that are read; more of them mean a stray cell
 _MOST_NAMELESS = 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertcnn.errors import TableError, one_line
-from bertcnn.storage.files import excess
+from bertcnn.storage import excess
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]
 

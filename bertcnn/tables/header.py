@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertcnn.errors import one_line
-from bertcnn.tables.cells import plain_text
 from bertcnn.tables.column_names import find_names
 from bertcnn.tables.column_words import (
     ID_WORDS,
@@ -25,6 +24,7 @@ from bertcnn.tables.column_words import (
 )
 from bertcnn.tables.delimited import BrokenRowError, Dialect, RowReader, spreadsheet_delimiter
 from bertcnn.tables.dialect import DELIMITERS, sniff
+from bertcnn.values import plain_text
 
 ROWS_SEEN = 200  # rows used to find the header
 _CHARACTERS_SEEN = 256 * 1024

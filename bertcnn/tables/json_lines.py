@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bertcnn.errors import TableError
-from bertcnn.tables.cells import MOST_COLUMNS, name_columns, plain_text, unique_names, well_formed
+from bertcnn.tables.cells import MOST_COLUMNS, name_columns, unique_names, well_formed
 from bertcnn.tables.delimited import MAX_CELL_CHARACTERS, Reject, Row, long_cell
 from bertcnn.tables.dialect import find_encoding, sample_bytes
 from bertcnn.tables.formats import FileKind
 from bertcnn.tables.json_arrays import elements, find_place
 from bertcnn.tables.lines import LONGEST_LINE, TextFile, undecodable
 from bertcnn.tables.mixed_encoding import utf_8_remark
+from bertcnn.values import plain_text
 
 _DEEPEST = 8  # nesting levels with columns; deeper objects are cells of JSON
 # most distinct keys of the nested objects at one path (an issue tracker has as many fields); with

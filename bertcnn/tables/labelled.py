@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.data.label_cells import read_label_column
-from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets, rarest
-from bertcnn.data.labels import check_labels
-from bertcnn.data.splits import split_validation
+from bertcnn.data import (
+    AUTO,
+    LabelSet,
+    check_labels,
+    labels_of_sets,
+    rarest,
+    read_label_column,
+    split_validation,
+)
 from bertcnn.progress import Progress, Silent
 from bertcnn.tables.columns import ColumnChoice, guess_columns, join_texts
 from bertcnn.tables.formats import DELIMITED

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from bertcnn.errors import TableError, one_line
-from bertcnn.tables.cells import MOST_COLUMNS, plain_text
+from bertcnn.tables.cells import MOST_COLUMNS
 from bertcnn.tables.delimited import Reject, Row, as_line, long_cell
 from bertcnn.tables.formats import unreadable
 from bertcnn.tables.lines import undecodable
+from bertcnn.values import plain_text
 
 _BATCH_ROWS = 1024
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from bertcnn.errors import OutputError
-from bertcnn.storage.files import companion
+from bertcnn.storage import companion
 from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers, explained
 
 _COLUMNS = ("line", "reason", "content_start")

@@ -437,7 +437,7 @@ class _Sample:
     def _keep(self, rows: Sequence[tuple[str, ...]], line_numbers: Sequence[int]) -> None:
         import numpy as np
 
-        from bertcnn.data.hashing import splitmix64
+        from bertcnn.data import splitmix64
 
         order = splitmix64(np.array(line_numbers, np.uint64))
         for row, line, hashed in zip(rows, line_numbers, order.tolist(), strict=True):

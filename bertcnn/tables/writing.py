@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from bertcnn.errors import OutputError
-from bertcnn.storage.files import (
+from bertcnn.storage import (
     DISK_FULL,
     NAME_CHARACTERS,
     check_outside_models,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from bertcnn.bundle.remote import local_folder
+from bertcnn.bundle import local_folder
 from bertcnn.errors import TrainingError
 from bertcnn.progress import Progress, Silent
 from bertcnn.tasks.saving import Config, ModelFolder, SavedModel
@@ -59,7 +59,7 @@ class TaskModel(ABC, Generic[Config, Running]):
         """An id of this exact model, also before it is saved."""
         if self._model.identity:
             return self._model.identity
-        from bertcnn.training.savepoints import digest
+        from bertcnn.training import digest
 
         return digest(self._model.tensors)
 

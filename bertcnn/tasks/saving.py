@@ -14,23 +14,25 @@ import numpy as np
 import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.bundle.tensors import check_tensors, parse_tensors
+from bertcnn.bundle import check_tensors, parse_tensors
 from bertcnn.settings import Settings
 from bertcnn.shapes import Shapes
-from bertcnn.storage.files import write_new
-from bertcnn.storage.folders import check_target, new_folder, real_folder
-from bertcnn.storage.manifest import (
+from bertcnn.storage import (
     MANIFEST,
     FolderFormat,
     Member,
     canonical_json,
     check_saved_target,
+    check_target,
+    new_folder,
     object_of,
     parse_json,
     read_members,
+    real_folder,
     refuse,
     settings_of,
     write_manifest,
+    write_new,
 )
 
 _CONFIG = "config.json"

@@ -8,10 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan
+from bertcnn.data import BatchPlan
 from bertcnn.settings import QuestionTrainingSettings, TranslationTrainingSettings
-from bertcnn.training.step import Arrays, batch_parts
-from bertcnn.training.trainer import Batches, by_epochs, shuffled
+from bertcnn.training import Arrays, Batches, batch_parts, by_epochs, shuffled
 
 TOKEN_BUDGET = 4096  # per validation batch
 

@@ -29,4 +29,4 @@ if TYPE_CHECKING:
     from bertcnn.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
     from bertcnn.text.wordpiece import read_vocabulary as read_vocabulary
 
-__getattr__, __dir__, __all__ = door(__name__, light=True)
+__getattr__, __dir__, __all__ = door(__name__)

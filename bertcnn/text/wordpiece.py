@@ -15,7 +15,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bertcnn.errors import EncoderError
 from bertcnn.settings import TokenizerSettings
-from bertcnn.storage.files import read_text
+from bertcnn.storage import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions, split_lines
 from bertcnn.text.joining import join_words
 from bertcnn.text.word_cache import tokenize_words

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan
-from bertcnn.data.packing import PackedPlan, Packing
-from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.data import BatchPlan, PackedPlan, Packing
+from bertcnn.evaluation import macro_f1_score
 from bertcnn.models import Collate, Inputs
 from bertcnn.settings import ClassWeight
 

@@ -14,18 +14,21 @@ import numpy as np
 import safetensors.numpy
 
 from bertcnn.errors import BundleError, SettingsError, TrainingError, one_line
-from bertcnn.storage.files import output_error, write_new
-from bertcnn.storage.folders import clean_leftovers, put_in_place, work_folder
-from bertcnn.storage.manifest import (
+from bertcnn.storage import (
     MANIFEST,
     FolderFormat,
     Member,
     canonical_json,
+    clean_leftovers,
     object_of,
+    output_error,
     parse_json,
+    put_in_place,
     read_members,
     refuse,
+    work_folder,
     write_manifest,
+    write_new,
 )
 
 _ABOUT, _STATE = "checkpoint.json", "state.safetensors"

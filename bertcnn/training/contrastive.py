@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bertcnn.data.packing import PackedPlan, lay_out, pack
+from bertcnn.data import PackedPlan, lay_out, pack
 from bertcnn.layers import DocumentMean
 from bertcnn.models import Bert
 from bertcnn.progress import Progress

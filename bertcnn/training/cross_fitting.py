@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.errors import TrainingError
-from bertcnn.inference.keras_engine import KerasEngine
+from bertcnn.inference import KerasEngine
 from bertcnn.models import Bert, assign, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.training.features import Features, TokenizedRows, stored_embed

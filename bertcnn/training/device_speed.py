@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertcnn.backend import on_gpu
-from bertcnn.inference.compiled import cpu_flags
-from bertcnn.inference.cores import usable_cores
+from bertcnn.inference import cpu_flags, usable_cores
 from bertcnn.training.devices import gpu_name, training_mesh
 from bertcnn.wording import count
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import read_bundle
+from bertcnn.bundle import read_bundle
 from bertcnn.errors import LabelError, SettingsError, TrainingError, one_line
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference import Predictor, load
 from bertcnn.models import Bert, assign, extract
 from bertcnn.settings import HeadSettings
 from bertcnn.shapes import encoder_shapes

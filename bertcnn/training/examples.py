@@ -13,13 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, indicators, is_set, numbered, rarest
-from bertcnn.data.labels import check_labels, check_one_type, checked_labels
-from bertcnn.data.same_labels import KnownLabels, describe_spellings, one_spelling
-from bertcnn.data.splits import assign_folds, duplicate_key, split_validation, stratified_part
+from bertcnn.data import (
+    KnownLabels,
+    LabelSet,
+    assign_folds,
+    check_labels,
+    check_one_type,
+    checked_labels,
+    describe_spellings,
+    duplicate_key,
+    indicators,
+    is_set,
+    numbered,
+    one_spelling,
+    rarest,
+    split_validation,
+    stratified_part,
+)
 from bertcnn.errors import LabelError, SettingsError, one_line
-from bertcnn.inference.engines import Engine
-from bertcnn.inference.predictor import check_texts
+from bertcnn.inference import Engine, check_texts
 from bertcnn.progress import Progress
 from bertcnn.text import WordPieceTokenizer, is_blank
 from bertcnn.training.features import TokenizedRows

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan
-from bertcnn.data.packing import PackedPlan, places
-from bertcnn.inference.embeddings import Embed, Store
+from bertcnn.data import BatchPlan, PackedPlan, places
+from bertcnn.inference import Embed, Store
 from bertcnn.models import Inputs
 from bertcnn.progress import Progress
-from bertcnn.storage.files import reserve
+from bertcnn.storage import reserve
 
 _BYTES = 2  # float16
 

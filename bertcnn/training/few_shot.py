@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bertcnn.bundle.scope import unit
-from bertcnn.inference.embeddings import Embed, mean_embeddings
+from bertcnn.bundle import unit
+from bertcnn.inference import Embed, mean_embeddings
 from bertcnn.models import Bert, CnnHead
 from bertcnn.progress import Progress
 from bertcnn.settings import ClassWeight, TrainingSettings

@@ -8,33 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle
-from bertcnn.bundle.checks import hierarchy_of
-from bertcnn.bundle.schemas import BundleConfig, Decisions
-from bertcnn.bundle.scope import DetectorInputs
-from bertcnn.evaluation.automation_limits import automation_limits
-from bertcnn.evaluation.decisions import (
-    HeldBack,
-    automation,
-    decide,
-    in_words,
-    promise_in_words,
-    scope_in_words,
-)
-from bertcnn.evaluation.no_information import most_frequent
-from bertcnn.evaluation.out_of_scope import (
+from bertcnn.bundle import Bundle, BundleConfig, Decisions, DetectorInputs, hierarchy_of
+from bertcnn.evaluation import (
     DetectorFit,
     FoldInputs,
+    GroundTruth,
+    HeldBack,
     OutsideTexts,
+    ScoredPredictions,
+    automation,
+    automation_limits,
+    decide,
+    describe_decisions,
+    describe_out_of_scope,
+    describe_promise,
     fit_detector,
+    most_frequent,
     refit_detector,
 )
-from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
-from bertcnn.inference.decide import held_back
-from bertcnn.inference.engines import Engine, EngineOutput
-from bertcnn.inference.keras_engine import KerasEngine
-from bertcnn.inference.predictor import Predictor
-from bertcnn.inference.quantize import QuantizationData, build_engine
+from bertcnn.inference import (
+    Engine,
+    EngineOutput,
+    KerasEngine,
+    Predictor,
+    QuantizationData,
+    build_engine,
+    held_back,
+)
 from bertcnn.models import BertCnn, extract
 from bertcnn.progress import Progress
 from bertcnn.reports import Epoch, Measured, Provenance, Rows, about, model_card, training_report
@@ -137,7 +137,7 @@ class TrainedModel:
         measured = Measured(
             valid_scored, figures, calibration, epochs, kept, averaged=result.averaged
         )
-        progress.note(calibration.in_words())
+        progress.note(calibration.describe())
         bundle = Bundle(
             config=identity.config,
             labels=labels,
@@ -232,9 +232,9 @@ class TrainedModel:
         )
         metrics = {"decisions": automatic.to_json(), "automation_limits": limits.to_json()}
         metrics = {**bundle.metrics, **metrics}
-        strange = scope_in_words(held_out, scope, several_labels=bundle.multi_label)
-        progress.note(f"{in_words(decisions, bundle.labels)}; {strange}")
-        progress.note(promise_in_words(decisions))
+        strange = describe_out_of_scope(held_out, scope, several_labels=bundle.multi_label)
+        progress.note(f"{describe_decisions(decisions, bundle.labels)}; {strange}")
+        progress.note(describe_promise(decisions))
         evaluated = replace(bundle, scope=scope, decisions=decisions, metrics=metrics)
         back = held_back.any[: len(token_ids)]
         measured = replace(self.measured, judgement=judgement, held_back=back, scored=scored)

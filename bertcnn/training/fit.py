@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from bertcnn.data.batches import choose_lengths
+from bertcnn.data import choose_lengths
 from bertcnn.errors import TrainingError
 from bertcnn.models import Forward, Plans, assign, extract
 from bertcnn.settings import TrainingSettings

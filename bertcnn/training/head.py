@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.data.packing import Packing
+from bertcnn.data import Packing
 from bertcnn.errors import TrainingError
-from bertcnn.inference.embeddings import Embed
+from bertcnn.inference import Embed
 from bertcnn.models import CnnHead, Forward, assign, extract
 from bertcnn.settings import TrainingSettings
 from bertcnn.training.batches import Examples, class_weights, positive_weights

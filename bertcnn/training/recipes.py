@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.data.packing import PackedPlan, lay_out
+from bertcnn.data import BatchPlan, PackedPlan, lay_out, pad
 from bertcnn.errors import TrainingError
 from bertcnn.models import Bert, BertCnn, CnnHead, Inputs, assign, extract
 from bertcnn.settings import (

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.bundle.engine import EngineRecord
+from bertcnn.bundle import EngineRecord
 from bertcnn.errors import TrainingError
-from bertcnn.inference.quantize import CALIBRATION_ROWS, QuantizationData, build_engine, spread
+from bertcnn.inference import CALIBRATION_ROWS, QuantizationData, build_engine, spread
 from bertcnn.models import Bert, BertCnn, assign, extract
 from bertcnn.progress import Progress
 from bertcnn.training.deadline import OutOfTime

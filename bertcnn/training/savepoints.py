@@ -14,7 +14,7 @@ import safetensors.numpy
 
 from bertcnn.errors import BundleError, SettingsError
 from bertcnn.progress import Progress
-from bertcnn.storage.files import companion
+from bertcnn.storage import companion
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,

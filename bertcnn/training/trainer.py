@@ -22,8 +22,7 @@ import keras
 import numpy as np
 
 from bertcnn.backend import on_gpu
-from bertcnn.data.batches import BatchPlan, plan_training
-from bertcnn.data.prefetch import prefetch
+from bertcnn.data import BatchPlan, plan_training, prefetch
 from bertcnn.errors import TrainingError
 from bertcnn.progress import Progress
 from bertcnn.training.savepoints import Savepoints

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from bertcnn.inference.embeddings import Embed
-from bertcnn.inference.engines import Engine
-from bertcnn.inference.keras_embeddings import keras_embed
+from bertcnn.inference import Embed, Engine, keras_embed
 from bertcnn.models import Bert
 from bertcnn.progress import Progress
 from bertcnn.training.deadline import Deadline

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertcnn.bundle.bundle import check_bundle_target, read_config
-from bertcnn.bundle.remote import local_folder
-from bertcnn.data.label_sets import NO
+from bertcnn.bundle import check_bundle_target, local_folder, read_config
+from bertcnn.data import NO
 from bertcnn.progress import Progress
 from bertcnn.settings import PrecisionTargets
-from bertcnn.tables.labelled import read_labelled
-from bertcnn.tables.tables import rejects_of
+from bertcnn.tables import read_labelled, rejects_of
 from bertcnn.workflows.train import TrainingReport, train_csv
 
 
@@ -64,7 +62,7 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
         OutputError: `out` exists or cannot be written.
     """
     from bertcnn.classifier import BertCNNClassifier  # imports Keras, which takes seconds
-    from bertcnn.training.distillation import check_layers
+    from bertcnn.training import check_layers
 
     check_bundle_target(out := Path(out), overwrite)
     folder = local_folder(model, progress=progress)

@@ -12,13 +12,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from bertcnn.classifier import BertCNNClassifier
-from bertcnn.data.label_sets import AUTO
-from bertcnn.data.labels import check_labels
-from bertcnn.data.same_labels import KnownLabels
-from bertcnn.data.splits import split_validation
+from bertcnn.data import AUTO, KnownLabels, check_labels, split_validation
 from bertcnn.encoders import fetch_encoder
 from bertcnn.errors import LabelError, SettingsError, one_line
-from bertcnn.evaluation.metrics import describe_unknown
+from bertcnn.evaluation import describe_unknown
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import Recipe
 from bertcnn.workflows.labelled import labelled_rows
@@ -56,7 +53,7 @@ class Verdict:
             return "helped"
         return "did not help" if self.high < _NOTICED else "cannot tell"
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The result in one line."""
         return (
             f"{self.word}: accuracy {np.mean(self.old):.1%} before, {np.mean(self.new):.1%} after,"

@@ -8,30 +8,26 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.remote import local_folder
-from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.bundle import local_folder
+from bertcnn.data import LabelSet, indicators
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import (
+from bertcnn.evaluation import (
     Evaluation,
     OutOfScopeRows,
+    against_constant,
+    against_constant_sets,
     describe_unknown,
     evaluate,
     evaluate_sets,
-    find_unknown,
-)
-from bertcnn.evaluation.no_information import (
-    against_constant,
-    against_constant_sets,
     fair_answers,
+    find_unknown,
+    label_shares,
     usual_answer,
 )
-from bertcnn.evaluation.scored_predictions import label_shares
-from bertcnn.inference.engines import EngineName
-from bertcnn.inference.predictor import Predictor, loaded
+from bertcnn.inference import EngineName, Predictor, loaded
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import DECISIONS
-from bertcnn.tables.labelled import LabelledTable
-from bertcnn.tables.slices import slice_columns
+from bertcnn.tables import LabelledTable, slice_columns
 from bertcnn.workflows.labelled import read_as_in_training, rows_in_scope
 
 _AT_ONCE = 1024  # rows
@@ -100,7 +96,7 @@ def evaluate_csv(
     if page is None:
         return replace(_figures(predictor, texts, actual, progress), out_of_scope=outside)
     from bertcnn.reports import Provenance, evaluation_report, write_report
-    from bertcnn.storage.files import sha256_of
+    from bertcnn.storage import sha256_of
 
     slices = {
         name: [values[row] for row in rows]

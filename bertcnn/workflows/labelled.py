@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertcnn.bundle.schemas import BundleConfig
-from bertcnn.data.label_cells import known_sets
-from bertcnn.data.label_sets import AUTO, LabelSet
-from bertcnn.data.out_of_scope import NO, find_labels
-from bertcnn.data.same_labels import KnownLabels
+from bertcnn.bundle import BundleConfig
+from bertcnn.data import AUTO, NO, KnownLabels, LabelSet, find_labels, known_sets
 from bertcnn.errors import LabelError
-from bertcnn.inference.predictor import Predictor
+from bertcnn.inference import Predictor
 from bertcnn.progress import Progress
-from bertcnn.tables.columns import ColumnChoice, as_in_training, guess_columns
-from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
-from bertcnn.tables.tables import Table
+from bertcnn.tables import (
+    ColumnChoice,
+    LabelledTable,
+    Table,
+    as_in_training,
+    guess_columns,
+    note_left_out,
+    read_columns,
+    read_labelled,
+)
 from bertcnn.text import is_blank
 
 

@@ -8,28 +8,34 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.bundle import Bundle, check_bundle_target, read_bundle, write_bundle
-from bertcnn.bundle.engine import engine_in_memory
-from bertcnn.bundle.remote import local_folder
-from bertcnn.bundle.scope import DetectorInputs
-from bertcnn.data.label_sets import LabelSet, indicators
+from bertcnn.bundle import (
+    Bundle,
+    DetectorInputs,
+    check_bundle_target,
+    engine_in_memory,
+    local_folder,
+    read_bundle,
+    write_bundle,
+)
+from bertcnn.data import LabelSet, indicators
 from bertcnn.errors import LabelError, one_line
-from bertcnn.evaluation.decisions import (
+from bertcnn.evaluation import (
+    FEWEST_ROWS,
+    GroundTruth,
     HeldBack,
+    ScoredPredictions,
     automation,
     decide,
-    in_words,
-    promise_in_words,
-    scope_in_words,
+    describe_decisions,
+    describe_out_of_scope,
+    describe_promise,
+    with_limits,
 )
-from bertcnn.evaluation.out_of_scope import FEWEST_ROWS, with_limits
-from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
-from bertcnn.inference.decide import held_back
-from bertcnn.inference.predictor import Predictor, load
+from bertcnn.inference import Predictor, held_back, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import PrecisionTargets
-from bertcnn.storage.files import sha256_of
-from bertcnn.tables.tables import rejects_of
+from bertcnn.storage import sha256_of
+from bertcnn.tables import rejects_of
 from bertcnn.text import is_blank
 from bertcnn.wording import count
 from bertcnn.workflows.labelled import read_as_in_training, rows_in_scope
@@ -131,8 +137,8 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
         len(texts),
         len(outside),
         (old.calibration.temperature, scored.calibration.temperature),
-        in_words(decisions, old.labels),
-        scope_in_words(decisions.held_out, scope, several_labels=old.multi_label),
+        describe_decisions(decisions, old.labels),
+        describe_out_of_scope(decisions.held_out, scope, several_labels=old.multi_label),
     )
     new = replace(
         old,
@@ -164,7 +170,7 @@ def _with_figures(
             "calibration": scored.calibration_figures().to_json(),
         },
     }
-    card = _card(result, scored, promise_in_words(bundle.decisions), data)
+    card = _card(result, scored, describe_promise(bundle.decisions), data)
     before = bundle.model_card.split(_TITLE)[0].rstrip()
     return replace(bundle, metrics=metrics, model_card=before + card)
 
@@ -172,7 +178,7 @@ def _with_figures(
 def _card(result: Recalibration, scored: ScoredPredictions, promise: str, data: Path) -> str:
     from bertcnn.reports import literal
 
-    calibration = scored.calibration_figures().in_words()
+    calibration = scored.calibration_figures().describe()
     return (
         f"\n\n{_TITLE.lstrip()}\nTemperature, decisions and limit above are those of the training;"
         f" they were fitted again on {result.rows:,} rows of {literal(data.name)}: temperature"

@@ -18,11 +18,15 @@ from keras.callbacks import LambdaCallback
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from bertcnn.data.label_sets import AUTO, numbered
-from bertcnn.data.labels import check_labels
-from bertcnn.data.packing import Packing
-from bertcnn.data.same_labels import KnownLabels
-from bertcnn.data.splits import assign_folds, duplicate_key
+from bertcnn.data import (
+    AUTO,
+    KnownLabels,
+    Packing,
+    assign_folds,
+    check_labels,
+    duplicate_key,
+    numbered,
+)
 from bertcnn.errors import (
     LabelError,
     OutputError,
@@ -30,21 +34,26 @@ from bertcnn.errors import (
     TrainingError,
     explain_missing_packages,
 )
-from bertcnn.evaluation.best_of_many import p_value
-from bertcnn.evaluation.macro_f1 import macro_f1_score
-from bertcnn.inference.keras_embeddings import fastest_embed
+from bertcnn.evaluation import macro_f1_score, p_value
+from bertcnn.inference import fastest_embed
 from bertcnn.models import assign, extract
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import FULL, HeadSettings
-from bertcnn.storage.files import as_json, check_file_target, companion, write_whole
-from bertcnn.storage.folders import held_folder
-from bertcnn.training.cross_fitting import computed_once
-from bertcnn.training.features import TokenizedRows
-from bertcnn.training.recipe_choice import choose_recipe
-from bertcnn.training.recipes import recipe_settings, train
-from bertcnn.training.savepoints import digest
-from bertcnn.training.start import SEEDS, Start, check_seed, load_start
-from bertcnn.training.training_data import RunOptions, TrainingData
+from bertcnn.storage import as_json, check_file_target, companion, held_folder, write_whole
+from bertcnn.training import (
+    SEEDS,
+    RunOptions,
+    Start,
+    TokenizedRows,
+    TrainingData,
+    check_seed,
+    choose_recipe,
+    computed_once,
+    digest,
+    load_start,
+    recipe_settings,
+    train,
+)
 from bertcnn.wording import count, duration
 from bertcnn.workflows.labelled import labelled_rows
 from bertcnn.workflows.space import LONGEST, defaults, suggest

@@ -9,23 +9,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertcnn.bundle.bundle import check_bundle_target
-from bertcnn.data.hierarchy import check_levels
-from bertcnn.data.label_cells import known_sets
-from bertcnn.data.label_names import look_alikes
-from bertcnn.data.label_sets import AUTO, LabelSet, labels_of_sets
-from bertcnn.data.out_of_scope import AUTO as AUTO_NAME
-from bertcnn.data.out_of_scope import NO, find_labels
-from bertcnn.data.rare_labels import MergedLabels, merge_rare
-from bertcnn.data.same_labels import KnownLabels
+from bertcnn.bundle import check_bundle_target
+from bertcnn.data import (
+    AUTO,
+    NO,
+    KnownLabels,
+    LabelSet,
+    MergedLabels,
+    check_levels,
+    find_labels,
+    known_sets,
+    labels_of_sets,
+    look_alikes,
+    merge_rare,
+)
 from bertcnn.errors import ColumnError, LabelError, SettingsError, one_line
 from bertcnn.progress import Progress, Silent
-from bertcnn.storage.folders import held_folder, real_folder
-from bertcnn.tables.column_names import find_name
-from bertcnn.tables.columns import ColumnChoice, Columns, guess_text_columns
-from bertcnn.tables.labelled import LabelledTable, note_left_out, read_columns, read_labelled
-from bertcnn.tables.slices import slice_columns
-from bertcnn.tables.tables import Table, list_columns, rejects_of
+from bertcnn.storage import held_folder, real_folder
+from bertcnn.tables import (
+    ColumnChoice,
+    Columns,
+    LabelledTable,
+    Table,
+    find_name,
+    guess_text_columns,
+    list_columns,
+    note_left_out,
+    read_columns,
+    read_labelled,
+    rejects_of,
+    slice_columns,
+)
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
@@ -101,8 +115,8 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     """
     from bertcnn.classifier import BertCNNClassifier  # imports Keras, which takes seconds
     from bertcnn.reports import Provenance
-    from bertcnn.storage.files import sha256_of
-    from bertcnn.training.savepoints import savepoint_folder
+    from bertcnn.storage import sha256_of
+    from bertcnn.training import savepoint_folder
 
     started = time.perf_counter()
     classifier = classifier or BertCNNClassifier()
@@ -183,7 +197,7 @@ def _out_of_scope(
         return usual, []
     if not is_file(source):
         names = {name for own in data.sets for name in own}
-        if source in (AUTO_NAME, NO) or str(source) in names:
+        if source in (AUTO, NO) or str(source) in names:
             return str(source), []
         raise LabelError(
             f"out of scope {one_line(str(source))}, which is neither a label nor a file",
@@ -225,7 +239,7 @@ def _merge(
     used = [name for own in usable for name in own if name not in outside]
     merged = merge_rare(used, min_rows, levels=levels)
     if merged.merged:
-        progress.note(merged.in_words())
+        progress.note(merged.describe())
     for remark in look_alikes([name for names in data.sets for name in names]):
         progress.note(remark)
     return merged

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from bertcnn.errors import SettingsError, one_line
 from bertcnn.settings import HeadSettings, Settings, Share, Whole
-from bertcnn.storage.files import expanded, read_text, unreadable
+from bertcnn.storage import expanded, read_text, unreadable
 
 
 class TunedSettings(Settings):

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from bertcnn.data.label_names import label_text, look_alikes, similar_names, spellings
-from bertcnn.tables.column_names import folded
+from bertcnn.values import folded
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_rare_labels_become_one():
     merged = merge_rare(["a"] * 5 + ["b", "", "c", "c", "a"], 3)
     assert merged.labels == ["a"] * 5 + ["other", "", "other", "other", "a"]
     assert (
-        merged.in_words() == "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
+        merged.describe() == "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
     )
 
 
@@ -64,6 +64,6 @@ def test_every_label_left_has_its_rows_and_parents_are_really_parents(labels, fe
 
 def test_one_rare_label_is_told_of_in_the_singular():
     assert (
-        merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).in_words()
+        merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).describe()
         == "1 rare label, 1 row, merged: 'b (1) into other'"
     )

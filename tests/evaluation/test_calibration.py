@@ -127,7 +127,7 @@ def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so(
     assert figures.after_interval[0] <= figures.after_interval[1] < figures.before_interval[0]
     assert figures.before_interval[0] < figures.before < figures.before_interval[1]
     low, high = figures.after_interval
-    assert figures.in_words().startswith(
+    assert figures.describe().startswith(
         f"confidence is off by {100 * low:.1f} to {100 * high:.1f}% on average, by "
     )
 

@@ -13,10 +13,10 @@ from bertcnn.evaluation.decisions import (
     HeldBack,
     automation,
     decide,
+    describe_decisions,
+    describe_out_of_scope,
+    describe_promise,
     held_out_answers,
-    in_words,
-    promise_in_words,
-    scope_in_words,
 )
 from bertcnn.evaluation.thresholds import find_threshold
 from bertcnn.settings import PrecisionTargets
@@ -98,7 +98,7 @@ def test_an_unreachable_target_sends_everything_to_review_and_reports_the_best()
         f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most"
         " they can show: all tickets go to review"
     )
-    assert in_words(decisions, LABELS) == told
+    assert describe_decisions(decisions, LABELS) == told
 
 
 def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one():
@@ -107,7 +107,7 @@ def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one()
         np.arange(400) % 2,
         np.arange(400) % 20 != 9,
     )  # hardware answers are right 9 times in 10, billing always
-    reached = in_words(
+    reached = describe_decisions(
         decide(
             rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")
         ),
@@ -130,7 +130,7 @@ def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one()
     )
     outcome = f"{own} are automatic: {kept}% of tickets, {100 - kept}% go to review"
     assert (
-        in_words(decisions, LABELS)
+        describe_decisions(decisions, LABELS)
         == f"99% precision cannot be shown on 400 held-out rows; {most}: {outcome}"
     )
 
@@ -153,7 +153,7 @@ def test_the_decisions_in_numbers_and_words():
     }
     assert json.loads(json.dumps(found.to_json())) == told
     assert (
-        in_words(decisions, LABELS)
+        describe_decisions(decisions, LABELS)
         == "at 95% precision 76% of tickets are handled automatically, 24% go to review"
     )
 
@@ -192,7 +192,7 @@ def test_rows_near_the_limit_are_counted_and_decide_nothing():
     found = automation(decide(answers, LABELS, PrecisionTargets.of(0.9)))
     assert (found.rows, found.doubtful) == (400, (kind == 1).sum())
     scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
-    assert f"{(kind == 1).sum()} more are too near that" in scope_in_words(answers, scope)
+    assert f"{(kind == 1).sum()} more are too near that" in describe_out_of_scope(answers, scope)
 
 
 def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
@@ -216,10 +216,10 @@ def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
     assert found.strange_automatic == ((confidence >= limit) & strange & ~outside).sum() > 0
     assert found.right <= found.automatic - found.strange_automatic
     share = 1 - found.strange_automatic / found.strange
-    assert f"({share:.0%}) go to a person" in promise_in_words(decisions)
+    assert f"({share:.0%}) go to a person" in describe_promise(decisions)
     plain = decide(held_out_answers(probabilities, labels), LABELS, PrecisionTargets.of(0.7))
     assert plain.thresholds[0] <= limit
-    assert "--out-of-scope" in promise_in_words(plain)
+    assert "--out-of-scope" in describe_promise(plain)
 
 
 def test_a_parent_is_never_right_of_a_row_out_of_scope():
@@ -267,7 +267,7 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
     assert (found.rows, found.out_of_scope) == (400, outside.sum())
     assert found.share == found.automatic / 400
     assert (
-        scope_in_words(answers, OutOfScopeDetector())
+        describe_out_of_scope(answers, OutOfScopeDetector())
         == "too few rows, or too many labels, to tell which texts are out of scope"
     )
     scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
@@ -275,8 +275,8 @@ def test_rows_out_of_scope_are_counted_and_decide_nothing():
         f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and"
         " count as out of scope"
     )
-    assert scope_in_words(answers, scope) == look
-    assert scope_in_words(answers, scope, several_labels=True) == look.replace(
+    assert describe_out_of_scope(answers, scope) == look
+    assert describe_out_of_scope(answers, scope, several_labels=True) == look.replace(
         "look", "get no label or look"
     )
 
@@ -296,7 +296,7 @@ def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
     assert (
-        in_words(decisions, LABELS)
+        describe_decisions(decisions, LABELS)
         == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
     )
 

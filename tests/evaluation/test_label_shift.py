@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import SettingsError
-from bertcnn.evaluation.label_shift import fit_shift_calibration, label_shares, label_shift
+from bertcnn.evaluation.label_shift import (
+    estimate_label_shares,
+    estimate_label_shift,
+    fit_shift_calibration,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "label_shift_golden.npz"
 LABELS = ["billing", "hardware", "network", "software"]
@@ -45,7 +49,7 @@ def test_the_calibration_is_that_of_its_authors(golden):
 
 def test_the_shares_are_those_of_quapy(golden):
     before = golden["valid_probabilities"].mean(axis=0)
-    found = label_shares(golden["probabilities"], before)
+    found = estimate_label_shares(golden["probabilities"], before)
     assert found == pytest.approx(golden["shares"], abs=1e-5)
     assert np.abs(found - before).max() > 0.3
 
@@ -56,9 +60,9 @@ def test_the_mean_probability_of_a_label_is_its_share_in_the_validation_rows(gol
     )
     counts = np.bincount(golden["valid_labels"]) / len(golden["valid_labels"])
     assert found.shares == pytest.approx(counts, abs=1e-4)
-    assert label_shares(found.probabilities(golden["valid_logits"]), found.shares) == pytest.approx(
-        found.shares, abs=1e-4
-    )
+    assert estimate_label_shares(
+        found.probabilities(golden["valid_logits"]), found.shares
+    ) == pytest.approx(found.shares, abs=1e-4)
 
 
 def test_a_label_without_validation_rows_keeps_a_finite_bias():
@@ -80,7 +84,7 @@ def test_the_bias_is_where_rows_and_prior_balance():
 def test_the_intervals_hold_the_true_shares(calibration):
     shares, held = [0.6, 0.3, 0.08, 0.02], []
     for seed in range(12):
-        found = label_shift(texts(400, shares, seed=100 + seed)[0], calibration, LABELS)
+        found = estimate_label_shift(texts(400, shares, seed=100 + seed)[0], calibration, LABELS)
         held += [
             one.interval[0] <= share <= one.interval[1]
             for one, share in zip(found.labels, shares, strict=True)
@@ -89,7 +93,9 @@ def test_the_intervals_hold_the_true_shares(calibration):
 
 
 def test_a_label_that_nobody_finds_may_still_be_there(calibration):
-    found = label_shift(texts(100, [0.5, 0.5, 0, 0], seed=2, overlap=0.1)[0], calibration, LABELS)
+    found = estimate_label_shift(
+        texts(100, [0.5, 0.5, 0, 0], seed=2, overlap=0.1)[0], calibration, LABELS
+    )
     rarest = min(found.labels, key=lambda one: one.share)
     assert rarest.share < 1e-3
     assert rarest.interval[0] < 1e-9
@@ -101,20 +107,22 @@ def test_the_estimate_is_better_than_counting_answers(calibration):
     logits, _ = texts(4000, shares, seed=3, overlap=1.2)
     weak = fit_shift_calibration(*texts(4000, [0.25] * 4, seed=4, overlap=1.2))
     counted = np.bincount(logits.argmax(axis=1), minlength=4) / 4000
-    found = [one.share for one in label_shift(logits, weak, LABELS).labels]
+    found = [one.share for one in estimate_label_shift(logits, weak, LABELS).labels]
     assert np.abs(np.array(found) - shares).max() < 0.03
     assert np.abs(counted - shares).max() > 0.1
 
 
 def test_changed_labels_are_named_and_equal_shares_are_not(calibration):
-    moved = label_shift(texts(1500, [0.4, 0.1, 0.25, 0.25], seed=5)[0], calibration, LABELS)
+    moved = estimate_label_shift(
+        texts(1500, [0.4, 0.1, 0.25, 0.25], seed=5)[0], calibration, LABELS
+    )
     assert [one.label for one in moved.labels if one.changed] == ["billing", "hardware"]
-    words = moved.in_words()
+    words = moved.describe()
     assert words.startswith("Shares that have changed: 'hardware' from 25.0% to 1")
     assert "; 'billing' from 25.4% to 3" in words
     assert "network" not in words
-    same = label_shift(texts(1500, [0.25] * 4, seed=6)[0], calibration, LABELS)
-    assert same.in_words() == "No label's share has changed in 1,500 texts."
+    same = estimate_label_shift(texts(1500, [0.25] * 4, seed=6)[0], calibration, LABELS)
+    assert same.describe() == "No label's share has changed in 1,500 texts."
 
 
 def test_audits_that_agree_do_not_contradict(calibration):
@@ -123,7 +131,7 @@ def test_audits_that_agree_do_not_contradict(calibration):
         logits, truth = texts(1500, shares, seed=200 + seed)
         audits = np.random.default_rng(seed).choice(truth, 100, replace=False)
         counts = dict(zip(LABELS, np.bincount(audits, minlength=4).tolist(), strict=True))
-        found = label_shift(logits, calibration, LABELS, audited=counts)
+        found = estimate_label_shift(logits, calibration, LABELS, audited=counts)
         assert found.audits == 100
         chances.append(found.chance)
     assert 0.3 < np.mean(chances) < 0.7
@@ -133,10 +141,10 @@ def test_audits_that_agree_do_not_contradict(calibration):
 def test_audits_that_disagree_are_to_be_trusted(calibration):
     logits, _ = texts(3000, [0.4, 0.3, 0.2, 0.1], seed=7)
     audited = {"billing": 10, "network": 60, "hardware": 20, "fraud": 5}
-    found = label_shift(logits, calibration, LABELS, audited=audited)
+    found = estimate_label_shift(logits, calibration, LABELS, audited=audited)
     assert found.audits == 90  # the model has no label fraud
     assert found.contradicted
-    assert found.in_words() == (
+    assert found.describe() == (
         "The estimated shares of the labels contradict 90 audits: trust the audits."
     )
     assert [one.audited for one in found.labels] == [10, 20, 60, 0]
@@ -144,36 +152,36 @@ def test_audits_that_disagree_are_to_be_trusted(calibration):
 
 def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
     logits, _ = texts(50, [1.0, 0, 0, 0], seed=10)
-    found = label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
+    found = estimate_label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
     assert (found.labels, found.chance) == ((), None)
-    assert found.in_words() == (
+    assert found.describe() == (
         "The shares of the labels cannot be estimated: more texts than usual belong to none of the"
         " labels."
     )
 
 
 def test_there_is_no_estimate_without_texts(calibration):
-    found = label_shift(np.empty((0, 4)), calibration, LABELS, audited={})
+    found = estimate_label_shift(np.empty((0, 4)), calibration, LABELS, audited={})
     assert found.reason == "there are no texts"
 
 
 def test_more_texts_than_are_looked_at_give_the_same_shares(calibration):
     logits, _ = texts(12_000, [0.7, 0.1, 0.1, 0.1], seed=8)
-    found = label_shift(logits, calibration, LABELS)
+    found = estimate_label_shift(logits, calibration, LABELS)
     assert found.texts == 12_000
     assert found.labels[0].share == pytest.approx(0.7, abs=0.03)
 
 
 def test_it_can_be_written_as_json(calibration):
-    found = label_shift(
+    found = estimate_label_shift(
         texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS, audited={"billing": 3}
     )
     written = json.loads(json.dumps(found.to_json()))
     assert written["labels"][0]["label"] == "billing"
     assert written["audits"] == 3
-    assert label_shift(texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS) == label_shift(
+    assert estimate_label_shift(
         texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS
-    )
+    ) == estimate_label_shift(texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS)
 
 
 def test_no_validation_rows_are_refused():

@@ -26,7 +26,7 @@ def test_random_answers_are_reported_as_uninformative_with_both_figures():
     found = against_constant(NAMES, actual, drawn(8000, 1))
     assert found.verdict == "uninformative"
     assert found.rate == np.bincount(actual).max() / 8000
-    assert found.in_words() == (
+    assert found.describe() == (
         f"the text does not tell the label: {found.accuracy:.1%} right on held-out rows, where"
         f" always answering the most frequent one is right for {found.rate:.1%}"
     )
@@ -48,7 +48,7 @@ def test_answers_by_chance_seldom_pass_for_knowledge(labels):
 def test_too_few_rows_are_said_to_show_nothing():
     found = against_constant(NAMES[:2], np.arange(12) % 2, np.arange(12) // 2 % 2)
     assert found.verdict == "unclear"
-    assert found.in_words().startswith("12 rows cannot show that the text predicts the label: ")
+    assert found.describe().startswith("12 rows cannot show that the text predicts the label: ")
 
 
 def test_a_model_that_finds_a_rare_label_is_no_constant():
@@ -81,7 +81,7 @@ def test_two_labels_that_nothing_separates_are_named_and_no_others():
     found = against_constant(NAMES, actual, np.where(actual < 2, guess, actual))
     assert found.verdict == "informative"
     assert found.inseparable == (("a", "b"),)
-    assert found.pairs_in_words() == "nothing separates 'a' from 'b'"
+    assert found.describe_pairs() == "nothing separates 'a' from 'b'"
     half_right = np.where(drawn(3000, 4) % 2, guess, actual)
     separated = against_constant(NAMES, actual, np.where(actual < 2, half_right, actual))
     assert separated.inseparable == ()

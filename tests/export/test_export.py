@@ -217,9 +217,9 @@ def test_only_an_undecided_text_may_get_another_label():
     other = np.array([sure, torn[::-1]], np.float32)
     found = compare(reference, other, ["a", "b"], precision="float32")
     assert (found.other_labels, found.decided_texts) == (1, 1)
-    assert "the same label on 1 of 2 test texts" in found.in_words()
+    assert "the same label on 1 of 2 test texts" in found.describe()
     assert (
-        compare(reference, reference, ["a", "b"], precision="float32").in_words()
+        compare(reference, reference, ["a", "b"], precision="float32").describe()
         == "the same label on all of 2 test texts, equal probabilities"
     )
     with pytest.raises(ExportError, match=r"another label on 1 of 2 test texts, such as 'a'"):

@@ -5,7 +5,7 @@ import pytest
 
 import bertcnn
 from bertcnn.bundle.scope import PARTS
-from bertcnn.inference.reasons import reason_in_words
+from bertcnn.inference.reasons import describe_reason
 from bertcnn.settings import DECISIONS, REASONS
 from tests.tiny import saved_with_scope
 
@@ -31,14 +31,14 @@ LABELS = ("billing", "wifi")
     ],
 )
 def test_a_reason_in_words(decision, reason, nearest, words):
-    found = reason_in_words(DECISIONS.index(decision), (REASONS.index(reason), nearest), LABELS)
+    found = describe_reason(DECISIONS.index(decision), (REASONS.index(reason), nearest), LABELS)
     assert found == words
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_of_the_outlier_score_has_words(part):
     decision = DECISIONS.index("review:out_of_scope")
-    words = reason_in_words(decision, (REASONS.index(part), 1), LABELS)
+    words = describe_reason(decision, (REASONS.index(part), 1), LABELS)
     assert words.startswith("unlike known texts: ")
     assert words.endswith("; nearest: 'wifi'")
 
@@ -48,7 +48,7 @@ def test_answers_say_their_reasons(encoder_folder):
     texts = ["router cable", "", "zzz who won the card game on sunday"]
     answers, found = predictor.answer(texts), predictor.classify(texts)
     for row, answer in enumerate(found):
-        assert answer.reason == reason_in_words(
+        assert answer.reason == describe_reason(
             int(answers.decisions[row]), answers.reasons[row].tolist(), predictor.labels
         )
     assert found[1].reason == "there is no text"

@@ -22,7 +22,7 @@ sys.addaudithook(watch)
 """
 _QUANTIZE = """
 import numpy as np
-from bertcnn.inference.quantize import QuantizationData, build_engine
+from bertcnn.inference.quantization import QuantizationData, build_engine
 from bertcnn.shapes import classifier_shapes
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings

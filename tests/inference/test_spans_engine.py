@@ -6,7 +6,7 @@ import pytest
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model
 from bertcnn.inference.openvino_graph import SPANS_INPUTS, spans_graph
-from bertcnn.inference.quantize import quantize
+from bertcnn.inference.quantization import quantize
 from bertcnn.inference.spans_engine import SpansEngine, packed_windows
 from bertcnn.models.bert import Bert
 from bertcnn.models.question_answering import BertQuestionAnswering

@@ -386,7 +386,7 @@ def test_rows_out_of_scope_are_counted_apart(predictor, tmp_path):
     assert found.automatic == decisions.count("auto")
     assert found.called == sum(name.endswith(("out_of_scope", "language")) for name in decisions)
     assert figures.to_json()["out_of_scope"]["rows"] == 2
-    assert f"{found.in_words()}." in report.read_text()
+    assert f"{found.describe()}." in report.read_text()
 
 
 def test_na_and_null_are_labels_and_texts_like_any_other(encoder_folder, tmp_path):

@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from bertcnn.errors import SettingsError
-from bertcnn.tables.cells import given_text, is_missing, plain_text, whole_number
+from bertcnn.tables.cells import given_text, whole_number
 from bertcnn.tables.tables import open_table
+from bertcnn.values import is_missing, plain_text
 
 MOMENT = datetime.datetime(2024, 1, 5, 10)
 MISSING = [

@@ -88,7 +88,7 @@ def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypat
     assert (verdict.trained_rows, verdict.difference, verdict.word) == (18, 0, "did not help")
     assert verdict.rows == 18
     assert notes[0].startswith("seed 0: accuracy ")
-    assert "2 seeds, 18 rows to learn from, 18 to test on" in verdict.in_words()
+    assert "2 seeds, 18 rows to learn from, 18 to test on" in verdict.describe()
 
 
 def test_bad_requests_are_told(encoder_folder, tmp_path):

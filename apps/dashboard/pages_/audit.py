@@ -9,10 +9,15 @@ from charts import accuracy_intervals
 from literal import plain
 from review_store import review_store
 
-from bertcnn.review import audit_report, disagreements, serving_model
-from bertcnn.review.audits import AuditReport
-from bertcnn.review.store import ReviewStore, now
-from bertcnn.review.tickets import number_of
+from bertcnn.review import (
+    AuditReport,
+    ReviewStore,
+    audit_report,
+    disagreements,
+    now,
+    number_of,
+    serving_model,
+)
 from bertcnn.wording import count, percent
 
 PERIODS = {"all": None, "7 days": 7, "30 days": 30, "90 days": 90}

@@ -11,7 +11,7 @@ from literal import badge, plain
 from model_choice import answers_nothing, chosen_model
 
 from bertcnn import Predictor
-from bertcnn.inference.answers import Phrase
+from bertcnn.inference import Phrase
 from bertcnn.wording import percent
 
 EXAMPLE = "My router's led is not working, I tried changing the power socket but still nothing."

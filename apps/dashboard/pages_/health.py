@@ -14,26 +14,29 @@ from literal import badge, plain
 from review_store import person, review_store
 
 from bertcnn.review import (
+    AuditReport,
+    KnownModel,
+    ReviewStore,
+    ShadowReport,
+    StoreDrift,
+    StoreTopic,
+    StoreTopics,
     add_labels,
     audit_report,
     drift_report,
     earlier_model,
     labels_in_use,
+    last_changes,
     model_history,
+    newest_day,
+    read_texts,
     roll_back,
     serving_model,
     serving_predictor,
     shadow_report,
     store_topics,
 )
-from bertcnn.review.audits import AuditReport
-from bertcnn.review.daily_figures import newest_day
-from bertcnn.review.health import StoreDrift, last_changes
-from bertcnn.review.models import KnownModel
-from bertcnn.review.new_topics import StoreTopic, StoreTopics, read_texts
-from bertcnn.review.shadow import ShadowReport
-from bertcnn.review.statistics.drift import CONFIDENCE_EDGES, DailyFigures, DriftFinding
-from bertcnn.review.store import ReviewStore
+from bertcnn.review.statistics import CONFIDENCE_EDGES, DailyFigures, DriftFinding
 from bertcnn.wording import count, percent
 
 _KEPT = 600.0  # seconds that unchanged figures are cached

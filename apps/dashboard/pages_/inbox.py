@@ -29,9 +29,9 @@ from uploads import (
 
 from bertcnn import Predictor, score_csv
 from bertcnn.errors import BertCNNError
-from bertcnn.review.jobs.jobs import job_status
+from bertcnn.review.jobs import job_status
 from bertcnn.scoring import ScoringReport
-from bertcnn.tables.folders import tables_in
+from bertcnn.tables import tables_in
 from bertcnn.wording import count
 
 

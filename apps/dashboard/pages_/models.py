@@ -15,6 +15,10 @@ from model_folders import model_folder, models_roots, saved_models
 from review_store import person, review_store
 
 from bertcnn.review import (
+    WORSE,
+    KnownModel,
+    ModelEvent,
+    ReviewStore,
     add_model,
     compare_models,
     earlier_model,
@@ -25,8 +29,6 @@ from bertcnn.review import (
     roll_back,
     serving_model,
 )
-from bertcnn.review.models import WORSE, KnownModel, ModelEvent
-from bertcnn.review.store import ReviewStore
 from bertcnn.wording import count, percent
 
 COLORS = {"better": "green", "not worse": "blue", "cannot tell": "gray", WORSE: "red"}

@@ -18,19 +18,18 @@ from review_store import person, review_store
 
 from bertcnn.errors import ColumnError, LabelColumnError
 from bertcnn.review import (
+    ReviewStore,
+    TicketGroup,
     decided,
     model_history,
     name_groups,
+    now,
     serving_model,
     ticket_groups,
     waiting_tickets,
 )
-from bertcnn.review.jobs.job import Job
-from bertcnn.review.jobs.jobs import start_job
-from bertcnn.review.starting import TicketGroup
-from bertcnn.review.store import ReviewStore, now
-from bertcnn.tables.columns import guess_columns
-from bertcnn.tables.tables import Chunk, open_table
+from bertcnn.review.jobs import Job, start_job
+from bertcnn.tables import Chunk, guess_columns, open_table
 from bertcnn.wording import count
 
 SAMPLE = Path(__file__).parents[3] / "data" / "isp_tickets.csv"

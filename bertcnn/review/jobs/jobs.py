@@ -25,8 +25,7 @@ from bertcnn.review.jobs.progress import JobProgress
 from bertcnn.review.people import Person
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import ReviewStore, now
-from bertcnn.storage.cache import cache_folder
-from bertcnn.storage.files import output_error
+from bertcnn.storage import cache_folder, output_error
 
 # -P: ignore modules in the working directory
 _RUNNER: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs")

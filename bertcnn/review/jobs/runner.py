@@ -28,7 +28,7 @@ from bertcnn.review.jobs.processes import kill_group, own_start, this_host
 from bertcnn.review.jobs.progress import JobProgress, last_message, read_progress
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import ReviewStore, now
-from bertcnn.storage.files import try_lock
+from bertcnn.storage import try_lock
 
 _PROGRAM: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs.command")
 _RUN_AGAIN = 75  # exit code: the same command resumes

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.evaluation.paired import (
+from bertcnn.evaluation import (
     ONE_SIDED,
     TWO_SIDED,
     LostLabel,

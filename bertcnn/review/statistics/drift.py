@@ -16,8 +16,8 @@ import numpy as np
 from scipy.stats import chi2_contingency, hypergeom, kstwo, t
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.evaluation.label_shift import LabelShift
-from bertcnn.review.statistics.new_words import NewWord
+from bertcnn.evaluation import LabelShift
+from bertcnn.review.statistics.word_frequencies import NewWord
 from bertcnn.wording import count
 
 CONFIDENCE_EDGES: Final = tuple(step / 20 for step in range(21))
@@ -316,7 +316,7 @@ def drift_report(
     if label_shift is not None:
         changed = None if label_shift.reason else any(one.changed for one in label_shift.labels)
         findings.append(
-            DriftFinding("label_shift", changed, label_shift.in_words(), label_shift.to_json())
+            DriftFinding("label_shift", changed, label_shift.describe(), label_shift.to_json())
         )
     findings.append(_bin_finding("confidence", weeks, CONFIDENCE_EDGES, "a confidence below {}"))
     findings.append(_bin_finding("lengths", weeks, LENGTH_EDGES, "fewer than {} characters"))

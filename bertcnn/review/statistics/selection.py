@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertcnn.bundle.scope import unit
+from bertcnn.bundle import unit
 from bertcnn.errors import SettingsError
 
 _CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # candidates per chosen text; their minimum

@@ -9,7 +9,7 @@ from datetime import date
 
 import numpy as np
 
-from bertcnn.bundle.scope import unit
+from bertcnn.bundle import unit
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count
 

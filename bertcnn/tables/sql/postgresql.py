@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from bertcnn.data.prefetch import prefetch
+from bertcnn.data import prefetch
 from bertcnn.errors import DatabaseError, explain_missing_packages, one_line
 from bertcnn.progress import Progress
 from bertcnn.tables.sql.database import Column, Rows, one_select, refused

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from bertcnn.errors import DatabaseError, one_line
 from bertcnn.progress import Progress
-from bertcnn.tables.cells import plain_text, well_formed
+from bertcnn.tables.cells import well_formed
 from bertcnn.tables.sql.database import Column, Rows, one_select, refused
 from bertcnn.tables.sql.identifiers import quoted
 from bertcnn.tables.sql.spool import Spool
 from bertcnn.tables.sql.targets import Target
+from bertcnn.values import plain_text
 
 _TYPES = {True: "REAL", False: "TEXT"}
 _BATCH_ROWS = 4096

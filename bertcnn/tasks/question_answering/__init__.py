@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.questions import read_questions as read_questions
     from bertcnn.tasks.question_answering.saving import FOLDER as FOLDER
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

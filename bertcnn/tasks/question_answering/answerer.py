@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference.predictor import check_texts
-from bertcnn.inference.spans_engine import SpansEngine
+from bertcnn.inference import SpansEngine, check_texts
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.tasks.model import TaskModel
@@ -97,8 +96,7 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
             TrainingError: the loss became infinite or NaN.
         """
         from bertcnn.tasks.question_answering.fitting import fitted
-        from bertcnn.training.start import check_seed
-        from bertcnn.training.training_data import RunOptions
+        from bertcnn.training import RunOptions, check_seed
 
         check_seed(self._seed)
         if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):

@@ -7,12 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertcnn.bundle.engine import INT8_TENSORS, Precision, WeightBits, parse_int8
-from bertcnn.inference.compiled import compiled_model, has_bfloat16, has_fast_int8, has_vnni
-from bertcnn.inference.openvino_graph import spans_graph
-from bertcnn.inference.quantize import CALIBRATION_ROWS, quantize, spread
-from bertcnn.inference.runtime import ov
-from bertcnn.inference.spans_engine import SpansEngine, SpansModel, packed_windows
+from bertcnn.bundle import INT8_TENSORS, Precision, WeightBits, parse_int8
+from bertcnn.inference import (
+    CALIBRATION_ROWS,
+    SpansEngine,
+    SpansModel,
+    compiled_model,
+    has_bfloat16,
+    has_fast_int8,
+    has_vnni,
+    ov,
+    packed_windows,
+    quantize,
+    spans_graph,
+    spread,
+)
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings
 from bertcnn.tasks.question_answering.saving import SavedAnswerer

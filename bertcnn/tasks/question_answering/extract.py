@@ -19,7 +19,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from bertcnn.data.prefetch import prefetch
+from bertcnn.data import prefetch
 from bertcnn.errors import ColumnError, SettingsError, one_line
 from bertcnn.scoring import (
     DIGEST_BYTES,
@@ -32,8 +32,7 @@ from bertcnn.scoring import (
     begin_journal,
     resumed,
 )
-from bertcnn.tables.columns import ColumnChoice, join_texts
-from bertcnn.tables.tables import TableReader, column_position
+from bertcnn.tables import ColumnChoice, TableReader, column_position, join_texts
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 from bertcnn.text import is_blank
 

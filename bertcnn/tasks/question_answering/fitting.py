@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
+from bertcnn.bundle import INT8_TENSORS, int8_bytes
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference.spans_engine import SpansModel
+from bertcnn.inference import SpansModel
 from bertcnn.models import BertQuestionAnswering, extract
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
 from bertcnn.shapes import question_answering_shapes
@@ -25,11 +25,17 @@ from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
-from bertcnn.training.devices import compute_policy
-from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import Start, load_start
-from bertcnn.training.training_data import RunOptions
-from bertcnn.training.vocabulary_pruning import on_used_pieces, put_back, renumbered
+from bertcnn.training import (
+    RunOptions,
+    Savepoints,
+    Start,
+    compute_policy,
+    digest,
+    load_start,
+    on_used_pieces,
+    put_back,
+    renumbered,
+)
 
 
 @dataclass(frozen=True)

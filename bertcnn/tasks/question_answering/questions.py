@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from bertcnn.errors import ColumnError, TableError, one_line
-from bertcnn.storage.files import read_text
-from bertcnn.tables.cells import whole_number
-from bertcnn.tables.column_names import find_name
-from bertcnn.tables.tables import list_columns, open_table
+from bertcnn.storage import read_text
+from bertcnn.tables import find_name, list_columns, open_table, whole_number
 from bertcnn.text import is_blank
 
 _COLUMNS = ("question", "context", "answer")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from bertcnn.data.batches import pad, plan_scoring
+from bertcnn.data import pad, plan_scoring
 from bertcnn.tasks.training import TOKEN_BUDGET
 
 

@@ -6,11 +6,10 @@ from typing import Final
 
 from pydantic import Field
 
-from bertcnn.bundle.engine import INT8_TENSORS, Precision
-from bertcnn.bundle.schemas import Temperature
+from bertcnn.bundle import INT8_TENSORS, Precision, Temperature
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
 from bertcnn.shapes import Shapes, question_answering_shapes
-from bertcnn.storage.manifest import Member
+from bertcnn.storage import Member
 from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from bertcnn.errors import BundleError
-from bertcnn.inference.spans_engine import SpansModel
+from bertcnn.inference import SpansModel
 from bertcnn.tasks.question_answering.windows import Window
 
 

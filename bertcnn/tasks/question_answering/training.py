@@ -9,20 +9,20 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, pad
+from bertcnn.data import BatchPlan, choose_lengths, pad
 from bertcnn.settings import QuestionTrainingSettings
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.windows import Window
 from bertcnn.tasks.training import epochs_of
-from bertcnn.training.callbacks import BestEpoch
-from bertcnn.training.optimizer import (
+from bertcnn.training import (
     BIASES_AND_NORMALISATION,
+    Arrays,
+    BestEpoch,
     LayerwiseAdamW,
+    RunOptions,
+    Trainer,
     WarmupLinearDecay,
 )
-from bertcnn.training.step import Arrays
-from bertcnn.training.trainer import Trainer
-from bertcnn.training.training_data import RunOptions
 
 _NOT_HERE = -1e9  # added to the scores of tokens outside the context
 _CLASSIFY = 0  # position of [CLS], which means "no answer"

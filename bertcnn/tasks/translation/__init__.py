@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
     from bertcnn.tasks.translation.saving import FOLDER as FOLDER
     from bertcnn.tasks.translation.translator import Translator as Translator
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.errors import SettingsError, TableError, one_line
-from bertcnn.storage.files import read_text
-from bertcnn.tables.tables import read_table
+from bertcnn.storage import read_text
+from bertcnn.tables import read_table
 from bertcnn.text import is_blank, split_lines
 
 FEWEST_PAIRS = 20

@@ -9,18 +9,20 @@ from typing import Any
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, choose_lengths, pad, plan_scoring
+from bertcnn.data import BatchPlan, choose_lengths, pad, plan_scoring
 from bertcnn.settings import TranslationTrainingSettings
 from bertcnn.tasks.training import TOKEN_BUDGET, epochs_of
-from bertcnn.training.callbacks import BestEpoch
-from bertcnn.training.optimizer import (
+from bertcnn.training import (
     BIASES_AND_NORMALISATION,
+    Arrays,
+    BestEpoch,
+    Epoch,
     LayerwiseAdamW,
+    RunOptions,
+    Trainer,
     WarmupInverseSquareRoot,
+    make_figures,
 )
-from bertcnn.training.step import Arrays, make_figures
-from bertcnn.training.trainer import Epoch, Trainer
-from bertcnn.training.training_data import RunOptions
 
 _BETA_2 = 0.98  # Vaswani et al. 2017, section 5.3
 

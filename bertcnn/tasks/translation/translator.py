@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 import keras
 import numpy as np
 
-from bertcnn.data.batches import BatchPlan, pad
+from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import SettingsError, TrainingError, explain_missing_packages
-from bertcnn.inference.predictor import check_texts
+from bertcnn.inference import check_texts
 from bertcnn.models import (
     RecurrentTranslator,
     SearchSettings,
@@ -31,10 +31,7 @@ from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, Translator
 from bertcnn.tasks.translation.subwords import Subwords
 from bertcnn.tasks.translation.training import EncodedPairs, train_translator
 from bertcnn.text import is_blank
-from bertcnn.training.devices import compute_policy
-from bertcnn.training.savepoints import Savepoints, digest
-from bertcnn.training.start import check_seed, note_device
-from bertcnn.training.training_data import RunOptions
+from bertcnn.training import RunOptions, Savepoints, check_seed, compute_policy, digest, note_device
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}

@@ -19,7 +19,7 @@ from bertcnn.review.statistics.drift import (
     drift_report,
     overdispersion,
 )
-from bertcnn.review.statistics.new_words import NewWord
+from bertcnn.review.statistics.word_frequencies import NewWord
 
 # emergency attendances seen within 4 hours, in 20 weeks (Mohammed and others 2013, table 1), and
 # the limits that R's qicharts2 computes for the last ten from the first ten: qic(x = i, y = r, n =

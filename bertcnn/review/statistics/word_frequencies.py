@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from bertcnn.data.splits import duplicate_key
+from bertcnn.data import duplicate_key
 
 _CHANCE_OF_WORD = 0.01  # for all words together (Bonferroni)
 _TIMES = 3.0  # as frequent as before

@@ -82,7 +82,7 @@ class AutomationLimits:
         }
         return reasons[self.limit]
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The share and its reason, as text."""
         share = f"{percent(self.share)} of tickets"
         return f"Automatic at {100 * self.precision:.4g}%: {share}, {self.reason}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertcnn.data.fixed_shapes import fixed_shapes, plan_fixed
+from bertcnn.data.shape_buckets import fixed_shapes, plan_fixed
 
 LONGEST = (4, 30, 64, 100, 160, 512, 700)
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from bertcnn.bundle.engine import EngineRecord, Precision, SavedEngine, WeightBits, int8_bytes
-from bertcnn.data.packing import packed_batches, plan_packed
-from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.bundle import EngineRecord, Precision, SavedEngine, WeightBits, int8_bytes
+from bertcnn.data import packed_batches, plan_packed
+from bertcnn.evaluation import macro_f1_score
 from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.engines import EngineOutput
 from bertcnn.inference.int8_tensors import (

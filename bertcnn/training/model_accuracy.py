@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data.label_sets import LabelSet, is_set
-from bertcnn.data.labels import checked_labels
-from bertcnn.data.same_labels import KnownLabels
+from bertcnn.data import KnownLabels, LabelSet, checked_labels, is_set
 from bertcnn.errors import LabelError
-from bertcnn.evaluation.metrics import describe_unknown
-from bertcnn.inference.predictor import Predictor, check_texts
+from bertcnn.evaluation import describe_unknown
+from bertcnn.inference import Predictor, check_texts
 from bertcnn.progress import Progress
 from bertcnn.training.examples import has_no_label
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 from scipy.stats import chi2_contingency
 
-from bertcnn.review.statistics.new_words import log_likelihood, new_words
+from bertcnn.review.statistics.word_frequencies import log_likelihood, new_words
 
 START = date(2026, 4, 1)
 THINGS = ("router", "phone", "screen", "lamp", "cable", "box", "menu", "page", "socket", "remote")

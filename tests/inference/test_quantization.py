@@ -14,7 +14,7 @@ from bertcnn.inference.compiled import has_bfloat16, has_vnni
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
-from bertcnn.inference.quantize import QuantizationData, build_engine, quantize, spread
+from bertcnn.inference.quantization import QuantizationData, build_engine, quantize, spread
 from bertcnn.models.classifier import BertCnn, CnnHead
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
@@ -135,7 +135,7 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
     inputs = {name: bounds for name, bounds in ours.items() if name.endswith("/input_range")}
     assert len(inputs) == 25  # four a layer, and the filters', which have no bias
     assert {name for name, bounds in inputs.items() if bounds[2]} == {"taps/input_range"}
-    monkeypatch.setattr("bertcnn.inference.quantize._SMOOTHING", 0.95)  # NNCF's default
+    monkeypatch.setattr("bertcnn.inference.quantization._SMOOTHING", 0.95)  # NNCF's default
     assert error(ours) < 0.9 * error(quantized())
 
 
@@ -188,14 +188,14 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
         extract(model.weights), ENCODER, HEAD, trial, decided=engine.record, progress=Silent()
     ).saved
     assert (decided.record.weight_bits, largest_weight(decided)) == (8, largest_weight(engine))
-    monkeypatch.setattr("bertcnn.inference.quantize.has_vnni", lambda: False)
+    monkeypatch.setattr("bertcnn.inference.quantization.has_vnni", lambda: False)
     assert build(model, trial).record.precision != "int8"
 
 
 def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(
     model, int8, monkeypatch
 ):
-    monkeypatch.setattr("bertcnn.inference.quantize.has_vnni", lambda: False)
+    monkeypatch.setattr("bertcnn.inference.quantization.has_vnni", lambda: False)
     valid = rows(seed=2, count=800)
     logits = KerasEngine(model, 0).run(valid).logits
     halved = OpenVINOEngine.of_graph(
@@ -279,7 +279,7 @@ def test_a_precision_that_was_decided_before_is_taken_with_its_figures(model, as
 
 
 def test_where_nncf_rounds_other_places_int8_is_left_out(model, asked, monkeypatch):
-    monkeypatch.setattr("bertcnn.inference.quantize.quantized_by_nncf", lambda graph, *_: graph)
+    monkeypatch.setattr("bertcnn.inference.quantization.quantized_by_nncf", lambda graph, *_: graph)
     notes = Notes()
     built = build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=notes)
     assert built.saved.record.precision != "int8"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bertcnn.bundle.schemas import Calibration
-from bertcnn.evaluation.automation_limits import automation_limits, saved_limits
 from bertcnn.evaluation.decisions import HeldBack
+from bertcnn.evaluation.limit_analysis import automation_limits, saved_limits
 from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.evaluation.thresholds import find_threshold
 
@@ -32,7 +32,7 @@ def test_too_few_rows():
     found = limits(true, said, np.linspace(0.99, 0.6, 15))
     assert (found.limit, found.share, found.possible, found.gain) == ("rows", 0.0, 1.0, 1.0)
     assert found.rows == 15  # twice as many rows would show it: 30, and 22 are needed
-    assert found.in_words() == (
+    assert found.describe() == (
         "Automatic at 90%: 0% of tickets, limited by too few rows to show it: with about 15 more"
         " labelled rows 100% would be automatic"
     )
@@ -45,7 +45,7 @@ def test_two_labels_that_are_mixed_up():
     found = limits(true, said, confidence)
     assert (found.limit, found.labels, found.gain) == ("pair", ("access", "billing"), 1.0)
     assert found.share == pytest.approx(1 / 3)
-    assert "limited by 'access' and 'billing', which are mixed up" in found.in_words()
+    assert "limited by 'access' and 'billing', which are mixed up" in found.describe()
 
 
 def test_a_label_that_is_mistaken_for_all_others():
