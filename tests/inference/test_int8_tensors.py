@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.inference.test_quantize import batches
 
 from bertcnn.inference.compiled import compiled_model
 from bertcnn.inference.int8_tensors import int8_tensors, round_from_zero, share_activation_range
@@ -14,6 +13,7 @@ from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes
 from tests.inference.test_openvino_graph import SHAPE, noisy, rows
+from tests.inference.test_quantization import batches
 
 HEAD = HeadSettings(filters=8)
 ACTIVATIONS = [("gelu", 2), ("gelu_tanh", 1), ("relu", 2)]
