@@ -262,6 +262,11 @@ class TokenizerSettings(Settings):
         ),
     )
 
+    pair: bool = Field(
+        False,
+        description="whether a text's first line is BERT's segment A, and the rest segment B",
+    )
+
     @pydantic.model_validator(mode="after")
     def _head_fits(self) -> Self:
         if self.head_tokens > self.max_tokens - 2:

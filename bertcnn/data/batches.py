@@ -11,6 +11,8 @@ from functools import cache
 
 import numpy as np
 
+from bertcnn.text import segments_of
+
 _STEP = 4  # lengths are rounded up to a multiple of this many tokens
 # Tokens in a full batch of a compiled engine, in order of preference; their divisors are the padded
 # lengths.
@@ -50,7 +52,7 @@ class Batch:
     Attributes:
         rows: int64 [b], positions in the caller's list; the last B - b rows are fillers.
         token_ids: int32 [B, T].
-        segment_ids: int32 [B, T], all 0: a ticket is one sentence to BERT.
+        segment_ids: int32 [B, T], see `segments_of`.
         padding_mask: int32 [B, T], 1 at tokens and 0 at padding.
     """
 
@@ -73,14 +75,17 @@ def pad(token_ids: Sequence[np.ndarray], plan: BatchPlan, pad_id: int = 0) -> Ba
 
     Filler rows have one unmasked padding token, so that attention is defined; ignore their output.
     """
-    padded = np.full((plan.size, plan.length), pad_id, np.int32)
-    mask = np.zeros((plan.size, plan.length), np.int32)
-    for slot, row in enumerate(plan.rows):
-        ids = token_ids[row]
-        padded[slot, : len(ids)] = ids
-        mask[slot, : len(ids)] = 1
+    texts = [token_ids[row] for row in plan.rows.tolist()]
+    lengths = np.zeros((plan.size, 1), np.int64)
+    lengths[: len(texts), 0] = [len(ids) for ids in texts]
+    inside = np.arange(plan.length) < lengths
+    padded = np.full(inside.shape, pad_id, np.int32)
+    segments = np.zeros(inside.shape, np.int32)
+    padded[inside] = np.concatenate([np.empty(0, np.int32), *texts])
+    segments[inside] = segments_of(texts)
+    mask = inside.astype(np.int32)
     mask[len(plan.rows) :, 0] = 1
-    return Batch(plan.rows, padded, np.zeros_like(padded), mask)
+    return Batch(plan.rows, padded, segments, mask)
 
 
 def choose_lengths(lengths: np.ndarray, most: int = 6) -> tuple[int, ...]:

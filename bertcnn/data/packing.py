@@ -14,9 +14,12 @@ import numpy as np
 
 from bertcnn.data.batches import MANY, plan_compiled
 from bertcnn.data.cutting_stock import best_patterns
+from bertcnn.text import segments_of
 
 NUMBERS = "document_numbers"
-PACKED = ("token_ids", "document_ids", "position_ids", NUMBERS)  # inputs of a compiled engine
+POSITION_SEGMENTS = "position_segment_ids"
+# inputs of a compiled engine
+PACKED = ("token_ids", "document_ids", POSITION_SEGMENTS, NUMBERS)
 # With texts of over 256 tokens, texts of up to 128 get rows of their own, where attention is
 # cheaper.
 _SHORT = 128
@@ -156,7 +159,7 @@ def lay_out(
 
     return {
         "token_ids": filled(np.concatenate([np.empty(0, np.int32), *texts]), pad_id),
-        "segment_ids": np.zeros(inside.shape, np.int32),
+        "segment_ids": filled(segments_of(texts)),
         "document_ids": filled(np.repeat(slot + 1, lengths)),
         "position_ids": filled(
             np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -252,12 +255,23 @@ def packed_inputs(
 
     Returns:
         int32 arrays: `token_ids` [B, T]; `document_ids` [B, T], the number of a token's text in its
-        row, 1 to K, or 0 for padding; `position_ids` [B, T], the position in the text;
-        `document_numbers` [K], 1 to K.
+        row, 1 to K, or 0 for padding; `position_segment_ids` [B, T], twice the position in the
+        text, plus its segment, 0 or 1; `document_numbers` [K], 1 to K.
     """
     batch = lay_out(token_ids, plan, pad_id)
+    batch[POSITION_SEGMENTS] = 2 * batch["position_ids"] + batch["segment_ids"]
     batch[NUMBERS] = np.arange(1, plan.slots.shape[1] + 1, dtype=np.int32)
     return {name: batch[name] for name in PACKED}
+
+
+def position_segments(tensors: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Sums of position and segment embeddings, [2 P, D], in the order of `position_segment_ids`.
+
+    `tensors` are an encoder's weights by name, with one segment or more.
+    """
+    segments = tensors["embeddings/segments"][[0, min(1, len(tensors["embeddings/segments"]) - 1)]]
+    sums = tensors["embeddings/positions"][:, None] + segments
+    return np.asarray(sums.reshape(-1, sums.shape[-1]))
 
 
 def packed_batches(

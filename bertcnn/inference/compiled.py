@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _KEPT = 8  # most compiled engines in the cache
 # most bytes of a compiled copy: fixed, and per byte of the model's constants (usually 1.0)
 _BLOB, _BLOB_PER_BYTE = 16 << 20, 2
-_LAYOUT = 1  # version of the cache format; a new one recompiles all engines
+_LAYOUT = 2  # version of the cache format; a new one recompiles all engines
 _ABOUT_CPU = Path("/proc/cpuinfo")  # Linux only
 _LARGEST_RECORD = 1 << 16  # bytes
 _MANIFEST = (

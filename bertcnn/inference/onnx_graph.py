@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from bertcnn.data import NUMBERS, PACKED
+from bertcnn.data import NUMBERS, PACKED, POSITION_SEGMENTS, position_segments
 from bertcnn.errors import BundleError
 from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.settings import EncoderSettings, HeadSettings
@@ -76,10 +76,10 @@ def classifier_onnx(
     graph = _Graph(tensors, head)
     # one text, number 1, a row
     graph.add("Cast", "padding_mask", to=TensorProto.INT32, name="document_ids")
-    positions = graph.constant(np.arange(encoder.max_positions), "places")
+    positions = graph.constant(2 * np.arange(encoder.max_positions), "places")
     length = graph.add("Shape", "token_ids", start=1, end=2)
     first = graph.integers(0)
-    graph.add("Slice", positions, first, length, first, name="position_ids")  # [T]
+    graph.add("Slice", positions, first, length, first, name=POSITION_SEGMENTS)  # [T]
     graph.constant(np.ones(1, np.int32), NUMBERS)
     outputs = _network(graph, encoder, head)
     inputs = [
@@ -203,7 +203,7 @@ class _Graph(OnnxNodes):
 
 
 def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
-    """Tokens, positions and the first segment, normalised, [B, T, D]."""
+    """Tokens, positions and segments, normalised, [B, T, D]."""
     table = graph.tensors["embeddings/tokens"]
     if graph.is_int8:  # with a scale for each token
         largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12))
@@ -214,8 +214,8 @@ def _embeddings(graph: _Graph, settings: EncoderSettings) -> str:
         hidden = graph.add("Mul", graph.add("Cast", tokens, to=TensorProto.FLOAT), scale)
     else:
         hidden = graph.add("Gather", graph.weight("embeddings/tokens"), "token_ids", axis=0)
-    positions = graph.tensors["embeddings/positions"] + graph.tensors["embeddings/segments"][0]
-    taken = graph.add("Gather", graph.constant(positions, "positions"), "position_ids", axis=0)
+    both = graph.constant(position_segments(graph.tensors), "position_segments")
+    taken = graph.add("Gather", both, POSITION_SEGMENTS, axis=0)
     return _normalize(
         graph, "embeddings/normalize", graph.add("Add", hidden, taken), settings.layer_norm_epsilon
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import Bundle, Precision, SavedEngine, with_weights
-from bertcnn.data import NUMBERS, PACKED, PackedPlan, packed_batches, places, plan_packed
+from bertcnn.data import PackedPlan, packed_batches, places, plan_packed
 from bertcnn.inference.compiled import compiled_model, in_float32, kept_as
 from bertcnn.inference.embeddings import Store
 from bertcnn.inference.engines import EngineOutput, Evidence
@@ -203,10 +203,12 @@ def token_embeddings(
             target[: len(tokens)] = tokens
         store(np.array(list(embeddings)), padded)
 
+    from bertcnn.inference.openvino_graph import ENCODER_INPUTS
+
     queue.set_callback(taken_apart)
     plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)
     for plan, batch in zip(plans, packed_batches(token_ids, plans, pad_id), strict=True):
-        queue.start_async({name: batch[name] for name in PACKED if name != NUMBERS}, plan)
+        queue.start_async({name: batch[name] for name in ENCODER_INPUTS}, plan)
     queue.wait_all()
 
 

@@ -1,8 +1,8 @@
 """The classifier as an OpenVINO graph, built from its tensors without Keras or TensorFlow.
 
-It computes the same as `bertcnn.models.classifier`, in the form that runs fastest on a CPU: the
-first segment's embedding is added to the positions, one matrix product computes all windows of all
-filters, and bias and ReLU follow the maximum, on one value per row instead of one per token.
+It computes the same as `bertcnn.models.classifier`, in the form that runs fastest on a CPU: one
+table holds the sums of position and segment embeddings, one matrix product computes all windows of
+all filters, and bias and ReLU follow the maximum, on one value per row instead of one per token.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from bertcnn.data import NUMBERS, PACKED
+from bertcnn.data import NUMBERS, PACKED, POSITION_SEGMENTS, position_segments
 from bertcnn.errors import BundleError
 from bertcnn.inference.runtime import ops, ov
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.shapes import classifier_shapes, question_answering_shapes
 
-SPANS_INPUTS = ("token_ids", "document_ids", "position_ids", "segment_ids")
+ENCODER_INPUTS = tuple(name for name in PACKED if name != NUMBERS)
 # nodes that stay in float32 when the others become int8
 LAST_PRODUCT = "logits_product"  # so that a logit is exactly the sum of its parts
 TOKEN_SCALES = "token_scales"  # of int8 token embeddings
@@ -60,9 +60,7 @@ def classifier_graph(
     documents = ops.convert(inputs["document_ids"], "f32")
     int8_tokens = int8_tokens or int8 is not None
     tensors = {**tensors, **(int8 or {})}
-    hidden = _encoder(
-        tensors, inputs["token_ids"], documents, inputs["position_ids"], encoder, int8_tokens
-    )
+    hidden = _encoder(tensors, inputs, documents, encoder, int8_tokens)
     outputs = _head(tensors, hidden, documents, ops.convert(inputs[NUMBERS], "f32"), head)
     return _model(list(inputs.values()), outputs)
 
@@ -71,16 +69,12 @@ def encoder_graph(tensors: Mapping[str, np.ndarray], settings: EncoderSettings) 
     """The encoder alone. `tensors` are float32 weights by name, as in `Bert`.
 
     Returns:
-        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
-        and the output `sequence_output`, float32 [B, T, D].
+        A model with the inputs `ENCODER_INPUTS` of `packed_inputs` and the output
+        `sequence_output`, float32 [B, T, D].
     """
-    inputs = {
-        name: ops.parameter([-1, -1], np.int32, name=name) for name in PACKED if name != NUMBERS
-    }
+    inputs = {name: ops.parameter([-1, -1], np.int32, name=name) for name in ENCODER_INPUTS}
     documents = ops.convert(inputs["document_ids"], "f32")
-    hidden = _encoder(
-        tensors, inputs["token_ids"], documents, inputs["position_ids"], settings, int8_tokens=False
-    )
+    hidden = _encoder(tensors, inputs, documents, settings, int8_tokens=False)
     return _model(list(inputs.values()), {"sequence_output": hidden})
 
 
@@ -97,22 +91,20 @@ def spans_graph(
     `classifier_graph`.
 
     Returns:
-        A model with the inputs `token_ids`, `document_ids` and `position_ids` of `packed_inputs`
-        and `segment_ids` of the same shape. Its output is `spans`, float32 [B, T, 2].
+        A model with the inputs `ENCODER_INPUTS` of `packed_inputs`. Its output is `spans`, float32
+        [B, T, 2].
 
     Raises:
         BundleError: a tensor is missing, unknown or of another shape.
     """
     _check_shapes(tensors, question_answering_shapes(settings))
-    inputs = {name: ops.parameter([-1, -1], np.int32, name=name) for name in SPANS_INPUTS}
+    inputs = {name: ops.parameter([-1, -1], np.int32, name=name) for name in ENCODER_INPUTS}
     hidden = _encoder(
         {**tensors, **(int8 or {})},
-        inputs["token_ids"],
+        inputs,
         ops.convert(inputs["document_ids"], "f32"),
-        inputs["position_ids"],
         settings,
         int8_tokens or int8 is not None,
-        inputs["segment_ids"],
     )
     spans = _linear(_below(tensors, "spans"), hidden, LAST_PRODUCT)
     return _model(list(inputs.values()), {"spans": spans})
@@ -121,6 +113,7 @@ def spans_graph(
 def one_text_a_row(graph: ov.Model) -> ov.Model:
     """`graph` with the inputs `token_ids` and `padding_mask`, int32 [B, T], one text per row.
 
+    All tokens are in the first segment.
     `graph`, from `classifier_graph` or its int8 form, is modified and unusable afterwards.
     """
     packed = {parameter.get_friendly_name(): parameter for parameter in graph.get_parameters()}
@@ -132,7 +125,9 @@ def one_text_a_row(graph: ov.Model) -> ov.Model:
     inputs = {
         "token_ids": plain["token_ids"],
         "document_ids": plain["padding_mask"],  # 1 for the first text's tokens, 0 for padding
-        "position_ids": ops.broadcast(ops.range(_scalar(0), length, _scalar(1), "i32"), shape),
+        POSITION_SEGMENTS: ops.broadcast(
+            ops.range(_scalar(0), ops.multiply(length, _scalar(2)), _scalar(2), "i32"), shape
+        ),
         NUMBERS: _axes(1),
     }
     for name, parameter in packed.items():
@@ -155,19 +150,16 @@ def _model(inputs: list[Node], outputs: Mapping[str, Node]) -> ov.Model:
 
 def _encoder(
     tensors: Mapping[str, np.ndarray],
-    token_ids: Node,
+    inputs: Mapping[str, Node],
     documents: Node,
-    positions: Node,
     settings: EncoderSettings,
     int8_tokens: bool,
-    segments: Node | None = None,
 ) -> Node:
     """Embeddings and all blocks, [B, T, D].
 
-    Tokens attend within their own text, `documents` float32 [B, T]. Without `segments`, all tokens
-    are in the first segment.
+    Tokens attend within their own text, `documents` float32 [B, T].
     """
-    hidden = _embeddings(tensors, token_ids, positions, settings, int8_tokens, segments)
+    hidden = _embeddings(tensors, inputs, settings, int8_tokens)
     # [B, 1, T, T]
     same_document = ops.equal(
         ops.unsqueeze(documents, _axes(1, 3)), ops.unsqueeze(documents, _axes(1, 2))
@@ -193,22 +185,14 @@ def _check_shapes(
 
 def _embeddings(
     tensors: Mapping[str, np.ndarray],
-    token_ids: Node,
-    positions: Node,
+    inputs: Mapping[str, Node],
     settings: EncoderSettings,
     int8_tokens: bool,
-    segments: Node | None,
 ) -> Node:
-    """Token, position and segment embeddings, normalised, [B, T, D].
-
-    One table holds a vector for each pair of position and segment.
-    """
-    kinds = tensors["embeddings/segments"][: 1 if segments is None else None]
-    both = tensors["embeddings/positions"][:, None] + kinds
-    indices = positions
-    if segments is not None:
-        indices = ops.add(ops.multiply(positions, _scalar(len(kinds))), segments)
-    taken = ops.gather(ops.constant(both.reshape(-1, both.shape[-1])), indices, _scalar(0))
+    """Token, position and segment embeddings, normalised, [B, T, D]."""
+    token_ids = inputs["token_ids"]
+    both = ops.constant(position_segments(tensors))
+    taken = ops.gather(both, inputs[POSITION_SEGMENTS], _scalar(0))
     taken.set_friendly_name(POSITIONS)
     table = tensors["embeddings/tokens"]
     # look up first, then scale: otherwise the whole table would become float32

@@ -12,7 +12,7 @@ import numpy as np
 
 from bertcnn.data import PackedPlan, packed_batches, places, plan_packed
 from bertcnn.inference.forks import keep_compiled, never_destroy, survive_forks
-from bertcnn.inference.openvino_graph import SPANS_INPUTS
+from bertcnn.inference.openvino_graph import ENCODER_INPUTS
 from bertcnn.inference.runtime import ov
 
 _BATCHES_OF_A_STREAM = 2
@@ -21,9 +21,7 @@ _BATCHES_OF_A_STREAM = 2
 class SpansModel(Protocol):
     """Scores each token of windows as start and end of the answer."""
 
-    def run(
-        self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def run(self, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
 
 
@@ -49,9 +47,7 @@ class SpansEngine:
         with suppress(AttributeError):
             never_destroy(self._queue)
 
-    def run(
-        self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def run(self, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         spans: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
@@ -65,22 +61,19 @@ class SpansEngine:
             if os.getpid() != self._process:  # OpenVINO's threads stayed in the parent
                 self._start()
             self._queue.set_callback(taken_apart)
-            for plan, batch in packed_windows(token_ids, segment_ids, self._pad_id):
+            for plan, batch in packed_windows(token_ids, self._pad_id):
                 self._queue.start_async(batch, plan)
             self._queue.wait_all()
         return spans
 
 
 def packed_windows(
-    token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray], pad_id: int
+    token_ids: Sequence[np.ndarray], pad_id: int
 ) -> Iterator[tuple[PackedPlan, dict[str, np.ndarray]]]:
     """The inputs of `spans_graph` for all windows, longest first."""
     lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
     if not len(lengths):
         return
     plans = sorted(plan_packed(lengths), key=lambda plan: -plan.length)
-    tokens = packed_batches(token_ids, plans, pad_id)
-    segments = packed_batches(segment_ids, plans, 0)
-    for plan, batch, kinds in zip(plans, tokens, segments, strict=True):
-        batch["segment_ids"] = kinds["token_ids"]
-        yield plan, {name: batch[name] for name in SPANS_INPUTS}
+    for plan, batch in zip(plans, packed_batches(token_ids, plans, pad_id), strict=True):
+        yield plan, {name: batch[name] for name in ENCODER_INPUTS}

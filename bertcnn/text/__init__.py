@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bertcnn.text.languages import is_foreign as is_foreign
     from bertcnn.text.languages import language_of as language_of
     from bertcnn.text.languages import main_languages as main_languages
+    from bertcnn.text.segments import segments_of as segments_of
     from bertcnn.text.vocabulary import CONTINUATION as CONTINUATION
     from bertcnn.text.vocabulary import learn_vocabulary as learn_vocabulary
     from bertcnn.text.wordpiece import CLASSIFY as CLASSIFY

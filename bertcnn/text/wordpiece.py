@@ -18,7 +18,8 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.storage import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions, split_lines
 from bertcnn.text.joining import join_words
-from bertcnn.text.word_cache import tokenize_words
+from bertcnn.text.segments import segments_of
+from bertcnn.text.word_cache import TokenizedWords, tokenize_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (
@@ -134,6 +135,7 @@ class WordPieceTokenizer:
             token_ids[row, : len(ids)] = ids
             mask[row, : len(ids)] = 1
         segment_ids = np.zeros(shape, np.int32)
+        segment_ids[mask > 0] = segments_of(rows)
         return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": mask}
 
     def encode(self, texts: Sequence[str], *, spans: bool = False) -> EncodedTexts:
@@ -141,16 +143,22 @@ class WordPieceTokenizer:
 
         A text over `max_tokens` keeps its first `head_tokens` tokens and as many from its end as
         fit (Sun et al. 2019, section 4.1: 128 + 382 was the best truncation they tried).
+
+        With the setting `pair`, a [SEP] follows the first line: [CLS] A [SEP] B [SEP] (Devlin et
+        al. 2019, section 3). A text of one line has no B.
         """
         cleaned = [clean_text(text) for text in texts]
-        pieces, limit = tokenize_words(self._tokenizer, cleaned), self.settings.max_tokens - 2
+        pieces = tokenize_words(self._tokenizer, cleaned)
+        limit = self.settings.max_tokens - 2 - self.settings.pair
         truncated = pieces.lengths > limit
         if truncated.any():
             pieces = pieces.without_middle(limit, self.settings.head_tokens)
-        ends = np.cumsum(pieces.lengths + 2)
-        first = ends - pieces.lengths - 2
-        inside = np.ones(len(pieces.ids) + 2 * len(texts), bool)
-        inside[first] = inside[ends - 1] = False
+        of_a = _of_first_lines(pieces, cleaned) if self.settings.pair else pieces.lengths
+        has_b = (of_a > 0) & (of_a < pieces.lengths)
+        ends = np.cumsum(pieces.lengths + 2 + has_b)
+        first = ends - pieces.lengths - 2 - has_b
+        inside = np.ones(len(pieces.ids) + 2 * len(texts) + has_b.sum(), bool)
+        inside[first] = inside[ends - 1] = inside[(first + 1 + of_a)[has_b]] = False
         ids = np.full(len(inside), self._separate_id, np.int32)
         ids[first], ids[inside] = self._classify_id, pieces.ids
         token_ids = [
@@ -248,6 +256,15 @@ def _kind(piece: str) -> int:
         CONTINUES * (piece[:2] == "##")
         + JOINS * (piece in _JOINERS)
         + PUNCTUATION * (single and category(piece) in _PUNCTUATION)
+    )
+
+
+def _of_first_lines(pieces: TokenizedWords, texts: Sequence[str]) -> np.ndarray:
+    """The pieces of each text's first line, int64 [texts]; of a text of one line, all."""
+    line_ends = np.array([text.find("\n") % (len(text) + 1) for text in texts], np.int64)
+    before = pieces.places[:, 0] < np.repeat(line_ends, pieces.lengths)
+    return np.bincount(
+        np.repeat(np.arange(len(texts)), pieces.lengths)[before], minlength=len(texts)
     )
 
 

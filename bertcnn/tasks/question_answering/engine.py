@@ -62,8 +62,8 @@ def compile_spans(
     """
     progress.stage("compiling", 2, "steps")
     chosen = spread(windows, CALIBRATION_ROWS)
-    inputs = [window.token_ids for window in chosen], [window.segment_ids for window in chosen]
-    batches = [batch for _, batch in packed_windows(*inputs, pad_id)]
+    token_ids = [window.token_ids for window in chosen]
+    batches = [batch for _, batch in packed_windows(token_ids, pad_id)]
     weight_bits: WeightBits = 8 if has_vnni() else 7
 
     def candidates() -> Iterator[tuple[Precision, Mapping[str, np.ndarray] | None]]:

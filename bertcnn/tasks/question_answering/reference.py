@@ -20,15 +20,12 @@ class KerasSpans:
         self._model, self._pad_id = keras.Model(model.input, model.output), pad_id
         self._model.compile(jit_compile=False)
 
-    def run(
-        self, token_ids: Sequence[np.ndarray], segment_ids: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def run(self, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
         outputs: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
         for plan in plan_scoring(lengths, TOKEN_BUDGET):
             inputs = pad(token_ids, plan, self._pad_id).inputs()
-            inputs["segment_ids"] = pad(segment_ids, plan).token_ids
             scores = self._model.predict_on_batch(inputs)
             for row, row_scores in zip(plan.rows, scores, strict=True):
                 outputs[row] = row_scores[: lengths[row]]

@@ -92,9 +92,7 @@ def scored_windows(
     model: SpansModel, windows: Sequence[Window], rows: int, longest: int
 ) -> list[SpanScores]:
     """The best spans for `rows` questions; raises BundleError for scores that are not finite."""
-    scores = model.run(
-        [window.token_ids for window in windows], [window.segment_ids for window in windows]
-    )
+    scores = model.run([window.token_ids for window in windows])
     if not all(np.isfinite(one).all() for one in scores):
         raise BundleError(
             "a model whose scores are not finite",

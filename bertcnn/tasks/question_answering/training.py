@@ -74,7 +74,6 @@ class LabelledWindows:
         weights[rows] = 1
         first, end = context[:, :1], context[:, 1:]
         positions = np.arange(plan.length)
-        inputs["segment_ids"] = (positions >= first) * inputs["padding_mask"]
         allowed = (positions == _CLASSIFY) | ((positions >= first) & (positions < end))
         return inputs, {
             "places": labels,
