@@ -396,7 +396,12 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if self.teacher is None:
             most, precision = requested.max_tokens, requested.precision
             return None, load_start(
-                self.encoder, most, seed=seed, progress=progress, precision=precision
+                self.encoder,
+                most,
+                seed=seed,
+                progress=progress,
+                precision=precision,
+                pair=requested.pair,
             )
         student = Student.of(local_folder(self.teacher, progress=progress), self.layers, seed=seed)
         student.check_labels([str(name) for name in classes], multi_label=multi_label)

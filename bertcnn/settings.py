@@ -269,10 +269,10 @@ class TokenizerSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _head_fits(self) -> Self:
-        if self.head_tokens > self.max_tokens - 2:
+        if self.head_tokens > self.max_tokens - 2 - self.pair:
             raise ValueError(
-                f"head_tokens of at most max_tokens - 2, not {self.head_tokens} with max_tokens"
-                f" {self.max_tokens}"
+                f"head_tokens of at most max_tokens - {2 + self.pair}, not {self.head_tokens} with"
+                f" max_tokens {self.max_tokens}"
             )
         return self
 
@@ -524,6 +524,10 @@ class TrainingSettings(Settings):
     )
     max_tokens: Annotated[int, Field(ge=4)] = Field(
         512, description="longest input, including [CLS] and [SEP]"
+    )
+    pair: bool = Field(
+        False,
+        description="whether a text's first line is BERT's segment A, and the rest segment B",
     )
     refit: bool = Field(
         False,

@@ -13,6 +13,7 @@ from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.options import Force, Label, MultiLabel, Precision, Summary, Text, given
 from bertcnn.cli.resumable import resumes
+from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ def train(
     ],
     text: Text = None,
     label: Label = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            "--pair",
+            help="Two text columns, A,B, as BERT's two segments, instead of one joined text.",
+            show_default=False,
+        ),
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -167,6 +176,7 @@ def train(
     for path in (data, valid, unlabelled):
         if path is not None:
             check_input(path)
+    text = text if pair is None else _pair_columns(pair, text)
     output_folder = start_training(out, devices, distributed)
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.workflows import train_csv
@@ -182,6 +192,7 @@ def train(
             refit=refit,
             folds=folds,
             precision=precision,
+            pair=None if pair is None else True,
         ),
     }
     with show_progress() as progress:
@@ -214,6 +225,17 @@ def train(
         summary(report)
     show_saved(out, report)
     show_next(out, report.metrics, command_line("score", out, "INBOX.csv", "SCORED.csv"))
+
+
+def _pair_columns(pair: str, text: str | None) -> str:
+    """The text columns of `--pair`; raises SettingsError unless there are two."""
+    if text is None and len(pair.split(",")) == 2:
+        return pair
+    raise SettingsError(
+        f"--pair {pair}" + ("" if text is None else f" --text {text}"),
+        expected="two columns, and no --text",
+        fix="give for example --pair subject,body",
+    )
 
 
 def show_next(out: Path, metrics: Mapping[str, object], command: str) -> None:

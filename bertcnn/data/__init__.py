@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from bertcnn.data.out_of_scope import find_labels as find_labels
     from bertcnn.data.packing import NUMBERS as NUMBERS
     from bertcnn.data.packing import PACKED as PACKED
+    from bertcnn.data.packing import POSITION_SEGMENTS as POSITION_SEGMENTS
     from bertcnn.data.packing import PackedPlan as PackedPlan
     from bertcnn.data.packing import Packing as Packing
     from bertcnn.data.packing import lay_out as lay_out
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from bertcnn.data.packing import packed_batches as packed_batches
     from bertcnn.data.packing import places as places
     from bertcnn.data.packing import plan_packed as plan_packed
+    from bertcnn.data.packing import position_segments as position_segments
     from bertcnn.data.prefetching import prefetch as prefetch
     from bertcnn.data.rare_labels import MergedLabels as MergedLabels
     from bertcnn.data.rare_labels import merge_rare as merge_rare

@@ -57,6 +57,7 @@ _MADE_WITH: Final[dict[str, tuple[str, ...]]] = {
     "keras": ("bertcnn", "keras"),
     "mlflow": ("bertcnn", "openvino"),
 }
+_OF_PAIRS: Final = ("keras", "mlflow")  # these take two segments
 _WITH_ENGINE: Final = ("openvino", "mlflow")  # these use the engine saved with the model
 _LARGEST_RECORD: Final = 1 << 20  # bytes
 _Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
@@ -108,7 +109,7 @@ def check_export(
     """Check quickly whether `export_model` would be refused.
 
     Raises:
-        SettingsError: the format is unknown, or cannot have this version.
+        SettingsError: the format is unknown, or cannot have this version or two segments.
         OutputError: `out` is taken or not writable.
         BundleError: `model` is not a saved model.
         MissingPackageError: a package for this format is missing.
@@ -125,7 +126,12 @@ def check_export(
         target = version_folder(target, form, version)
         check_config(Path(out), form, overwrite)
     check_target(target, lambda target: _check_replaceable(target, overwrite))
-    read_config(model)
+    if read_config(model).tokenizer.pair and form not in _OF_PAIRS:
+        raise SettingsError(
+            f"a model of two segments, and the format {form}, whose inputs have one",
+            expected=f"one of {', '.join(_OF_PAIRS)}",
+            fix="choose one of them with --format",
+        )
     package = _NEEDS.get(form)
     if package and not _is_installed(package):
         raise missing_package(package)

@@ -123,7 +123,6 @@ class Explainer:
                 encoded,
                 row,
                 int(first_tokens[row]),
-                self._tokenizer.settings.head_tokens,
             )
             logit, bias = float(logits[row, label]), float(self._bias[label])
             shown = [
@@ -209,9 +208,7 @@ class _Words:
         lengths = encoded.lengths
         marker = starts == ends
         cut = np.zeros(len(ids), bool)  # where the middle of a long text was cut
-        cut[
-            (np.cumsum(lengths) - lengths)[encoded.truncated] + 1 + tokenizer.settings.head_tokens
-        ] = True
+        cut[(np.cumsum(lengths) - lengths + encoded.cut)[encoded.truncated]] = True
         # the preceding token also precedes it in the text
         follows = ~(cut | marker | np.roll(marker, 1))
         touches = follows & (starts == np.roll(ends, 1))
@@ -277,14 +274,12 @@ class _Tokens:
     before_cut: int
 
     @classmethod
-    def of_row(
-        cls, text: str, encoded: EncodedTexts, row: int, first: int, head_tokens: int
-    ) -> _Tokens:
+    def of_row(cls, text: str, encoded: EncodedTexts, row: int, first: int) -> _Tokens:
         count = len(encoded.token_ids[row])
         return cls(
             text,
             encoded.spans[first : first + count],
-            head_tokens + 1 if encoded.truncated[row] else count,
+            int(encoded.cut[row]),
         )
 
     def part(self, first: int, width: int, share: float) -> Part:

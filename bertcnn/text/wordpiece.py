@@ -48,12 +48,14 @@ class EncodedTexts:
     Attributes:
         token_ids: per text, int32 [T], from [CLS] to [SEP], not padded.
         truncated: bool [rows], the texts over the limit, which lost their middle.
+        cut: int64 [rows], the index of the first token after that middle; T for the other texts.
         spans: on request, int32 [tokens of all texts, 2], the start and end of each token in its
-            original text, in characters; 0 and 0 for [CLS] and [SEP].
+            original text, in characters; start and end are equal for [CLS] and [SEP].
     """
 
     token_ids: list[np.ndarray]
     truncated: np.ndarray
+    cut: np.ndarray
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.int32))
 
     @property
@@ -164,17 +166,21 @@ class WordPieceTokenizer:
         token_ids = [
             ids[start:end] for start, end in zip(first.tolist(), ends.tolist(), strict=True)
         ]
+        head = self.settings.head_tokens
+        cut = np.where(truncated, 1 + head + (has_b & (of_a <= head)), ends - first)
         if not spans:
-            return EncodedTexts(token_ids, truncated)
+            return EncodedTexts(token_ids, truncated, cut)
         token_spans = np.zeros((len(inside), 2), np.int32)
         token_spans[inside] = pieces.places
+        separators = (first + 1 + of_a)[has_b]
+        token_spans[separators] = token_spans[separators - 1, 1:]  # empty, at the end of A
         for start, end, text, clean in zip(
             first.tolist(), ends.tolist(), texts, cleaned, strict=True
         ):
             positions = cleaned_positions(text, clean)
             if positions is not None:
                 token_spans[start + 1 : end - 1] = positions[token_spans[start + 1 : end - 1]]
-        return EncodedTexts(token_ids, truncated, token_spans)
+        return EncodedTexts(token_ids, truncated, cut, token_spans)
 
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, cased as in the settings and spaced by `join_words`.

@@ -67,10 +67,12 @@ def load_start(
     seed: int,
     progress: Progress,
     precision: ComputePrecision = "auto",
+    pair: bool = False,
 ) -> Start:
     """Fetch and load an encoder, by name or folder.
 
-    Texts get at most `max_tokens` tokens; the encoder's own limit applies too.
+    Texts get at most `max_tokens` tokens; the encoder's own limit applies too. With `pair`, their
+    first line is segment A.
 
     Raises:
         EncoderError: it is unknown or cannot be loaded.
@@ -84,6 +86,7 @@ def load_start(
         lowercase=limits.lowercase,
         max_tokens=most,
         head_tokens=min(limits.head_tokens, (most - 2) // 4 + 1),
+        pair=pair,
     )
     tokenizer = WordPieceTokenizer(read_vocabulary(fetched.folder / "vocab.txt"), settings)
     return Start(

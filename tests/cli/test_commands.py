@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 import typer
 
-from bertcnn.bundle.bundle import read_metrics
+from bertcnn.bundle.bundle import read_config, read_metrics
 from bertcnn.cli.evaluation import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.no_information import against_constant
+from bertcnn.inference.predictor import load
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved_with_scope
 
@@ -170,6 +171,36 @@ def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp
     assert told.startswith("3 rows cannot show that the text predicts the label: ")
     assert err.endswith(f"WARNING: {told}\n")
     assert not any(character in err for character in "\x1b\r")
+
+
+def test_a_pair_of_columns_becomes_two_segments_everywhere(run, encoder_folder, tmp_path):
+    bodies, labels = tickets(4)
+    pairs = [(body.split()[0], body) for body in bodies]
+    table = "subject,body,label\n" + "".join(
+        f'{subject},"{body}",{label}\n'
+        for (subject, body), label in zip(pairs, labels, strict=True)
+    )
+    saved = tmp_path / "model"
+    options = ("--encoder", encoder_folder, "--recipe", "frozen", "--epochs", "1")
+    source = data(tmp_path, table)
+    code, _, err = run("train", source, "--out", saved, "--pair", "subject,body", *options)
+    assert code == 0, err
+    assert read_config(saved).tokenizer.pair
+    assert read_config(saved).text_columns == ("subject", "body")
+    assert run("score", saved, source, tmp_path / "scored.csv", "--probabilities")[0] == 0
+    with (tmp_path / "scored.csv").open() as file:
+        scored = [
+            [float(row[name]) for name in row if name[:2] == "p_"] for row in csv.DictReader(file)
+        ]
+    texts = ["\n".join(pair) for pair in pairs]
+    by_keras = load(saved, engine="keras").predict_proba(texts)
+    np.testing.assert_allclose(scored, load(saved).predict_proba(texts), atol=1e-5)
+    np.testing.assert_allclose(scored, by_keras, atol=0.03)  # int8
+    joined = [text.replace("\n", " ") for text in texts]
+    assert np.abs(load(saved, engine="keras").predict_proba(joined) - by_keras).max() > 0.05
+    refused(run("export", saved, "--format", "onnx", "--out", tmp_path / "export"), "two segments")
+    for wrong in (("--pair", "subject"), ("--pair", "subject,body", "--text", "body")):
+        refused(run("train", source, "--out", tmp_path / "new", *wrong, *options), "two columns")
 
 
 def test_classify_answers_a_line_for_each_text(run, model):

@@ -197,7 +197,7 @@ def test_padding_keeps_each_row_and_masks_the_rest(lengths, fillers, extra):
     assert {array.shape for array in batch.inputs().values()} == {
         (len(rows) + fillers, lengths.max() + extra)
     }
-    assert not batch.segment_ids.any()
+    assert not batch.segment_ids.any()  # no id occurs twice in a text
     for place, row in enumerate(rows):
         assert batch.padding_mask[place].tolist() == [1] * lengths[row] + [0] * (
             batch.token_ids.shape[1] - lengths[row]

@@ -215,13 +215,13 @@ def test_a_few_short_texts_among_longer_ones_fill_longer_rows():
 
 
 def test_the_inputs_of_an_engine_number_a_rows_texts():
-    token_ids = [np.array([5, 6, 7], np.int32), np.array([8, 9], np.int32)]
-    found = packed_inputs(token_ids, PackedPlan(np.array([[1, 0, -1]]), 6), pad_id=4)
+    token_ids = [np.array([5, 7, 6, 7], np.int32), np.array([8, 9], np.int32)]
+    found = packed_inputs(token_ids, PackedPlan(np.array([[1, 0, -1]]), 7), pad_id=4)
     assert tuple(found) == PACKED
     assert {name: values.tolist() for name, values in found.items()} == {
-        "token_ids": [[8, 9, 5, 6, 7, 4]],
-        "document_ids": [[1, 1, 2, 2, 2, 0]],
-        "position_ids": [[0, 1, 0, 1, 2, 0]],
+        "token_ids": [[8, 9, 5, 7, 6, 7, 4]],
+        "document_ids": [[1, 1, 2, 2, 2, 2, 0]],
+        "position_segment_ids": [[0, 2, 0, 2, 5, 7, 0]],
         NUMBERS: [1, 2, 3],
     }
     assert {values.dtype for values in found.values()} == {np.dtype(np.int32)}

@@ -22,6 +22,7 @@ SHAPE = {
     "feed_forward_width": 24,
     "max_positions": 40,
 }
+SEPARATE = 49  # the id of [SEP]
 
 
 def noisy(encoder, head, classes=3):
@@ -34,11 +35,17 @@ def noisy(encoder, head, classes=3):
 
 
 def rows(seed=0, longest=40, count=60):
+    """Token ids of texts; every third one has two segments."""
     generator = np.random.default_rng(seed)
-    return [
-        generator.integers(1, 50, length).astype(np.int32)
+    token_ids = [
+        generator.integers(1, SEPARATE, length).astype(np.int32)
         for length in generator.integers(2, longest + 1, count)
     ]
+    for number, ids in enumerate(token_ids):
+        ids[-1] = SEPARATE
+        if number % 3 == 0:
+            ids[len(ids) // 2] = SEPARATE
+    return token_ids
 
 
 def both(model, encoder, head, token_ids):

@@ -249,8 +249,8 @@ def test_rows_are_spread_evenly():
 
 def test_no_telemetry_is_sent_and_nothing_is_printed(tmp_path):
     code = (
-        "import numpy as np\nfrom tests.inference.test_quantization import *\nmodel = noisy(ENCODER,"
-        " HEAD)\nbuild(model, quantization_data(model))\n"
+        "import numpy as np\nfrom tests.inference.test_quantization import *\n"
+        "model = noisy(ENCODER, HEAD)\nbuild(model, quantization_data(model))\n"
     )
     environment = {
         **os.environ,

@@ -5,7 +5,7 @@ import pytest
 
 from bertcnn.errors import BundleError
 from bertcnn.inference.compiled import compiled_model
-from bertcnn.inference.openvino_graph import SPANS_INPUTS, spans_graph
+from bertcnn.inference.openvino_graph import ENCODER_INPUTS, spans_graph
 from bertcnn.inference.quantization import quantize
 from bertcnn.inference.spans_engine import SpansEngine, packed_windows
 from bertcnn.models.bert import Bert
@@ -18,7 +18,7 @@ from bertcnn.tasks.question_answering.reference import KerasSpans
 SETTINGS = EncoderSettings(
     vocabulary_size=50, width=16, layers=2, heads=4, feed_forward_width=24, max_positions=300
 )
-PAD = 0
+PAD, SEPARATE = 0, 49
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +47,12 @@ def engine(tensors):
 
 
 def windows(lengths, seed=0):
-    """Token ids and segment ids of windows of these lengths; half of each is the question."""
+    """Token ids of windows of these lengths; half of each is the question."""
     generator = np.random.default_rng(seed)
-    return (
-        [generator.integers(1, 50, length).astype(np.int32) for length in lengths],
-        [(np.arange(length) >= length // 2).astype(np.int32) for length in lengths],
-    )
+    token_ids = [generator.integers(1, SEPARATE, length).astype(np.int32) for length in lengths]
+    for ids in token_ids:
+        ids[[len(ids) // 2 - 1, -1]] = SEPARATE
+    return token_ids
 
 
 MANY = np.random.default_rng(3).permutation([*range(4, 80), *range(80, 301, 11), *[9] * 30])
@@ -60,52 +60,50 @@ MANY = np.random.default_rng(3).permutation([*range(4, 80), *range(80, 301, 11),
 
 def test_it_gives_what_the_keras_model_gives_for_windows_of_many_lengths_in_order(model, engine):
     given = windows(MANY)
-    plans = [plan for plan, _ in packed_windows(*given, PAD)]
+    plans = [plan for plan, _ in packed_windows(given, PAD)]
     assert max((plan.slots >= 0).sum(axis=1).max() for plan in plans) > 2  # several in a row
-    found, expected = engine.run(*given), KerasSpans(model, PAD).run(*given)
+    found, expected = engine.run(given), KerasSpans(model, PAD).run(given)
     assert [scores.shape for scores in found] == [(length, 2) for length in MANY]
     for ours, reference in zip(found, expected, strict=True):
         assert ours.dtype == np.float32
         np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-4)
-    backwards = engine.run(given[0][::-1], given[1][::-1])[::-1]
+    backwards = engine.run(given[::-1])[::-1]
     for ours, other in zip(found, backwards, strict=True):
         np.testing.assert_allclose(other, ours, rtol=0, atol=1e-4)
 
 
 def test_windows_that_share_a_row_do_not_see_each_other(engine):
-    tokens, segments = windows([10, 9, 8, 5])
-    (plan,) = [plan for plan, _ in packed_windows(tokens, segments, PAD)]
+    tokens = windows([10, 9, 8, 5])
+    (plan,) = [plan for plan, _ in packed_windows(tokens, PAD)]
     assert [sorted(row[row >= 0]) for row in plan.slots] == [[0, 1, 2, 3]]
-    before = engine.run(tokens, segments)
-    changed = [*tokens[:1], 50 - tokens[1], *tokens[2:]]
-    after = engine.run(changed, [*segments[:1], 1 - segments[1], *segments[2:]])
+    before = engine.run(tokens)
+    after = engine.run([*tokens[:1], 50 - tokens[1], *tokens[2:]])
     assert np.abs(after[1] - before[1]).max() > 0.1
     for place in (0, 2, 3):
         np.testing.assert_array_equal(after[place], before[place])
-        (alone,) = engine.run([tokens[place]], [segments[place]])
+        (alone,) = engine.run([tokens[place]])
         np.testing.assert_allclose(alone, before[place], rtol=0, atol=1e-5)
 
 
-def test_segments_are_respected(model, engine):
-    tokens, segments = windows([30, 12, 6])
-    before = engine.run(tokens, segments)
-    for others in (
-        [1 - kinds for kinds in segments],
-        [np.zeros_like(kinds) for kinds in segments],
-        [np.ones_like(kinds) for kinds in segments],
-    ):
-        found, expected = engine.run(tokens, others), KerasSpans(model, PAD).run(tokens, others)
-        for ours, reference, first in zip(found, expected, before, strict=True):
-            np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-4)
-            assert np.abs(ours - first).max() > 0.1
+def test_the_context_is_in_the_second_segment(model, engine):
+    for ids, scores in zip(tokens := windows([30, 12, 6]), engine.run(tokens), strict=True):
+        inputs = {
+            "token_ids": ids[None],
+            "segment_ids": (np.arange(len(ids)) >= len(ids) // 2).astype(np.int32)[None],
+            "padding_mask": np.ones((1, len(ids)), np.int32),
+        }
+        expected = model.predict_on_batch(inputs)[0]
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-4)
+        inputs["segment_ids"] = np.zeros_like(inputs["segment_ids"])
+        assert np.abs(scores - model.predict_on_batch(inputs)[0]).max() > 0.1
 
 
 def test_the_longest_windows_come_first_with_the_inputs_of_the_graph(engine):
     given = windows(MANY)
-    made = list(packed_windows(*given, PAD))
+    made = list(packed_windows(given, PAD))
     lengths = [plan.length for plan, _ in made]
     assert lengths == sorted(lengths, reverse=True)
-    assert all(tuple(batch) == SPANS_INPUTS for _, batch in made)
+    assert all(tuple(batch) == ENCODER_INPUTS for _, batch in made)
     assert sorted(slot for plan, _ in made for slot in plan.slots.ravel() if slot >= 0) == list(
         range(len(MANY))
     )
@@ -113,17 +111,17 @@ def test_the_longest_windows_come_first_with_the_inputs_of_the_graph(engine):
 
 
 def test_no_windows_give_an_empty_list(model, engine):
-    assert engine.run([], []) == KerasSpans(model, PAD).run([], []) == []
-    assert list(packed_windows([], [], PAD)) == []
+    assert engine.run([]) == KerasSpans(model, PAD).run([]) == []
+    assert list(packed_windows([], PAD)) == []
 
 
 def test_int8_is_near_to_float32(tensors, engine):
-    batches = [batch for _, batch in packed_windows(*windows(MANY, seed=1), PAD)]
+    batches = [batch for _, batch in packed_windows(windows(MANY, seed=1), PAD)]
     int8 = quantize(spans_graph(tensors, SETTINGS, int8_tokens=True), batches, SETTINGS)
     graph = spans_graph(tensors, SETTINGS, int8=int8)
     given = windows(MANY, seed=2)
     found, expected = (
-        np.concatenate(running.run(*given)) for running in (engine_of(graph, "int8"), engine)
+        np.concatenate(running.run(given)) for running in (engine_of(graph, "int8"), engine)
     )
     assert 0 < np.sqrt(np.mean((found - expected) ** 2)) < 0.2 * expected.std()
 

@@ -90,10 +90,10 @@ def test_a_saved_one_runs_again_in_its_precision(tensors, windows, verdicts):
     running = load_spans(saved, tensors, SETTINGS, PAD, identity=None)
     slow = saved.precision == "int8" and not (has_fast_int8() and has_vnni())
     assert running.name == f"openvino-{'float32' if slow else saved.precision}"
-    given = [one.token_ids for one in windows], [one.segment_ids for one in windows]
+    token_ids = [one.token_ids for one in windows]
     plain, _, _ = compiled(tensors, windows, OTHER, OTHER)
     reference = load_spans(plain, tensors, SETTINGS, PAD, identity=None)
-    found, expected = (np.concatenate(one.run(*given)) for one in (running, reference))
+    found, expected = (np.concatenate(one.run(token_ids)) for one in (running, reference))
     distance = np.sqrt(np.mean((found - expected) ** 2)) / expected.std()
     assert (distance == 0) == (running.name == reference.name)
     assert distance < 0.2

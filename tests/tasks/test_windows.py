@@ -9,6 +9,7 @@ import pytest
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.settings import QuestionSettings
 from bertcnn.tasks.question_answering.windows import QuestionReader
+from bertcnn.text import segments_of
 from tests.conftest import TINY_VOCABULARY
 
 QUESTION = "Is it dead?"  # 4 tokens, 6 with the special ones
@@ -46,8 +47,8 @@ def test_a_window_is_the_question_and_a_part_of_the_context_between_special_toke
     question, context = ["is", "it", "dead", "?"], ["the", "router", "is", "dead", "."]
     assert pieces(window.token_ids) == ["[CLS]", *question, "[SEP]", *context, "[SEP]"]
     assert (window.row, window.first) == (0, 6)
-    assert window.segment_ids.tolist() == [0] * 6 + [1] * 6
-    assert window.token_ids.dtype == window.segment_ids.dtype == np.int32
+    assert segments_of([window.token_ids]).tolist() == [0] * 6 + [1] * 6
+    assert window.token_ids.dtype == np.int32
     assert window.spans.tolist() == [[0, 3], [4, 10], [11, 13], [14, 18], [18, 19]]
 
 

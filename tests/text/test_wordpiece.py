@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.errors import EncoderError
+from bertcnn.errors import EncoderError, SettingsError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.cleaning import clean_text
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from tests.conftest import TINY_VOCABULARY
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
@@ -348,3 +349,37 @@ def test_an_unreadable_vocabulary_is_refused_in_one_line(tmp_path, content):
         match=r"vocab\.txt could not be read .*expected a vocab\.txt with one piece a line",
     ):
         read_vocabulary(path)
+
+
+def test_a_pair_has_a_separator_after_its_first_line():
+    tokenizer = WordPieceTokenizer(TINY_VOCABULARY, TokenizerSettings(pair=True))
+    plain = WordPieceTokenizer(TINY_VOCABULARY)
+    pair, one_line, blank_rest, blank_first = tokenizer.encode(
+        ["the router\nis dead\nsince the bill", "the router is dead", "the router\n ", "\nis dead"]
+    ).token_ids
+    first, rest = plain.encode(["the router", "is dead since the bill"]).token_ids
+    assert pair.tolist() == [*first, *rest[1:]]
+    assert one_line.tolist() == plain.encode(["the router is dead"]).token_ids[0].tolist()
+    assert blank_rest.tolist() == first.tolist()
+    assert blank_first.tolist() == plain.encode(["is dead"]).token_ids[0].tolist()
+    inputs = tokenizer(["the router\nis dead", "the router"])
+    assert inputs["segment_ids"].tolist() == [[0, 0, 0, 0, 1, 1, 1], [0] * 7]
+
+
+def test_a_long_pair_loses_its_middle_and_keeps_its_separator():
+    settings = TokenizerSettings(max_tokens=9, head_tokens=2, pair=True)
+    text = "the router\nis dead since the bill is dead"
+    encoded = WordPieceTokenizer(TINY_VOCABULARY, settings).encode([text, "the router"], spans=True)
+    words = [text[start:end] for start, end in encoded.spans[:9]]
+    assert words == ["", "the", "router", "", "the", "bill", "is", "dead", ""]
+    assert encoded.cut.tolist() == [4, 4]
+    assert encoded.truncated.tolist() == [True, False]
+    assert encoded.spans[3].tolist() == [10, 10]
+    texts = ["is the router dead\nbill is the bill", "is the router dead is dead\nbill"]
+    cut_in_a = WordPieceTokenizer(TINY_VOCABULARY, settings).encode(texts)
+    assert cut_in_a.cut.tolist() == [4, 3]  # before the separator, and after it
+
+
+def test_the_head_of_a_pair_leaves_room_for_two_separators():
+    with pytest.raises(SettingsError, match="at most max_tokens - 3"):
+        TokenizerSettings(max_tokens=9, head_tokens=7, pair=True)
