@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions
     from bertcnn.tasks.translation import Translator as Translator
+    from bertcnn.tasks.translation import translate_csv as translate_csv
     from bertcnn.workflows import distill_csv as distill_csv
     from bertcnn.workflows import evaluate_csv as evaluate_csv
     from bertcnn.workflows import recalibrate_csv as recalibrate_csv

@@ -11,8 +11,19 @@ import typer
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Force, Precision, Summary, given
-from bertcnn.cli.resumable import savepoints_beside
+from bertcnn.cli.options import (
+    AllowRejects,
+    Force,
+    Precision,
+    Raw,
+    Restart,
+    Source,
+    Summary,
+    Target,
+    Text,
+    given,
+)
+from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
 from bertcnn.cli.startup import load_keras
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
 from bertcnn.wording import count, duration
@@ -137,6 +148,60 @@ def evaluate(
         f"{count(figures.pairs, 'pair')}: {figures.exact:.1%} translated exactly, chrF"
         f" {figures.chrf:.1f}"
     )
+
+
+@translate_app.command("run")
+def run(
+    model: Annotated[
+        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
+    ],
+    source: Source,
+    target: Target,
+    text: Text = None,
+    beam: Beam = 4,
+    raw: Raw = False,
+    force: Force = False,
+    restart: Restart = False,
+    allow_rejects: AllowRejects = False,
+    as_json: Summary = False,
+) -> None:
+    """Translate every text of a file: all columns, and a new one, `translation`.
+
+    After Ctrl-C, a kill or a full disk, run the same command again to continue.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.tables import check_input, check_output
+    from bertcnn.tasks.translation import FOLDER
+
+    check_output(target, force)
+    check_input(source)
+    folder = local_model(model)
+    FOLDER.read(folder)
+    load_keras()
+    from bertcnn.tasks.translation import translate_csv
+
+    with answers_are_kept(restart), show_progress() as progress:
+        report = translate_csv(
+            folder,
+            source,
+            target,
+            beam=beam,
+            text=text,
+            raw=raw,
+            overwrite=force,
+            restart=restart,
+            allow_rejects=allow_rejects,
+            progress=progress,
+        )
+    if as_json:
+        summary(report)
+    print_message(
+        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}, in the new"
+        f" column {report.column}."
+    )
+    if report.blank:
+        print_message(f"{count(report.blank, 'row')} without a text got no translation.")
+    show_unread(report)
 
 
 @translate_app.command("text", cls=TextsCommand)

@@ -4,8 +4,8 @@ Format, numbers in little-endian: `bertcnn journal` and a line feed, then record
 length of its payload (uint32), the CRC-32 of that length and the payload (uint32), and the payload.
 The first record is the header, a JSON object with `schema_version`. Each later one is a `Frame`,
 the answers to a chunk of rows. A process may be killed while writing, so the first record with a
-wrong checksum and everything after it is ignored. The journal contains digests of texts, but no
-texts.
+wrong checksum and everything after it is ignored. The journal contains digests of the input's
+texts, not the texts.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ _WORDS = {
     "chunk_rows": "the rows of a chunk",
     "target": "the output's name",
     "fields": "the fields",
+    "beam": "--beam",
 }
 
 

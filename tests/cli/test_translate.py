@@ -248,3 +248,28 @@ def test_evaluate_compares_with_given_translations(run, model, translator, tmp_p
     assert 0 <= figures["exact"] < 1
     assert 0 <= figures["chrf"] < 100
     refused(run(*command), "--source and --target")
+
+
+# === translate run ===
+
+
+def test_run_translates_a_file(run, model, translator, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("id,body\n1,two and five\n2,\n", encoding="utf-8")
+    command = ("translate", "run", model, source, target, "--text", "body")
+    code, out, err = run(*command)
+    assert (code, out) == (0, ""), err
+    assert f"Wrote {target}: 2 rows in " in err
+    assert "in the new column translation." in err
+    assert "1 row without a text got no translation." in err
+    text = translator.translate(["two and five"])[0].text
+    assert target.read_text(encoding="utf-8").split() == [
+        "id,body,translation",
+        *f"1,two and five,{text}".split(),
+        "2,,",
+    ]
+    refused(run(*command), "exists", "--force")
+    code, out, err = run(*command, "--force", "--json")
+    assert (code, json.loads(out.splitlines()[0])["rows"]) == (0, 2), err
+    refused(run("translate", "run", model, source, tmp_path / "o.csv", "--beam", "0"), "beam 0")
+    assert left(tmp_path) == ["in.csv", "out.csv"]
