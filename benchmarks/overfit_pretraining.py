@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn import PlainProgress
+from bertcnn import show_progress
 from bertcnn.encoders import load_published, read_checkpoint, read_published
 from bertcnn.models import Bert, BertPretraining, pretraining_figures
 from bertcnn.pretraining import NewEncoder, RunOptions, pretrain
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, PlainProgress() as progress:
+    with tempfile.TemporaryDirectory() as scratch, show_progress() as progress:
         texts, out, cache = (Path(scratch) / name for name in ("texts.txt", "encoder", "cache"))
         write_documents(texts)
         started = time.monotonic()
