@@ -719,3 +719,27 @@ class QuestionTrainingSettings(Settings):
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         3, description="padded lengths; XLA compiles a program for each"
     )
+
+
+class TokenLabelSettings(Settings):
+    """How texts become rows of a token labeller; long texts are read in overlapping windows."""
+
+    max_tokens: Annotated[int, Field(ge=8, le=1 << 12)] = Field(256, description="T, of a window")
+    stride: Annotated[int, Field(ge=1, le=1 << 12)] = Field(
+        128, description="tokens between the starts of two windows"
+    )
+    windows: Count = Field(64, le=1 << 12, description="most windows of a text")
+
+    @pydantic.model_validator(mode="after")
+    def _windows_overlap(self) -> Self:
+        if self.stride >= self.max_tokens - 2:
+            raise ValueError("max_tokens of at least stride + 3")
+        return self
+
+
+class TokenLabelTrainingSettings(QuestionTrainingSettings):
+    """How an encoder is fine-tuned to label tokens (Devlin et al. 2019, section 5.3)."""
+
+    validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
+        0.15, description="share of the texts held out for validation if no file is given"
+    )

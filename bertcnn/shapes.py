@@ -101,6 +101,11 @@ def question_answering_shapes(settings: EncoderSettings) -> Shapes:
     return {**encoder_shapes(settings), **_dense({"spans": (settings.width, 2)})}
 
 
+def token_labels_shapes(settings: EncoderSettings, tags: int) -> Shapes:
+    """Shapes of a model that gives each token one of `tags` tags."""
+    return {**encoder_shapes(settings), **_dense({"tags": (settings.width, tags)})}
+
+
 def translator_shapes(settings: TranslatorSettings) -> Shapes:
     """Shapes of a translator."""
     width, inner = settings.width, settings.feed_forward_width

@@ -16,7 +16,7 @@ from bertcnn.data import NUMBERS, PACKED, POSITION_SEGMENTS, position_segments
 from bertcnn.errors import BundleError
 from bertcnn.inference.runtime import ops, ov
 from bertcnn.settings import EncoderSettings, HeadSettings
-from bertcnn.shapes import classifier_shapes, question_answering_shapes
+from bertcnn.shapes import classifier_shapes, question_answering_shapes, token_labels_shapes
 
 ENCODER_INPUTS = tuple(name for name in PACKED if name != NUMBERS)
 # nodes that stay in float32 when the others become int8
@@ -84,20 +84,22 @@ def spans_graph(
     *,
     int8: Mapping[str, np.ndarray] | None = None,
     int8_tokens: bool = False,
+    tags: int | None = None,
 ) -> ov.Model:
     """The question answering encoder, from token ids to start and end scores.
 
-    `tensors` are as in `BertQuestionAnswering`; `int8` and `int8_tokens` are as for
-    `classifier_graph`.
+    `tensors` are as in `BertQuestionAnswering` or, with `tags`, as in `BertTokenLabels`; `int8` and
+    `int8_tokens` are as for `classifier_graph`.
 
     Returns:
         A model with the inputs `ENCODER_INPUTS` of `packed_inputs`. Its output is `spans`, float32
-        [B, T, 2].
+        [B, T, 2 or tags].
 
     Raises:
         BundleError: a tensor is missing, unknown or of another shape.
     """
-    _check_shapes(tensors, question_answering_shapes(settings))
+    shapes = token_labels_shapes(settings, tags) if tags else question_answering_shapes(settings)
+    _check_shapes(tensors, shapes)
     inputs = {name: ops.parameter([-1, -1], np.int32, name=name) for name in ENCODER_INPUTS}
     hidden = _encoder(
         {**tensors, **(int8 or {})},
@@ -106,7 +108,7 @@ def spans_graph(
         settings,
         int8_tokens or int8 is not None,
     )
-    spans = _linear(_below(tensors, "spans"), hidden, LAST_PRODUCT)
+    spans = _linear(_below(tensors, "tags" if tags else "spans"), hidden, LAST_PRODUCT)
     return _model(list(inputs.values()), {"spans": spans})
 
 

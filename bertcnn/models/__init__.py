@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bertcnn.models.pretraining import pretraining_figures as pretraining_figures
     from bertcnn.models.question_answering import BertQuestionAnswering as BertQuestionAnswering
     from bertcnn.models.recurrent import RecurrentTranslator as RecurrentTranslator
+    from bertcnn.models.token_labels import BertTokenLabels as BertTokenLabels
     from bertcnn.models.transformer import Transformer as Transformer
     from bertcnn.models.weights import assign as assign
     from bertcnn.models.weights import extract as extract

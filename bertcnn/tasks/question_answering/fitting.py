@@ -19,12 +19,12 @@ from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.question_answering.engine import compile_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, split_by_context
-from bertcnn.tasks.question_answering.reference import KerasSpans
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
 from bertcnn.tasks.question_answering.windows import QuestionReader, Window
+from bertcnn.tasks.reference import KerasSpans
 from bertcnn.training import (
     RunOptions,
     Savepoints,

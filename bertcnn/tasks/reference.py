@@ -1,4 +1,4 @@
-"""The Keras reference for compiled question answering models."""
+"""The Keras reference for compiled models that score tokens."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class KerasSpans:
         self._model.compile(jit_compile=False)
 
     def run(self, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Scores float32 [T, 2] of each window, in order; ids are int32 [T]."""
+        """Scores float32 [T, scores] of each window, in order; ids are int32 [T]."""
         lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
-        outputs: list[np.ndarray] = [np.empty((0, 2), np.float32)] * len(token_ids)
+        outputs: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(token_ids)
         for plan in plan_scoring(lengths, TOKEN_BUDGET):
             inputs = pad(token_ids, plan, self._pad_id).inputs()
             scores = self._model.predict_on_batch(inputs)
