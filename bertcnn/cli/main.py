@@ -39,6 +39,7 @@ from bertcnn.cli.review import review_app
 from bertcnn.cli.score import score
 from bertcnn.cli.serve import serve
 from bertcnn.cli.texts import Commands, TextsCommand
+from bertcnn.cli.tokens import tokens_app
 from bertcnn.cli.train import train
 from bertcnn.cli.translate import translate_app
 from bertcnn.cli.tune import tune
@@ -80,6 +81,7 @@ def bertcnn(
 app.add_typer(encoder_app, name="encoder")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(qa_app, name="qa")
+app.add_typer(tokens_app, name="tokens")
 app.add_typer(translate_app, name="translate")
 app.add_typer(review_app, name="review")
 app.add_typer(models_app, name="models")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bertcnn.evaluation.calibration import CalibrationFigures as CalibrationFigures
     from bertcnn.evaluation.calibration import ReliabilityBin as ReliabilityBin
     from bertcnn.evaluation.calibration import compare_calibration as compare_calibration
+    from bertcnn.evaluation.calibration import fit_temperature as fit_temperature
     from bertcnn.evaluation.calibration import reliability as reliability
     from bertcnn.evaluation.decisions import Automation as Automation
     from bertcnn.evaluation.decisions import HeldBack as HeldBack

@@ -1,0 +1,186 @@
+"""Trains a token labeller: fine-tuning and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from bertcnn.errors import SettingsError, TableError
+from bertcnn.evaluation import fit_temperature
+from bertcnn.inference import SpansModel
+from bertcnn.models import BertTokenLabels, extract
+from bertcnn.progress import Progress
+from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.shapes import token_labels_shapes
+from bertcnn.tasks.reference import KerasSpans
+from bertcnn.tasks.token_labels.labelled_texts import LabelledText
+from bertcnn.tasks.token_labels.metrics import SpanFigures
+from bertcnn.tasks.token_labels.saving import LabellerConfig, SavedLabeller
+from bertcnn.tasks.token_labels.tags import count_tags, decode, log_probabilities, tags_of_spans
+from bertcnn.tasks.token_labels.training import LabelledWindows, train_tags
+from bertcnn.tasks.token_labels.words import ReadTexts, TextReader
+from bertcnn.training import (
+    RunOptions,
+    Savepoints,
+    compute_policy,
+    digest,
+    load_start,
+    on_used_pieces,
+    put_back,
+    renumbered,
+)
+from bertcnn.wording import count
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Labelled texts as words and windows, with the tags of the words."""
+
+    given: Sequence[LabelledText]
+    texts: ReadTexts
+    tags: list[np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        given: Sequence[LabelledText],
+        reader: TextReader,
+        labels: Sequence[str],
+        progress: Progress,
+    ) -> _Read:
+        texts, tags = reader.read([one.text for one in given]), []
+        widened = lost = 0
+        for one, words in zip(given, texts.words, strict=True):
+            spans = [span for span in one.spans if span.label in labels]
+            own, wider, without = tags_of_spans(words, spans, labels)
+            tags.append(own)
+            widened, lost = widened + wider, lost + without
+        if widened:
+            progress.note(f"{count(widened, 'span')} cut a word and are widened to whole words")
+        if lost:
+            progress.note(f"{count(lost, 'span')} lost a word to another span or have no word")
+        return cls(given, texts, tags)
+
+    def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:
+        found = [
+            [(span.start, span.end, span.label) for span in decode(logs, words, labels)]
+            for logs, words in zip(map(log_probabilities, scores), self.texts.words, strict=True)
+        ]
+        expected = [[(one.start, one.end, one.label) for one in text.spans] for text in self.given]
+        return SpanFigures.of(found, expected)
+
+    def measured(self, model: SpansModel, labels: Sequence[str]) -> dict[str, float]:
+        return {"val_f1": self.figures(self.texts.scores(model), labels).micro.f1}
+
+
+def split_texts(
+    texts: Sequence[LabelledText], fraction: float, seed: int
+) -> tuple[list[LabelledText], list[LabelledText]]:
+    """Split off a share of the texts; equal texts stay together, and neither part is empty."""
+    different = list(dict.fromkeys(one.text for one in texts))
+    if len(different) < 2:
+        raise TableError("equal texts", expected="at least 2 that differ", fix="give more texts")
+    size = min(max(1, round(fraction * len(different))), len(different) - 1)
+    chosen = np.random.default_rng(seed).permutation(len(different))[:size]
+    held_out = {different[index] for index in chosen}
+    parts: tuple[list[LabelledText], list[LabelledText]] = ([], [])
+    for one in texts:
+        parts[one.text in held_out].append(one)
+    return parts
+
+
+def fitted(
+    encoder_name: str,
+    parts: tuple[Sequence[LabelledText], Sequence[LabelledText]],
+    windows: TokenLabelSettings,
+    training: TokenLabelTrainingSettings,
+    options: RunOptions,
+    savepoints: Path | None,
+) -> SavedLabeller:
+    """Train a token labeller on the first part; see `TokenLabeller.fit`."""
+    labels = tuple(sorted({span.label for one in parts[0] for span in one.spans}))
+    if not labels:
+        raise TableError("texts without a span", expected="some spans", fix="label more texts")
+    start = load_start(
+        encoder_name,
+        windows.max_tokens,
+        seed=options.seed,
+        progress=options.progress,
+        precision=training.precision,
+    )
+    positions = start.encoder.settings.max_positions
+    if windows.max_tokens > positions:
+        raise SettingsError(
+            f"max_tokens {windows.max_tokens} and an encoder with {positions} positions",
+            expected=f"at most {positions}",
+            fix="give a smaller max_tokens, or another encoder",
+        )
+    lowercase = start.tokenizer.settings.lowercase
+    reader = TextReader(start.tokenizer.vocabulary, lowercase, windows)
+    learned, held_out = (_Read.of(part, reader, labels, options.progress) for part in parts)
+    if not learned.texts.windows or not held_out.texts.windows:
+        raise TableError("texts without a word", expected="texts with words", fix="give others")
+    if savepoints is not None:
+        identity = {
+            "encoder": start.name,
+            "windows": windows.model_dump(),
+            "training": training.model_dump(),
+            "seed": options.seed,
+            "labels": list(labels),
+            "texts": digest([*learned.texts.token_ids, *learned.tags]),
+            "held_out": digest([*held_out.texts.token_ids, *held_out.tags]),
+        }
+        options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
+    # train with the embeddings of tokens that occur
+    pad = np.array([reader.pad_id])
+    small, used = on_used_pieces(
+        start.encoder,
+        [pad, *learned.texts.token_ids, *held_out.texts.token_ids],
+        training.dropout,
+        dropout=training.dropout,
+        policy=compute_policy(training.precision),
+    )
+    (small_pad,) = renumbered([pad], used)[0].tolist()
+    learned, validation = (
+        replace(one, texts=one.texts.with_token_ids(renumbered(one.texts.token_ids, used)))
+        for one in (learned, held_out)
+    )
+    model = BertTokenLabels(small, count_tags(labels), seed=options.seed)
+    options.progress.note(
+        f"{len(learned.given):,} texts to learn from, {len(held_out.given):,} held out;"
+        f" labels: {', '.join(labels)}"
+    )
+    reference = KerasSpans(model, small_pad)
+    train = LabelledWindows.of(learned.texts, learned.tags, small_pad)
+    kept = train_tags(
+        model, train, training, options, partial(validation.measured, reference, labels)
+    )
+    scores = validation.texts.scores(reference)
+    put_back(start.encoder, small, used)
+    tokens = start.encoder.settings.vocabulary_size
+    encoder = small.settings.model_copy(update={"vocabulary_size": tokens})
+    tensors = {**extract(model.weights), **extract(start.encoder.weights)}
+    config = LabellerConfig(
+        encoder=encoder,
+        encoder_name=start.name,
+        lowercase=lowercase,
+        labels=labels,
+        windows=windows,
+        training=training,
+        temperature=fit_temperature(np.concatenate(scores), np.concatenate(validation.tags)),
+        seed=options.seed,
+        versions={name: version(name) for name in ("bertcnn", "keras", "openvino")},
+    )
+    metrics = {
+        **validation.figures(scores, labels).to_json(),
+        "measured_on": "validation texts, which chose the epoch",
+        "kept_epoch": kept,
+        "learned_texts": len(learned.given),
+    }
+    tensors = {name: tensors[name] for name in token_labels_shapes(encoder, count_tags(labels))}
+    return SavedLabeller(config, start.tokenizer.vocabulary, tensors, metrics)

@@ -1,0 +1,215 @@
+"""The token labeller: fit, find spans, evaluate, save and load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from bertcnn.errors import SettingsError, TableError
+from bertcnn.inference import SpansEngine, check_texts, compiled_model, spans_graph
+from bertcnn.progress import Progress
+from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.tasks.model import TaskModel
+from bertcnn.tasks.token_labels.labelled_texts import LabelledText, read_labelled_texts
+from bertcnn.tasks.token_labels.metrics import SpanFigures
+from bertcnn.tasks.token_labels.saving import FOLDER, LabellerConfig, SavedLabeller
+from bertcnn.tasks.token_labels.tags import FoundSpan, count_tags, decode, log_probabilities
+from bertcnn.tasks.token_labels.words import TextReader
+
+if TYPE_CHECKING:
+    from keras.callbacks import Callback
+
+FEWEST_TEXTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    reader: TextReader
+    engine: SpansEngine
+
+
+class TokenLabeller(TaskModel[LabellerConfig, _Running]):
+    """Finds labelled spans in texts, such as names and dates.
+
+    Args:
+        encoder: name of a published encoder, or a folder.
+        windows: changes to `TokenLabelSettings`, by name.
+        training: changes to `TokenLabelTrainingSettings`, by name.
+
+    Example:
+        labeller = TokenLabeller().fit(read_labelled_texts("spans.jsonl"))
+        labeller.spans(["Anna Kim paid 20 euros on 3 May."])
+    """
+
+    _folder = FOLDER
+
+    def __init__(
+        self,
+        encoder: str | os.PathLike[str] = "minilm-l6",
+        *,
+        windows: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        callbacks: Sequence[Callback] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(seed, callbacks, progress)
+        self._encoder_name = str(encoder)
+        self._windows = TokenLabelSettings(**(windows or {}))
+        self._training = TokenLabelTrainingSettings(**(training or {}))
+
+    def fit(
+        self,
+        texts: Sequence[LabelledText],
+        valid: Sequence[LabelledText] | None = None,
+        *,
+        savepoints: Path | None = None,
+    ) -> Self:
+        """Fine-tune the encoder; held-out texts choose the epoch and calibrate.
+
+        Args:
+            texts: with their spans.
+            valid: held-out texts; a share of `texts` by default.
+            savepoints: folder that the training is saved to periodically; after an interruption the
+                same call resumes from it. None by default.
+
+        Raises:
+            TableError: fewer than 10 texts, no spans, or a text that is too long.
+            EncoderError: the encoder cannot be loaded.
+            TrainingError: the loss became infinite or NaN.
+        """
+        from bertcnn.tasks.token_labels.fitting import fitted, split_texts
+        from bertcnn.training import RunOptions, check_seed
+
+        check_seed(self._seed)
+        for given in (texts, valid or ()):
+            if isinstance(given, str) or not all(isinstance(one, LabelledText) for one in given):
+                raise SettingsError(
+                    f"texts of the type {type(given).__name__}",
+                    expected="a list of LabelledText",
+                    fix="read a file with read_labelled_texts",
+                )
+        if len(texts) < FEWEST_TEXTS:
+            raise TableError(
+                f"{len(texts)} labelled texts",
+                expected=f"at least {FEWEST_TEXTS}",
+                fix="label more texts",
+            )
+        parts = (
+            (texts, valid)
+            if valid
+            else split_texts(texts, self._training.validation_fraction, self._seed)
+        )
+        options = RunOptions(self._seed, self._progress, callbacks=self._callbacks)
+        settings = self._windows, self._training
+        self._take(fitted(self._encoder_name, parts, *settings, options, savepoints))
+        return self
+
+    def spans(self, texts: Sequence[str], *, cut: bool = False) -> list[list[FoundSpan]]:
+        """The spans of each text, in order.
+
+        Args:
+            texts: strings.
+            cut: ignore the end of a text that is too long, instead of refusing it.
+
+        Raises:
+            TableError: a text needs more windows than the settings allow.
+            TrainingError: called before `fit`.
+            BundleError: the model's numbers are not finite.
+        """
+        config, running = self._model.config, self._running
+        read = running.reader.read(check_texts(texts), cut=cut)
+        return [
+            decode(log_probabilities(scores, config.temperature), words, config.labels)
+            for scores, words in zip(read.scores(running.engine), read.words, strict=True)
+        ]
+
+    def evaluate(self, texts: Sequence[LabelledText]) -> SpanFigures:
+        """Precision, recall and F1 of exact spans."""
+        found = self.spans([one.text for one in texts])
+        return SpanFigures.of(
+            [[(one.start, one.end, one.label) for one in spans] for spans in found],
+            [[(one.start, one.end, one.label) for one in text.spans] for text in texts],
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of spans."""
+        return self._model.config.labels
+
+    @property
+    def engine_name(self) -> str:
+        """The engine and its precision."""
+        return self._running.engine.name
+
+    @classmethod
+    def _of(cls, config: LabellerConfig, progress: Progress | None) -> Self:
+        return cls(
+            config.encoder_name,
+            windows=config.windows.model_dump(),
+            training=config.training.model_dump(),
+            seed=config.seed,
+            progress=progress,
+        )
+
+    def _start(self, saved: SavedLabeller) -> _Running:
+        config = saved.config
+        reader = TextReader(saved.vocabulary, config.lowercase, config.windows)
+        tags = count_tags(config.labels)
+        identity = f"{saved.identity}-float32" if saved.identity else None
+        engine = SpansEngine(
+            lambda: compiled_model(
+                lambda: spans_graph(saved.tensors, config.encoder, tags=tags),
+                identity,
+                precision="float32",
+            ),
+            reader.pad_id,
+            "openvino-float32",
+        )
+        return _Running(reader, engine)
+
+
+def load_token_labeller(
+    folder: str | os.PathLike[str], *, progress: Progress | None = None
+) -> TokenLabeller:
+    """Load a saved token labeller from a folder or URL; raises BundleError if it was changed."""
+    return TokenLabeller.load(folder, progress=progress)
+
+
+def train_token_labels(
+    data: str | os.PathLike[str],
+    *,
+    valid: str | os.PathLike[str] | None = None,
+    encoder: str | os.PathLike[str] = "minilm-l6",
+    training: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    rejects: Path | None = None,
+    savepoints: Path | None = None,
+    progress: Progress | None = None,
+) -> TokenLabeller:
+    """Train a token labeller on a file of texts with spans; see `read_labelled_texts`.
+
+    Args:
+        data: the file.
+        valid: a file of held-out texts; by default a share of `data`.
+        encoder: as for `TokenLabeller`.
+        training: as for `TokenLabeller`.
+        rejects: a .csv file for rejected rows of `data`.
+        seed: of every random choice.
+        savepoints: as for `TokenLabeller.fit`.
+        progress: receives notes and progress.
+
+    Raises:
+        TableError: a file cannot be read, or has too few texts.
+        EncoderError: the encoder cannot be loaded.
+
+    Example:
+        train_token_labels("spans.jsonl").save("models/spans")
+    """
+    texts = read_labelled_texts(data, rejects=rejects, progress=progress)
+    held_out = None if valid is None else read_labelled_texts(valid, progress=progress)
+    labeller = TokenLabeller(encoder, training=training, seed=seed, progress=progress)
+    return labeller.fit(texts, held_out, savepoints=savepoints)
