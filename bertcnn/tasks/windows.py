@@ -50,13 +50,6 @@ class Window:
     spans: np.ndarray
     outside: tuple[int, int] = (0, NO_LIMIT)
 
-    @property
-    def segment_ids(self) -> np.ndarray:
-        """0 for the question and 1 for the context, 0 without a question; int32 [T]."""
-        if self.first == 1:
-            return np.zeros(len(self.token_ids), np.int32)
-        return (np.arange(len(self.token_ids)) >= self.first).astype(np.int32)
-
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
         """First and last token of a character range; None if the range is not fully inside."""
         if start < self.outside[0] or end > self.outside[1]:

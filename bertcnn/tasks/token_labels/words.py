@@ -49,7 +49,7 @@ class ReadTexts:
         Raises:
             BundleError: the scores are not finite.
         """
-        results = model.run(self.token_ids, [window.segment_ids for window in self.windows])
+        results = model.run(self.token_ids)
         if not all(np.isfinite(one).all() for one in results):
             raise BundleError(
                 "a model whose scores are not finite",
