@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions
+    from bertcnn.tasks.token_labels import TokenLabeller as TokenLabeller
+    from bertcnn.tasks.token_labels import extract_spans as extract_spans
+    from bertcnn.tasks.token_labels import load_token_labeller as load_token_labeller
+    from bertcnn.tasks.token_labels import read_labelled_texts as read_labelled_texts
+    from bertcnn.tasks.token_labels import train_token_labels as train_token_labels
     from bertcnn.tasks.translation import Translator as Translator
     from bertcnn.tasks.translation import translate_csv as translate_csv
     from bertcnn.workflows import distill_csv as distill_csv

@@ -13,11 +13,22 @@ import typer
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
 from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Force, Precision, Summary, given
-from bertcnn.cli.resumable import savepoints_beside
+from bertcnn.cli.options import (
+    AllowRejects,
+    Force,
+    Precision,
+    Raw,
+    Restart,
+    Source,
+    Summary,
+    Target,
+    Text,
+    given,
+)
+from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
 from bertcnn.cli.startup import skip_converter
 from bertcnn.cli.texts import TextsCommand, given_texts
-from bertcnn.wording import duration
+from bertcnn.wording import count, duration
 
 tokens_app = typer.Typer(
     help="Find names, order numbers, dates and other spans in texts.", no_args_is_help=True
@@ -117,6 +128,52 @@ def evaluate(
         show(line)
     if json_file is not None:
         write_whole(json_file, as_json(figures.to_json()), overwrite=force)
+
+
+@tokens_app.command("extract")
+def extract(
+    model: Labeller,
+    source: Source,
+    target: Target,
+    text: Text = None,
+    raw: Raw = False,
+    force: Force = False,
+    restart: Restart = False,
+    allow_rejects: AllowRejects = False,
+    as_json: Summary = False,
+) -> None:
+    """Add the column `spans`, a JSON list, to a file of texts.
+
+    After Ctrl-C, a kill or a full disk, run the same command again to continue.
+    """
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.tables import check_input, check_output
+
+    check_output(target, force)
+    check_input(source)
+    skip_converter()
+    from bertcnn.tasks.token_labels import extract_spans
+
+    with answers_are_kept(restart), show_progress() as progress:
+        report = extract_spans(
+            model,
+            source,
+            target,
+            text=text,
+            raw=raw,
+            overwrite=force,
+            restart=restart,
+            allow_rejects=allow_rejects,
+            progress=progress,
+        )
+    if as_json:
+        summary(report)
+    spans = ", ".join(f"{label} {number:,}" for label, number in report.answered.items())
+    print_message(
+        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}"
+        f" (spans: {spans})."
+    )
+    show_unread(report)
 
 
 @tokens_app.command("mark", cls=TextsCommand)

@@ -16,7 +16,7 @@ from bertcnn.errors import BundleError, ColumnError, OutputError, SettingsError,
 from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.storage.manifest import MANIFEST
 from bertcnn.tables.tables import read_table
-from bertcnn.tasks.question_answering import extract
+from bertcnn.tasks import text_columns
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 from bertcnn.tasks.question_answering.extract import extract_csv
 from tests.failpoints import tiny_bundle
@@ -32,7 +32,7 @@ OURS = [f"{name}{part}" for name in FIELDS for part in ("", "_confidence", "_pla
 @pytest.fixture(scope="module", autouse=True)
 def small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extract, "_CHUNK_ROWS", CHUNK)
+        patch.setattr(text_columns, "_CHUNK_ROWS", CHUNK)
         yield
 
 

@@ -136,7 +136,12 @@ def test_a_changed_file_and_a_forged_config_are_refused(fitted, tmp_path):
         with pytest.raises(BundleError, match=re.escape(name)):
             load_token_labeller(tmp_path / name)
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    for change in ({"labels": []}, {"labels": ["A", "A"]}, {"labels": ["A", "B", "C"]}, {"more": 1}):
+    for change in (
+        {"labels": []},
+        {"labels": ["A", "A"]},
+        {"labels": ["A", "B", "C"]},
+        {"more": 1},
+    ):
         (tmp_path / "model" / "config.json").write_text(json.dumps(config | change))
         members = {n: (tmp_path / "model" / n).read_bytes() for n in FOLDER.form.largest}
         manifest = write_manifest(FOLDER.form, members)[1]

@@ -9,10 +9,10 @@ from bertcnn.doors import door
 
 if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer as QuestionAnswerer
-    from bertcnn.tasks.question_answering.extract import ExtractionReport as ExtractionReport
     from bertcnn.tasks.question_answering.extract import extract_csv as extract_csv
     from bertcnn.tasks.question_answering.metrics import AnswerFigures as AnswerFigures
     from bertcnn.tasks.question_answering.questions import read_questions as read_questions
     from bertcnn.tasks.question_answering.saving import FOLDER as FOLDER
+    from bertcnn.tasks.text_columns import ExtractionReport as ExtractionReport
 
 __getattr__, __dir__, __all__ = door(__name__, choose_backend)

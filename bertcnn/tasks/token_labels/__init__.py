@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
+    from bertcnn.tasks.token_labels.extract import extract_spans as extract_spans
     from bertcnn.tasks.token_labels.labelled_texts import LabelledText as LabelledText
     from bertcnn.tasks.token_labels.labelled_texts import read_labelled_texts as read_labelled_texts
     from bertcnn.tasks.token_labels.labeller import TokenLabeller as TokenLabeller
