@@ -8,7 +8,7 @@ from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes
 from bertcnn.tasks.question_answering.engine import compile_spans, load_spans
-from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.tasks.windows import Window
 
 SETTINGS = EncoderSettings(
     vocabulary_size=50, width=16, layers=1, heads=4, feed_forward_width=24, max_positions=64

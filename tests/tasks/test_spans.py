@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertcnn.tasks.question_answering.spans import Span, SpanScores, best_spans
-from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.tasks.windows import Window
 
 FIRST = 3  # tokens before the context: [CLS], a question of one token and [SEP]
 

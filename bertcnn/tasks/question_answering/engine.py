@@ -25,7 +25,7 @@ from bertcnn.inference import (
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings
 from bertcnn.tasks.question_answering.saving import SavedAnswerer
-from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.tasks.windows import Window
 
 _AGREEMENT, _F1_LOSS = 0.99, 0.003
 

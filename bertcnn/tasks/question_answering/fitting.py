@@ -23,8 +23,9 @@ from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswere
 from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
 from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
-from bertcnn.tasks.question_answering.windows import QuestionReader, Window
+from bertcnn.tasks.question_answering.windows import QuestionReader
 from bertcnn.tasks.reference import KerasSpans
+from bertcnn.tasks.windows import Window
 from bertcnn.training import (
     RunOptions,
     Savepoints,

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from bertcnn.errors import BundleError
 from bertcnn.inference import SpansModel
-from bertcnn.tasks.question_answering.windows import Window
+from bertcnn.tasks.windows import Window
 
 
 @dataclass(frozen=True)

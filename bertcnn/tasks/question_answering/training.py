@@ -12,8 +12,8 @@ import numpy as np
 from bertcnn.data import BatchPlan, choose_lengths, pad
 from bertcnn.settings import QuestionTrainingSettings
 from bertcnn.tasks.question_answering.questions import Question
-from bertcnn.tasks.question_answering.windows import Window
 from bertcnn.tasks.training import epochs_of
+from bertcnn.tasks.windows import Window
 from bertcnn.training import (
     BIASES_AND_NORMALISATION,
     Arrays,

@@ -172,7 +172,7 @@ def _labelled(lines: Sequence[Sequence[str]]) -> LabelledText:
         if len(cells) < 2 or (cells[-1] != "O" and not _TAG.fullmatch(cells[-1])):
             raise ValueError(f"{' '.join(cells)!r} has no word with a tag such as B-NAME or O")
     words, tags = [cells[0] for cells in lines], [cells[-1] for cells in lines]
-    ends = []
+    ends: list[int] = []
     for word in words:
         ends.append((ends[-1] + 1 if ends else 0) + len(word))
     spans = [
