@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions
+    from bertcnn.tasks.token_labels import LabelledText as LabelledText
     from bertcnn.tasks.token_labels import TokenLabeller as TokenLabeller
     from bertcnn.tasks.token_labels import extract_spans as extract_spans
     from bertcnn.tasks.token_labels import load_token_labeller as load_token_labeller

@@ -57,6 +57,9 @@ def train(
     learning_rate: Annotated[
         float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a window of a text.", show_default="256")
+    ] = None,
     precision: Precision = None,
     devices: Devices = None,
     distributed: Distributed = False,
@@ -82,6 +85,9 @@ def train(
             data,
             valid=valid,
             encoder=encoder,
+            windows={}
+            if max_tokens is None
+            else {"max_tokens": max_tokens, "stride": max(1, max_tokens // 2)},
             training=given(epochs=epochs, learning_rate=learning_rate, precision=precision),
             seed=seed,
             rejects=rejects_of(output_folder),

@@ -61,9 +61,11 @@ class _Read:
             tags.append(own)
             widened, lost = widened + wider, lost + without
         if widened:
-            progress.note(f"{count(widened, 'span')} cut a word and are widened to whole words")
+            progress.note(f"widened to whole words: {count(widened, 'span')} that cut a word")
         if lost:
-            progress.note(f"{count(lost, 'span')} lost a word to another span or have no word")
+            progress.note(
+                f"shorter than given: {count(lost, 'span')} without a word or sharing one with another span"
+            )
         return cls(given, texts, tags)
 
     def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:

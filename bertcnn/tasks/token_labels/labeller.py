@@ -184,6 +184,7 @@ def train_token_labels(
     *,
     valid: str | os.PathLike[str] | None = None,
     encoder: str | os.PathLike[str] = "minilm-l6",
+    windows: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
     seed: int = 0,
     rejects: Path | None = None,
@@ -196,6 +197,7 @@ def train_token_labels(
         data: the file.
         valid: a file of held-out texts; by default a share of `data`.
         encoder: as for `TokenLabeller`.
+        windows: as for `TokenLabeller`.
         training: as for `TokenLabeller`.
         rejects: a .csv file for rejected rows of `data`.
         seed: of every random choice.
@@ -211,5 +213,7 @@ def train_token_labels(
     """
     texts = read_labelled_texts(data, rejects=rejects, progress=progress)
     held_out = None if valid is None else read_labelled_texts(valid, progress=progress)
-    labeller = TokenLabeller(encoder, training=training, seed=seed, progress=progress)
+    labeller = TokenLabeller(
+        encoder, windows=windows, training=training, seed=seed, progress=progress
+    )
     return labeller.fit(texts, held_out, savepoints=savepoints)
