@@ -2,10 +2,10 @@
 
     python -m benchmarks.token_labels data/ticket_spans.jsonl data/ticket_spans_test.jsonl
 
-For each of three seeds a token labeller is trained on the first file as users do. Prints F1 of exact
-spans (as seqeval gives it) on the second, by label and over all, for the model and for a baseline:
-regular expressions for orders, dates and amounts, and for all other words the tag that the training
-texts give them most often.
+For each of three seeds a token labeller is trained on the first file as users do. Prints F1 of
+exact spans (as seqeval gives it) on the second, by label and over all, for the model and for a
+baseline: regular expressions for orders, dates and amounts, and for all other words the tag that
+the training texts give them most often.
 """
 
 from __future__ import annotations
@@ -101,13 +101,10 @@ def main() -> None:
             )
         every.append(labeller.evaluate(texts))
         print("\n".join([f"seed {seed}", *every[-1].lines]), flush=True)
-    for name in every[0].labels:
-        values = [100 * one.labels[name].f1 for one in every]
-        print(
-            f"{name}: F1 {np.mean(values):.1f}% (standard deviation {np.std(values, ddof=1):.1f})"
-        )
-    values = [100 * one.micro.f1 for one in every]
-    print(f"all: F1 {np.mean(values):.1f}% (standard deviation {np.std(values, ddof=1):.1f})")
+    shares = {name: [one.labels[name].f1 for one in every] for name in every[0].labels}
+    for name, values in {**shares, "all": [one.micro.f1 for one in every]}.items():
+        spread = 100 * np.std(values, ddof=1)
+        print(f"{name}: F1 {100 * np.mean(values):.1f}% (standard deviation {spread:.1f})")
 
 
 if __name__ == "__main__":

@@ -132,6 +132,9 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
     (tmp_path / "questions.jsonl").write_text(
         "".join(f"{json.dumps({**one, 'start': 0 if one['answer'] else -1})}\n" for one in asked)
     )
+    (tmp_path / "spans.jsonl").write_text(
+        "".join(f"{json.dumps({'text': one, 'spans': [[0, 2, 'NAME']]})}\n" for one in texts)
+    )
     shutil.copytree(saved(encoder_folder), tmp_path / "models" / "triage")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -157,6 +160,7 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
 
 
 SHORT = {"max_tokens": 64, "question_tokens": 16, "stride": 16}  # the tiny encoder's limits
+WINDOWS = {"max_tokens": 64, "stride": 32}
 
 
 def with_the_tiny_encoder(code: str) -> str:
@@ -166,6 +170,7 @@ def with_the_tiny_encoder(code: str) -> str:
     code = code.replace(
         "QuestionAnswerer(encoder=TINY", f"QuestionAnswerer(TINY, questions={SHORT}"
     )
+    code = code.replace("TokenLabeller(encoder=TINY", f"TokenLabeller(TINY, windows={WINDOWS}")
     code = re.sub(r'(recipe="[a-z-]+")\)', r"\1, training=QUICK)", code)
     return re.sub(r'(check_csv\("[^"]+")', r"\1, encoder=TINY", code)
 
@@ -228,7 +233,7 @@ def quickly(words: list[str], encoder: str) -> list[str]:
         for part in (name, value)
         if part
     ]
-    if words[1:3] == ["qa", "train"]:
+    if words[1:3] in (["qa", "train"], ["tokens", "train"]):
         more += ["--max-tokens", str(SHORT["max_tokens"])]
     return [*words, *more]
 

@@ -1,11 +1,13 @@
 """The sample tickets in data/: complete, tidy, varied, and without leaks of the labels."""
 
 import csv
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -266,3 +268,25 @@ def test_messages_of_an_intent_do_not_begin_alike() -> None:
         start = " ".join(row["text"].lower().split()[:3])
         first_words.setdefault((row["domain"], row["intent"]), Counter())[start] += 1
     assert max(counts.most_common(1)[0][1] for counts in first_words.values()) <= 2
+
+
+def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() -> None:
+    rows: list[list[dict[str, Any]]] = [
+        [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("ticket_spans.jsonl", "ticket_spans_test.jsonl")
+    ]
+    texts = [row["text"] for part in rows for row in part]
+    assert (len(rows[0]), len(rows[1])) == (236, 78)
+    assert near_duplicate_pairs(texts) == []
+    counts: Counter[str] = Counter()
+    for row in (row for part in rows for row in part):
+        end = 0
+        for span in row["spans"]:
+            marked = row["text"][span["start"] : span["end"]]
+            assert marked == marked.strip() != ""
+            assert end <= span["start"]
+            end = span["end"]
+            counts[span["label"]] += 1
+    assert set(counts) == {"NAME", "ORDER", "DATE", "AMOUNT", "PRODUCT"}
+    assert min(counts.values()) > 100
+    assert counts.total() == 650

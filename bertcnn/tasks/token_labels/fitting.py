@@ -63,9 +63,7 @@ class _Read:
         if widened:
             progress.note(f"widened to whole words: {count(widened, 'span')} that cut a word")
         if lost:
-            progress.note(
-                f"shorter than given: {count(lost, 'span')} without a word or sharing one with another span"
-            )
+            progress.note(f"shorter than given: {count(lost, 'span')} without a word of its own")
         return cls(given, texts, tags)
 
     def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:

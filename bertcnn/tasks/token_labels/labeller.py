@@ -183,37 +183,27 @@ def train_token_labels(
     data: str | os.PathLike[str],
     *,
     valid: str | os.PathLike[str] | None = None,
-    encoder: str | os.PathLike[str] = "minilm-l6",
-    windows: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
-    seed: int = 0,
     rejects: Path | None = None,
     savepoints: Path | None = None,
-    progress: Progress | None = None,
+    **settings: Any,  # noqa: ANN401 - as `TokenLabeller` takes them
 ) -> TokenLabeller:
     """Train a token labeller on a file of texts with spans; see `read_labelled_texts`.
 
     Args:
         data: the file.
         valid: a file of held-out texts; by default a share of `data`.
-        encoder: as for `TokenLabeller`.
-        windows: as for `TokenLabeller`.
-        training: as for `TokenLabeller`.
         rejects: a .csv file for rejected rows of `data`.
-        seed: of every random choice.
         savepoints: as for `TokenLabeller.fit`.
-        progress: receives notes and progress.
+        settings: arguments of `TokenLabeller`, such as `encoder` and `seed`.
 
     Raises:
         TableError: a file cannot be read, or has too few texts.
         EncoderError: the encoder cannot be loaded.
 
     Example:
-        train_token_labels("spans.jsonl").save("models/spans")
+        train_token_labels("spans.jsonl", seed=1).save("models/spans")
     """
-    texts = read_labelled_texts(data, rejects=rejects, progress=progress)
-    held_out = None if valid is None else read_labelled_texts(valid, progress=progress)
-    labeller = TokenLabeller(
-        encoder, windows=windows, training=training, seed=seed, progress=progress
-    )
+    labeller = TokenLabeller(**settings)
+    texts = read_labelled_texts(data, rejects=rejects, progress=labeller._progress)
+    held_out = None if valid is None else read_labelled_texts(valid, progress=labeller._progress)
     return labeller.fit(texts, held_out, savepoints=savepoints)
