@@ -15,7 +15,6 @@ from bertcnn.wording import count, duration
 if TYPE_CHECKING:
     from bertcnn.scoring import ScoringReport
     from bertcnn.tasks.question_answering import ExtractionReport
-    from bertcnn.tasks.translation import TranslationReport
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def show_figures(report: ScoringReport, target: object) -> None:
         print_message(f"{count(report.blank, 'row')} without a text got no label.")
 
 
-def show_unread(report: ScoringReport | ExtractionReport | TranslationReport) -> None:
+def show_unread(report: ScoringReport | ExtractionReport) -> None:
     """Print the rows of a file that were skipped or altered."""
     if report.padded:
         print_message(

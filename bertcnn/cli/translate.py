@@ -197,10 +197,10 @@ def run(
         summary(report)
     print_message(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}, in the new"
-        f" column {report.column}."
+        f" column {report.columns[0]}."
     )
-    if report.blank:
-        print_message(f"{count(report.blank, 'row')} without a text got no translation.")
+    if blank := report.rows - sum(report.answered.values()):
+        print_message(f"{count(blank, 'row')} without a text got no translation.")
     show_unread(report)
 
 

@@ -61,8 +61,7 @@ _WORDS = {
     "labels": "the number of labels",
     "chunk_rows": "the rows of a chunk",
     "target": "the output's name",
-    "fields": "the fields",
-    "beam": "--beam",
+    "settings": "the settings",
 }
 
 

@@ -437,7 +437,7 @@ def test_with_other_fields_or_another_model_it_starts_over_and_says_why(
         {"device": DEVICE, "month": MONTH},
     ):
         break_off(answerer, inbox, target, fields=fields)
-        starts_over(answerer, inbox, target, "the fields changed")
+        starts_over(answerer, inbox, target, "the settings changed")
         assert target.read_bytes() == whole.read_bytes()
         target.unlink()
     other = QuestionAnswerer.load(save_answerer(tmp_path / "other", seed=1))

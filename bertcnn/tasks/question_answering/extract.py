@@ -63,7 +63,7 @@ def extract_csv(
     _check_fields(fields)
     options = replace(options or FileOptions(), **changes)
     run = FileRun(Path(source), Path(target), options)
-    return add_columns(run, _ANSWER, lambda: _columns(model, fields))
+    return add_columns(run, lambda: _columns(model, fields))
 
 
 def _columns(model: str | Path | QuestionAnswerer, fields: Mapping[str, str]) -> TextColumns:
@@ -73,13 +73,9 @@ def _columns(model: str | Path | QuestionAnswerer, fields: Mapping[str, str]) ->
         model=answerer.identity,
         engine=answerer.engine_name,
         settings=json.dumps(list(fields.items()), ensure_ascii=False),
-        dtype=_ANSWER,
         answer=partial(_answers, answerer, list(fields.values())),
         cells=_cells,
-        tally=lambda answers: {
-            name: int(row < len(answers) and answers["start"][row] >= 0)
-            for row, name in enumerate(fields)
-        },
+        tally=partial(_tally, list(fields)),
     )
 
 
@@ -96,21 +92,25 @@ def _check_fields(fields: Mapping[str, str]) -> None:
             )
 
 
-def _answers(
-    answerer: QuestionAnswerer, questions: Sequence[str], texts: list[str]
-) -> list[np.ndarray]:
+def _answers(answerer: QuestionAnswerer, questions: Sequence[str], texts: list[str]) -> list[bytes]:
     """The answer to each question about each text."""
     answers = np.zeros((len(texts), len(questions)), _ANSWER)
     for column, question in enumerate(questions):
         for row, answer in enumerate(answerer.answer(question, texts, most=1, cut=True)):
             sure = math.nan if is_blank(texts[row]) else answer.confidence
             answers[row, column] = (answer.start, answer.end, sure)
-    return list(answers)
+    return [row.tobytes() for row in answers]
 
 
-def _cells(text: str, answers: np.ndarray) -> list[str]:
+def _tally(fields: Sequence[str], answers: bytes) -> dict[str, int]:
+    starts = np.frombuffer(answers, _ANSWER)["start"].tolist()
+    answered = {name: int(start >= 0) for name, start in zip(fields, starts, strict=False)}
+    return {**dict.fromkeys(fields, 0), **answered}
+
+
+def _cells(text: str, answers: bytes) -> list[str]:
     cells: list[str] = []
-    for start, end, confidence in answers.tolist():
+    for start, end, confidence in np.frombuffer(answers, _ANSWER).tolist():
         span = f"{start}:{end}" if start >= 0 else ""
         share = "" if math.isnan(confidence) else f"{confidence:.6f}"
         cells += [text[start:end] if span else "", share, span]

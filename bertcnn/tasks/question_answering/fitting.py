@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.bundle import INT8_TENSORS, int8_bytes
-from bertcnn.errors import SettingsError, TableError
+from bertcnn.errors import TableError
 from bertcnn.inference import SpansModel
 from bertcnn.models import BertQuestionAnswering, extract
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
@@ -22,9 +22,10 @@ from bertcnn.tasks.question_answering.questions import Question, split_by_contex
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
-from bertcnn.tasks.question_answering.training import LabelledWindows, train_answers
+from bertcnn.tasks.question_answering.training import LabelledWindows, span_figures
 from bertcnn.tasks.question_answering.windows import QuestionReader
 from bertcnn.tasks.reference import KerasSpans
+from bertcnn.tasks.training import check_max_tokens, fine_tune
 from bertcnn.tasks.windows import Window
 from bertcnn.training import (
     RunOptions,
@@ -97,7 +98,7 @@ def fitted(
         precision=training.precision,
     )
     tokenizer = start.tokenizer
-    _check_max_tokens(questions.max_tokens, start.encoder.settings.max_positions)
+    check_max_tokens(questions.max_tokens, start.encoder.settings.max_positions)
     reader = QuestionReader(tokenizer.vocabulary, tokenizer.settings.lowercase, questions)
     learned, held_out = (_read(part, reader, questions.answer_tokens) for part in parts)
     _check_windows(learned, held_out)
@@ -135,15 +136,6 @@ def fitted(
     }
     more = {INT8_TENSORS: int8_bytes(compiled.int8)}
     return SavedAnswerer(config, tokenizer.vocabulary, trained.tensors, metrics, more)
-
-
-def _check_max_tokens(max_tokens: int, max_positions: int) -> None:
-    if max_tokens > max_positions:
-        raise SettingsError(
-            f"max_tokens {max_tokens} and an encoder with {max_positions} positions",
-            expected=f"at most {max_positions}",
-            fix="give a smaller max_tokens, or another encoder",
-        )
 
 
 def _read(questions: Sequence[Question], reader: QuestionReader, longest: int) -> _Read:
@@ -199,7 +191,8 @@ def _trained(
             "answers": [list(one.answers) for one in held_out.questions],
         }
         options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
-    kept = train_answers(model, train, training, options, partial(_measured, validation, reference))
+    measured = partial(_measured, validation, reference)
+    kept = fine_tune(model, train, span_figures, training, options, measured)
     scores = validation.scores(reference)
     put_back(start.encoder, small, used)
     tokens = start.encoder.settings.vocabulary_size

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from bertcnn.data import BatchPlan, choose_lengths, pad
-from bertcnn.settings import QuestionTrainingSettings
+from bertcnn.data import BatchPlan, pad
 from bertcnn.tasks.question_answering.questions import Question
-from bertcnn.tasks.training import epochs_of
 from bertcnn.tasks.windows import Window
-from bertcnn.training import (
-    BIASES_AND_NORMALISATION,
-    Arrays,
-    BestEpoch,
-    LayerwiseAdamW,
-    RunOptions,
-    Trainer,
-    WarmupLinearDecay,
-)
+from bertcnn.training import Arrays
 
 _NOT_HERE = -1e9  # added to the scores of tokens outside the context
 _CLASSIFY = 0  # position of [CLS], which means "no answer"
@@ -92,38 +82,3 @@ def span_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # 
     logs = ops.log_softmax(ops.cast(scores, "float32") + blocked, axis=1)  # [B, T, 2]
     chosen = ops.take_along_axis(logs, targets["places"][:, None, :], axis=1)[:, 0]  # [B, 2]
     return {"loss": -ops.sum(ops.mean(chosen, axis=-1) * targets["weights"])}
-
-
-def train_answers(
-    model: keras.Model,
-    train: LabelledWindows,
-    settings: QuestionTrainingSettings,
-    options: RunOptions,
-    evaluate: Callable[[], dict[str, float]],
-) -> int:
-    """Train a `BertQuestionAnswering` in place, and return the epoch with the best F1.
-
-    Its weights are kept. `evaluate` returns `val_exact` and `val_f1` on held-out questions.
-    """
-    lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-    batches, ends = epochs_of(train, settings, lengths, options.seed)
-    steps, best = ends[-1], BestEpoch("val_f1")
-    Trainer(
-        model,
-        LayerwiseAdamW(
-            WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps),
-            lambda _: 1.0,
-            weight_decay=settings.weight_decay,
-            clip_norm=settings.gradient_clip,
-            not_decayed=BIASES_AND_NORMALISATION,
-        ),
-        span_figures,
-        batches,
-        epoch_ends=ends,
-        progress=options.progress,
-        evaluate=evaluate,
-        callbacks=[best, *options.callbacks],
-        savepoints=options.savepoints,
-        shown=("loss", "f1"),
-    ).run()
-    return best.kept

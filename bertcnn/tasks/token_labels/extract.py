@@ -52,7 +52,7 @@ def extract_spans(
         extract_spans("models/spans", "inbox.csv", "out.csv", text="body")
     """
     run = FileRun(Path(source), Path(target), replace(options or FileOptions(), **changes))
-    return add_columns(run, _SPAN, lambda: _columns(model))
+    return add_columns(run, lambda: _columns(model))
 
 
 def _columns(model: str | Path | TokenLabeller) -> TextColumns:
@@ -63,27 +63,26 @@ def _columns(model: str | Path | TokenLabeller) -> TextColumns:
         model=labeller.identity,
         engine=labeller.engine_name,
         settings=json.dumps(labels, ensure_ascii=False),
-        dtype=_SPAN,
         answer=partial(_spans, labeller),
         cells=partial(_cells, labels),
         tally=lambda spans: {
             **dict.fromkeys(labels, 0),
-            **Counter(labels[index] for index in spans["label"].tolist()),
+            **Counter(labels[index] for index in np.frombuffer(spans, _SPAN)["label"].tolist()),
         },
     )
 
 
-def _spans(labeller: TokenLabeller, texts: list[str]) -> list[np.ndarray]:
+def _spans(labeller: TokenLabeller, texts: list[str]) -> list[bytes]:
     labels = labeller.labels
     return [
         np.array(
             [(one.start, one.end, labels.index(one.label), one.probability) for one in spans], _SPAN
-        )
+        ).tobytes()
         for spans in labeller.spans(texts, cut=True)
     ]
 
 
-def _cells(labels: Sequence[str], text: str, spans: np.ndarray) -> list[str]:
+def _cells(labels: Sequence[str], text: str, spans: bytes) -> list[str]:
     objects = [
         {
             "start": start,
@@ -92,6 +91,6 @@ def _cells(labels: Sequence[str], text: str, spans: np.ndarray) -> list[str]:
             "text": text[start:end],
             "probability": round(probability, 6),
         }
-        for start, end, label, probability in spans.tolist()
+        for start, end, label, probability in np.frombuffer(spans, _SPAN).tolist()
     ]
     return [json.dumps(objects, ensure_ascii=False)]

@@ -10,23 +10,25 @@ from pathlib import Path
 
 import numpy as np
 
-from bertcnn.errors import SettingsError, TableError
+from bertcnn.errors import TableError
 from bertcnn.evaluation import fit_temperature
 from bertcnn.inference import SpansModel
 from bertcnn.models import BertTokenLabels, extract
 from bertcnn.progress import Progress
-from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.settings import EncoderSettings, TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.shapes import token_labels_shapes
 from bertcnn.tasks.reference import KerasSpans
 from bertcnn.tasks.token_labels.labelled_texts import LabelledText
 from bertcnn.tasks.token_labels.metrics import SpanFigures
 from bertcnn.tasks.token_labels.saving import LabellerConfig, SavedLabeller
 from bertcnn.tasks.token_labels.tags import count_tags, decode, log_probabilities, tags_of_spans
-from bertcnn.tasks.token_labels.training import LabelledWindows, train_tags
+from bertcnn.tasks.token_labels.training import LabelledWindows, tag_figures
 from bertcnn.tasks.token_labels.words import ReadTexts, TextReader
+from bertcnn.tasks.training import check_max_tokens, fine_tune
 from bertcnn.training import (
     RunOptions,
     Savepoints,
+    Start,
     compute_policy,
     digest,
     load_start,
@@ -78,6 +80,16 @@ class _Read:
         return {"val_f1": self.figures(self.texts.scores(model), labels).micro.f1}
 
 
+@dataclass(frozen=True)
+class _Trained:
+    """A trained model, with the encoder's whole vocabulary."""
+
+    encoder: EncoderSettings
+    tensors: dict[str, np.ndarray]
+    scores: list[np.ndarray]  # of the held-out texts
+    kept_epoch: int
+
+
 def split_texts(
     texts: Sequence[LabelledText], fraction: float, seed: int
 ) -> tuple[list[LabelledText], list[LabelledText]]:
@@ -113,13 +125,7 @@ def fitted(
         progress=options.progress,
         precision=training.precision,
     )
-    positions = start.encoder.settings.max_positions
-    if windows.max_tokens > positions:
-        raise SettingsError(
-            f"max_tokens {windows.max_tokens} and an encoder with {positions} positions",
-            expected=f"at most {positions}",
-            fix="give a smaller max_tokens, or another encoder",
-        )
+    check_max_tokens(windows.max_tokens, start.encoder.settings.max_positions)
     lowercase = start.tokenizer.settings.lowercase
     reader = TextReader(start.tokenizer.vocabulary, lowercase, windows)
     learned, held_out = (_Read.of(part, reader, labels, options.progress) for part in parts)
@@ -136,8 +142,38 @@ def fitted(
             "held_out": digest([*held_out.texts.token_ids, *held_out.tags]),
         }
         options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
+    trained = _trained(start, (learned, held_out), labels, training, options)
+    config = LabellerConfig(
+        encoder=trained.encoder,
+        encoder_name=start.name,
+        lowercase=lowercase,
+        labels=labels,
+        windows=windows,
+        training=training,
+        temperature=fit_temperature(np.concatenate(trained.scores), np.concatenate(held_out.tags)),
+        seed=options.seed,
+        versions={name: version(name) for name in ("bertcnn", "keras", "openvino")},
+    )
+    metrics = {
+        **held_out.figures(trained.scores, labels).to_json(),
+        "measured_on": "validation texts, which chose the epoch",
+        "kept_epoch": trained.kept_epoch,
+        "learned_texts": len(learned.given),
+    }
+    return SavedLabeller(config, start.tokenizer.vocabulary, trained.tensors, metrics)
+
+
+def _trained(
+    start: Start,
+    parts: tuple[_Read, _Read],
+    labels: Sequence[str],
+    training: TokenLabelTrainingSettings,
+    options: RunOptions,
+) -> _Trained:
+    """Train on the first part and keep the epoch with the best F1 on the second."""
     # train with the embeddings of tokens that occur
-    pad = np.array([reader.pad_id])
+    learned, held_out = parts
+    pad = np.array([start.tokenizer.pad_id])
     small, used = on_used_pieces(
         start.encoder,
         [pad, *learned.texts.token_ids, *held_out.texts.token_ids],
@@ -157,30 +193,12 @@ def fitted(
     )
     reference = KerasSpans(model, small_pad)
     train = LabelledWindows.of(learned.texts, learned.tags, small_pad)
-    kept = train_tags(
-        model, train, training, options, partial(validation.measured, reference, labels)
-    )
+    measured = partial(validation.measured, reference, labels)
+    kept = fine_tune(model, train, tag_figures, training, options, measured)
     scores = validation.texts.scores(reference)
     put_back(start.encoder, small, used)
     tokens = start.encoder.settings.vocabulary_size
     encoder = small.settings.model_copy(update={"vocabulary_size": tokens})
     tensors = {**extract(model.weights), **extract(start.encoder.weights)}
-    config = LabellerConfig(
-        encoder=encoder,
-        encoder_name=start.name,
-        lowercase=lowercase,
-        labels=labels,
-        windows=windows,
-        training=training,
-        temperature=fit_temperature(np.concatenate(scores), np.concatenate(validation.tags)),
-        seed=options.seed,
-        versions={name: version(name) for name in ("bertcnn", "keras", "openvino")},
-    )
-    metrics = {
-        **validation.figures(scores, labels).to_json(),
-        "measured_on": "validation texts, which chose the epoch",
-        "kept_epoch": kept,
-        "learned_texts": len(learned.given),
-    }
     tensors = {name: tensors[name] for name in token_labels_shapes(encoder, count_tags(labels))}
-    return SavedLabeller(config, start.tokenizer.vocabulary, tensors, metrics)
+    return _Trained(encoder, tensors, scores, kept)

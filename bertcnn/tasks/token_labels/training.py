@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from bertcnn.data import BatchPlan, choose_lengths, pad
-from bertcnn.settings import TokenLabelTrainingSettings
+from bertcnn.data import BatchPlan, pad
 from bertcnn.tasks.token_labels.words import ReadTexts
-from bertcnn.tasks.training import epochs_of
-from bertcnn.training import (
-    BIASES_AND_NORMALISATION,
-    Arrays,
-    BestEpoch,
-    LayerwiseAdamW,
-    RunOptions,
-    Trainer,
-    WarmupLinearDecay,
-)
+from bertcnn.training import Arrays
 
 _IGNORED = -1  # tag of tokens that no word begins with
 
@@ -67,38 +57,3 @@ def tag_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # n
     logs = ops.log_softmax(ops.cast(scores, "float32"), axis=-1)
     chosen = ops.take_along_axis(logs, targets["tags"][:, :, None], axis=-1)[:, :, 0]
     return {"loss": -ops.sum(chosen * targets["weights"])}
-
-
-def train_tags(
-    model: keras.Model,
-    train: LabelledWindows,
-    settings: TokenLabelTrainingSettings,
-    options: RunOptions,
-    evaluate: Callable[[], dict[str, float]],
-) -> int:
-    """Train a `BertTokenLabels` in place, and return the epoch with the best F1.
-
-    Its weights are kept. `evaluate` returns `val_f1` on held-out texts.
-    """
-    lengths = choose_lengths(train.lengths, settings.compiled_shapes)
-    batches, ends = epochs_of(train, settings, lengths, options.seed)
-    steps, best = ends[-1], BestEpoch("val_f1")
-    Trainer(
-        model,
-        LayerwiseAdamW(
-            WarmupLinearDecay(settings.learning_rate, int(steps * settings.warmup_fraction), steps),
-            lambda _: 1.0,
-            weight_decay=settings.weight_decay,
-            clip_norm=settings.gradient_clip,
-            not_decayed=BIASES_AND_NORMALISATION,
-        ),
-        tag_figures,
-        batches,
-        epoch_ends=ends,
-        progress=options.progress,
-        evaluate=evaluate,
-        callbacks=[best, *options.callbacks],
-        savepoints=options.savepoints,
-        shown=("loss", "f1"),
-    ).run()
-    return best.kept

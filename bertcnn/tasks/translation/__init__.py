@@ -9,7 +9,6 @@ from bertcnn.doors import door
 
 if TYPE_CHECKING:
     from bertcnn.tasks.translation.alignment import alignment_page as alignment_page
-    from bertcnn.tasks.translation.file import TranslationReport as TranslationReport
     from bertcnn.tasks.translation.file import translate_csv as translate_csv
     from bertcnn.tasks.translation.pairs import read_pairs as read_pairs
     from bertcnn.tasks.translation.saving import FOLDER as FOLDER

@@ -1,97 +1,20 @@
-"""`translate_csv`: adds a translation to every row of a file.
-
-The output is streamed, in order, and written atomically, as in `score_csv`.
-"""
+"""`translate_csv`: adds a translation to every row of a file."""
 
 from __future__ import annotations
 
-import json
-import struct
-import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from importlib.metadata import version
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Unpack
 
 import keras
 
-from bertcnn.data import prefetch
-from bertcnn.scoring import (
-    DIGEST_BYTES,
-    FileKeywords,
-    FileOptions,
-    FileRun,
-    InputState,
-    Journal,
-    RunHeader,
-    begin_journal,
-    resumed,
-)
-from bertcnn.tables import (
-    ColumnChoice,
-    TableReader,
-    column_position,
-    free_names,
-    join_texts,
-)
+from bertcnn.scoring import FileKeywords, FileOptions, FileRun
+from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
 from bertcnn.tasks.translation.translator import Translator
-from bertcnn.text import is_blank
 
-_CHUNK_ROWS = 256
-_FRAME = struct.Struct(f"<I{DIGEST_BYTES}s")  # rows, digest
-
-
-@dataclass(frozen=True)
-class TranslationReport:
-    """The result of `translate_csv`.
-
-    Attributes:
-        column: name of the new column.
-        blank: rows without a text, whose translation is empty.
-        text_columns: the text columns, and the reason for them.
-        repeated_headers: rejected rows that repeat the header.
-        padded: rows whose last cells are missing in the input, and blank in the output.
-    """
-
-    rows: int
-    rejected: int
-    rejects: Path | None
-    column: str
-    blank: int
-    text_columns: ColumnChoice = field(default_factory=lambda: ColumnChoice(()))
-    repeated_headers: int = 0
-    padded: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Header(RunHeader):
-    """Everything the translations depend on, including the beam width."""
-
-    beam: int
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """A chunk of rows with its translations as stored in the journal, without the texts."""
-
-    rows: int
-    digest: bytes
-    translations: list[str]  # one for each distinct text
-
-    def to_bytes(self) -> bytes:
-        return _FRAME.pack(self.rows, self.digest) + json.dumps(self.translations).encode()
-
-    @classmethod
-    def from_bytes(cls, payload: bytes, header: Mapping[str, Any]) -> Self | None:
-        """The inverse of `to_bytes`; None for other bytes."""
-        if len(payload) < _FRAME.size or "beam" not in header:
-            return None
-        rows, digest = _FRAME.unpack_from(payload)
-        translations = json.loads(payload[_FRAME.size :])
-        return cls(rows, digest, translations) if len(translations) <= rows else None
+COLUMN = "translation"
+_CHUNK_ROWS = 256  # about 6 s of work with a beam of 4
 
 
 def translate_csv(
@@ -102,7 +25,7 @@ def translate_csv(
     beam: int = 4,
     options: FileOptions | None = None,
     **changes: Unpack[FileKeywords],
-) -> TranslationReport:
+) -> ExtractionReport:
     """Translate every row of a file, in constant memory; resumes an interrupted run.
 
     The output has the input's columns and rows, then `translation`, or `bertcnn_translation` if
@@ -128,78 +51,21 @@ def translate_csv(
     Example:
         translate_csv("models/italian", "inbox.csv", "out.csv", text="body")
     """
-    options = replace(options or FileOptions(), **changes)
-    run = FileRun(Path(source), Path(target), options)
-    run.check()
+    run = FileRun(Path(source), Path(target), replace(options or FileOptions(), **changes))
+    return add_columns(run, partial(_columns, model, beam))
+
+
+def _columns(model: str | Path | Translator, beam: int) -> TextColumns:
     translator = model if isinstance(model, Translator) else Translator.load(model)
     translator.translate([], beam=beam)  # check the beam before any work
-    with Journal(run.target, restart=options.restart, parse=_Frame.from_bytes) as journal:
-        return resumed(journal, lambda: _run(translator, beam, run, journal), options.progress)
-
-
-def _run(translator: Translator, beam: int, run: FileRun, journal: Journal) -> TranslationReport:
-    progress, state = run.options.progress, InputState.of(run.source)
-    with run.opened(journal) as (reader, choice):
-        (column,) = free_names(["translation"], (*reader.columns, *reader.header))
-        if column != "translation":
-            progress.note(f"the input has a column 'translation': ours is called {column!r}")
-        header = _Header(
-            **vars(state),
-            model=translator.identity,
-            engine=keras.backend.backend(),
-            software=version("bertcnn"),
-            text_columns=choice.text,
-            raw=run.options.raw,
-            chunk_rows=_CHUNK_ROWS,
-            target=run.target.resolve().name,
-            beam=beam,
-        )
-        begin_journal(journal, header, progress)
-        started, blank = time.perf_counter(), 0
-
-        def rows() -> Iterator[list[tuple[str, ...]]]:
-            nonlocal blank
-            progress.stage("translating", reader.total_bytes, "bytes")
-            done = read = 0
-            for chunk, texts, position in prefetch(_chunks(reader, choice.text)):
-                written = _translated(translator, beam, journal, texts)
-                blank += sum(map(is_blank, texts))
-                yield [(*row, written[text]) for row, text in zip(chunk, texts, strict=True)]
-                done += len(chunk)
-                speed = done / (time.perf_counter() - started)
-                progress.advance(position - read, rows_per_second=speed)
-                read = position
-
-        run.write(reader, (*reader.header, column), rows(), journal, state)
-    return TranslationReport(
-        **run.counts(reader),
-        column=column,
-        blank=blank,
-        text_columns=choice,
-        seconds=time.perf_counter() - started,
+    return TextColumns(
+        names=[COLUMN],
+        model=translator.identity,
+        engine=keras.backend.backend(),
+        settings=f"beam {beam}",
+        answer=lambda texts: [one.text.encode() for one in translator.translate(texts, beam=beam)],
+        cells=lambda _, translation: [translation.decode()],
+        tally=lambda translation: {COLUMN: int(translation != b"")},
+        prefixed=True,
+        chunk_rows=_CHUNK_ROWS,
     )
-
-
-def _chunks(
-    reader: TableReader, text_columns: Sequence[str]
-) -> Generator[tuple[list[tuple[str, ...]], list[str], int], None, None]:
-    columns = [column_position(name, reader.columns) for name in text_columns]
-    for chunk in reader.chunks(_CHUNK_ROWS):
-        texts = [join_texts(row[column] for column in columns) for row in chunk.rows]
-        yield list(chunk.rows), texts, reader.position
-
-
-def _translated(
-    translator: Translator, beam: int, journal: Journal, texts: Sequence[str]
-) -> dict[str, str]:
-    """The translation of each text of a chunk, from the journal or the model."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
-    for text in texts:
-        digest.update(blake2b(text.encode("utf-8", "surrogatepass")).digest())
-    different = list(dict.fromkeys(texts))
-    frame: _Frame | None = journal.take(len(texts), digest.digest())
-    if frame is None:
-        written = [one.text for one in translator.translate(different, beam=beam)]
-        frame = _Frame(len(texts), digest.digest(), written)
-        journal.append(frame)
-    return dict(zip(different, frame.translations, strict=True))
