@@ -1,4 +1,4 @@
-"""How well names, orders, dates, amounts and products are found in tickets, beside a baseline.
+"""How well names, orders, dates, amounts and products are found in tickets, and by a baseline.
 
     python -m benchmarks.token_labels data/ticket_spans.jsonl data/ticket_spans_test.jsonl
 
