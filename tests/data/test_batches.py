@@ -266,3 +266,12 @@ def test_batches_hold_as_many_rows_as_their_budget_allows(budget):
         assert plan.length * len(plan.rows) <= budget or len(plan.rows) == 1
         if after is not None:  # one more row would exceed the budget
             assert lengths[after.rows[0]] * (len(plan.rows) + 1) > budget
+
+
+def test_what_follows_a_separator_is_the_second_segment():
+    separate = 3
+    token_ids = [
+        np.array(ids, np.int32) for ids in ([2, 7, separate, 8, separate], [2, 7, separate])
+    ]
+    batch = pad(token_ids, BatchPlan(np.array([1, 0]), 6, 3))
+    assert batch.segment_ids.tolist() == [[0] * 6, [0, 0, 0, 1, 1, 0], [0] * 6]
