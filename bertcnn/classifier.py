@@ -821,7 +821,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "_predictor"):
             raise not_pickled(
                 "classifier",
-                "save it with classifier.save(folder), and use BertCNNClassifier.load(folder)",
+                "save it with .save(folder), and load it with BertCNNClassifier.load(folder)",
             )
         return dict(super().__getstate__())
 

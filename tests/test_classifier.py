@@ -1,8 +1,10 @@
 """The scikit-learn estimator."""
 
 import copy
+import io
 import pickle
 
+import joblib
 import keras
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import bertcnn
-from bertcnn import BertCNNClassifier
+from bertcnn import BertCNNClassifier, load
 from bertcnn.cli.progress import PlainProgress, RichProgress
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.errors import LabelError, SettingsError
@@ -155,14 +157,22 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
         classifier.predict(["router"])
 
 
-def test_a_fitted_one_is_saved_not_pickled(fitted, encoder_folder):
-    told = (
-        r"cannot pickle or deepcopy a classifier, which holds a compiled network; expected a"
-        r" saved folder\. What to do: save it"
-    )
-    for use in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(SettingsError, match=told):
-            use(fitted)
+@pytest.mark.parametrize(
+    "use", [pickle.dumps, copy.deepcopy, lambda model: joblib.dump(model, io.BytesIO())]
+)
+def test_a_fitted_or_loaded_one_is_saved_not_pickled(fitted, saved, use):
+    for model, what, fix in (
+        (fitted, "classifier", r"save it with \.save\(folder\), and load it with"),
+        (BertCNNClassifier.load(saved), "classifier", r"save it with \.save\(folder\)"),
+        (load(saved), "model", r"keep the folder that \.save\(folder\) wrote, and load that"),
+    ):
+        told = rf"cannot pickle, joblib\.dump or deepcopy a {what}, .*What to do: {fix}"
+        with pytest.raises(SettingsError, match=told) as refusal:
+            use(model)
+        assert "\n" not in str(refusal.value)
+
+
+def test_an_unfitted_one_can_be_pickled_and_a_fitted_one_copied(fitted, encoder_folder):
     again = pickle.loads(pickle.dumps(quick(encoder_folder)))  # noqa: S301 - our own
     assert again.get_params() == quick(encoder_folder).get_params()
     assert copy.copy(fitted).predict(["router"]) == fitted.predict(["router"])

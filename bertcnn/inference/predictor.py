@@ -67,7 +67,7 @@ class Predictor:
         return np.array(self.labels, object)
 
     def __getstate__(self) -> NoReturn:
-        raise not_pickled("model", "give the other process the folder, and let it load the model")
+        raise not_pickled("model", "keep the folder that .save(folder) wrote, and load that")
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Probabilities, float32 [rows, C], columns in the order of `labels`.
@@ -373,7 +373,7 @@ def _without_int8(bundle: Bundle) -> BundleError:
 def not_pickled(what: str, fix: str) -> SettingsError:
     """The error for pickling or copying a fitted classifier or a loaded model."""
     return SettingsError(
-        f"cannot pickle or deepcopy a {what}, which holds a compiled network",
+        f"cannot pickle, joblib.dump or deepcopy a {what}, which holds a compiled network",
         expected="a saved folder",
         fix=fix,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from bertcnn.bundle import local_folder
 from bertcnn.errors import TrainingError
+from bertcnn.inference import not_pickled
 from bertcnn.progress import Progress, Silent
 from bertcnn.tasks.saving import Config, ModelFolder, SavedModel
 
@@ -53,6 +54,12 @@ class TaskModel(ABC, Generic[Config, Running]):
         model = cls._of(saved.config, progress)
         model._take(saved)
         return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for pickle; only an untrained model can be pickled."""
+        if self._saved is not None:
+            raise not_pickled(self._folder.kind, "save it with .save(folder), and load that")
+        return self.__dict__
 
     @property
     def identity(self) -> str:

@@ -1,6 +1,8 @@
 """The question answerer: it answers learned questions, also after saving and loading."""
 
+import copy
 import json
+import pickle
 import re
 import shutil
 import subprocess
@@ -204,6 +206,14 @@ def test_a_saved_answerer_answers_alike(fitted, tmp_path):
     with pytest.raises(OutputError, match="holds a saved question answerer"):
         again.save(tmp_path / "model")
     again.save(tmp_path / "model", overwrite=True)
+
+
+@pytest.mark.parametrize("use", [pickle.dumps, copy.deepcopy])
+def test_a_fitted_one_is_saved_not_pickled(fitted, shallow_encoder_folder, use):
+    told = r"joblib\.dump or deepcopy a question answerer, .*save it with \.save\(folder\)"
+    with pytest.raises(SettingsError, match=told):
+        use(fitted)
+    assert use(answerer(shallow_encoder_folder))
 
 
 def test_a_saved_answerer_needs_neither_keras_nor_tensorflow(fitted, folder):
