@@ -196,6 +196,6 @@ def find_encoder(name: str) -> CatalogueEntry:
     fix = f"did you mean {close[0]!r}? Otherwise give" if close else "choose one of these, or give"
     raise EncoderError(
         f"the encoder {one_line(name)} is unknown",
-        expected=f"one of {', '.join(CATALOGUE)}, or a folder",
+        expected=f"one of {', '.join(CATALOGUE)}, keras_hub:PRESET, or a folder",
         fix=f"{fix} the path of a folder with config.json, vocab.txt and model.safetensors",
     )

@@ -13,8 +13,6 @@ from safetensors import SafetensorError, safe_open
 
 from bertcnn.bundle import read_header
 from bertcnn.encoders.config import read_settings
-from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
-from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import WEIGHTS
 from bertcnn.errors import EncoderError, one_line
 from bertcnn.settings import EncoderSettings
@@ -107,7 +105,7 @@ def published_name(name: str) -> str:
 
 
 def read_checkpoint(folder: Path) -> EncoderCheckpoint:
-    """Read an encoder and its pretraining heads, in Hugging Face's or KerasHub's layout.
+    """Read an encoder and its pretraining heads, in Hugging Face's layout.
 
     Raises:
         EncoderError: a file is missing or damaged, files do not fit, or a head is incomplete.
@@ -121,9 +119,6 @@ def read_published(folder: Path) -> tuple[EncoderSettings, dict[str, np.ndarray]
     Raises:
         EncoderError: a file is missing or damaged.
     """
-    if is_preset(folder):
-        settings = read_preset_settings(folder)
-        return settings, read_preset_tensors(folder, settings)
     return read_settings(folder), read_tensors(folder / WEIGHTS)
 
 

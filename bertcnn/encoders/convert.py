@@ -39,7 +39,8 @@ def load_encoder(encoder: str | Path, *, seed: int = 0) -> Bert:
     """Load a published encoder; see `fetch_encoder` for its names.
 
     Args:
-        encoder: a name such as "minilm-l6", or a folder in Hugging Face or KerasHub layout.
+        encoder: a name such as "minilm-l6" or "keras_hub:bert_tiny_en_uncased", or a folder in
+            Hugging Face, KerasHub or Google layout.
         seed: of the weights that the checkpoint lacks, such as the pooler.
 
     Raises:
@@ -49,7 +50,7 @@ def load_encoder(encoder: str | Path, *, seed: int = 0) -> Bert:
         encoder = load_encoder("minilm-l6")
         vectors = encoder(load_tokenizer("minilm-l6")(["my router is dead"]))
     """
-    settings, tensors = read_published(_folder_of(encoder))
+    settings, tensors = read_published(fetch_encoder(encoder).folder)
     loaded = Bert(settings, seed=seed, name="bert")
     load_published(loaded, tensors)
     return loaded
@@ -61,10 +62,6 @@ def load_tokenizer(encoder: str | Path) -> WordPieceTokenizer:
     Raises:
         EncoderError: its files are missing or damaged.
     """
-    folder = _folder_of(encoder)
+    folder = fetch_encoder(encoder).folder
     settings = read_tokenizer_settings(folder, read_settings(folder).max_positions)
     return WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), settings)
-
-
-def _folder_of(encoder: str | Path) -> Path:
-    return fetch_encoder(encoder).folder if isinstance(encoder, str) else encoder

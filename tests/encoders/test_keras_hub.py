@@ -3,21 +3,25 @@
 import json
 import shutil
 import socket
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
+from bertcnn.cli.main import main
 from bertcnn.encoders import keras_hub_source
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
-from bertcnn.encoders.convert import load_encoder
+from bertcnn.encoders.convert import load_encoder, load_tokenizer
 from bertcnn.encoders.download import encoder_info, fetch_encoder
 from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
 from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.text.wordpiece import read_vocabulary
+from tests.tickets import as_csv, tickets
 
 CLOSE = 1e-5
 BATCH, TOKENS, WIDTH, POSITIONS = 3, 12, 16, 24
@@ -70,8 +74,9 @@ def folder(saved, tmp_path):
     return Path(shutil.copytree(saved, tmp_path / "copy"))
 
 
-@pytest.fixture
-def cache(tmp_path):
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -115,9 +120,15 @@ def same_tensors(folder, other):
 # === What is read ===
 
 
-def test_padded_batches_equal_keras_hubs(saved, backbone, batch, cache):
-    assert_same_outputs(load_encoder(saved), backbone, batch)
-    assert_same_outputs(load_encoder(fetch_encoder(saved, cache=cache).folder), backbone, batch)
+def test_padded_batches_equal_keras_hubs(saved, backbone, batch):
+    for folder in (saved, str(saved), fetch_encoder(saved).folder):
+        assert_same_outputs(load_encoder(folder), backbone, batch)
+
+
+def test_a_preset_has_its_tokenizer(saved):
+    for folder in (saved, str(saved)):
+        inputs = load_tokenizer(folder)(["The routers", "off!"])
+        assert inputs["token_ids"].tolist() == [[2, 5, 6, 7, 3], [2, 9, 10, 3, 0]]
 
 
 def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
@@ -379,6 +390,27 @@ def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(
         "gelu_tanh",
     )
     assert found.repository == handle
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train tickets.csv --encoder {} --recipe frozen --epochs 1 --out x.csv",
+        "pretrain tickets.csv --from {} --steps 2 --sequence-length 24 --batch-size 2 --out x.csv",
+        "check tickets.csv --encoder {} --fix x.csv",
+        "encoder export {} --to x.csv",
+    ],
+)
+def test_a_preset_goes_where_an_encoder_goes(saved, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
+    handle = keras_hub_source.find_preset(NAME).handle
+    kaggle_cache(saved, tmp_path / "kaggle", handle.removeprefix("kaggle://"))
+    Path("tickets.csv").write_text(as_csv(*tickets(8)))
+    monkeypatch.setattr(sys, "argv", ["bertcnn", *command.format(f"keras_hub:{NAME}").split()])
+    with suppress(SystemExit):
+        main()
+    assert Path("x.csv").exists()  # a folder, or a file
 
 
 def test_an_unknown_preset_is_refused_with_the_closest_names(cache):
