@@ -70,8 +70,9 @@ def fill_mask(
     if "mlm" not in checkpoint.heads:
         raise EncoderError(
             f"the encoder {fetched.name!r} has no MLM head, so it cannot predict words",
-            expected="an encoder with a head for masked language modelling",
-            fix="choose bert-base-uncased, or pretrain one: `bertcnn pretrain TEXTS --out ENCODER`",
+            expected="a head for masked language modelling that shares the token embeddings",
+            fix="give bert-base-uncased, a folder saved by Hugging Face's BertForMaskedLM or"
+            " BertForPreTraining, or one of `bertcnn pretrain TEXTS --out ENCODER`",
         )
     vocabulary = read_vocabulary(fetched.folder / VOCABULARY)
     if MASK not in vocabulary:
@@ -91,7 +92,8 @@ def fill_mask(
         )
     positions = np.flatnonzero(token_ids == vocabulary.index(MASK)).astype(np.int32)
     logits = _logits(checkpoint, token_ids, positions)  # [P, V]
-    ranked = np.argsort(-logits, axis=-1, kind="stable")[:, :best]
+    # published checkpoints may have more embeddings than pieces
+    ranked = np.argsort(-logits[:, : len(vocabulary)], axis=-1, kind="stable")[:, :best]
     return [
         [Guess(vocabulary[piece], float(row[piece])) for piece in order]
         for row, order in zip(softmax(logits), ranked, strict=True)

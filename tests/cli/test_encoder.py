@@ -32,6 +32,7 @@ def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert err.startswith("bertcnn: the encoder 'out' has no MLM head")
+    assert "What to do: give bert-base-uncased, " in err
 
 
 def test_encoders_to_be_compared_are_looked_for_by_name_before_the_first_training(run, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from bertcnn.encoders.checkpoint import EncoderCheckpoint, head_of
 from bertcnn.encoders.folder import Pieces, write_encoder
@@ -9,6 +10,7 @@ from bertcnn.errors import EncoderError, SettingsError
 from bertcnn.pretraining.masked_words import fill_mask
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import pretraining_shapes
+from tests.pretraining import published_bert
 
 VOCABULARY = (
     "[PAD]",
@@ -79,6 +81,29 @@ def test_every_gap_is_guessed_from_its_own_place(tmp_path):
     assert fill_mask(folder, "[MASK]is[MASK]") == [gap[:5] for gap in (first, second)]
 
 
+@pytest.mark.parametrize("change", ["as saved", "before 2019", "decoder saved too"])
+def test_a_published_checkpoint_predicts_what_numpy_computes(tmp_path, change):
+    weights = published_bert.random_weights()
+    pieces = published_bert.VOCABULARY
+    ids = [2, pieces.index("rome"), *map(pieces.index, ("is", "[MASK]", "of", "[MASK]", ".")), 3]
+    chances = softmax(published_bert.masked_logits(weights, ids), axis=-1)[[3, 5]]  # [P, V]
+    saved = dict(weights)
+    if change == "before 2019":
+        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        for new, old in names.items():
+            saved = {name.replace(new, old): value for name, value in saved.items()}
+    elif change == "decoder saved too":
+        saved["cls.predictions.decoder.weight"] = saved["bert.embeddings.word_embeddings.weight"]
+        saved["cls.predictions.decoder.bias"] = saved.pop("cls.predictions.bias")
+    folder = published_bert.save_published(tmp_path / "published", saved)
+    gaps = fill_mask(folder, "Rome is [MASK] of [MASK].", best=len(pieces))
+    for guesses, expected in zip(gaps, chances, strict=True):
+        found = {guess.piece: guess.probability for guess in guesses}
+        assert found == pytest.approx(dict(zip(pieces, expected, strict=False)), abs=1e-6)
+    # rows of the embeddings without a piece of the vocabulary keep their share, and are not named
+    assert len(fill_mask(folder, "[MASK]", best=99)[0]) == len(pieces) < published_bert.PADDED
+
+
 @pytest.mark.parametrize(
     ("text", "best", "message"),
     [
@@ -97,8 +122,17 @@ def test_a_text_that_cannot_be_filled_is_refused(tmp_path, text, best, message):
         fill_mask(write(tmp_path / "encoder"), text, best=best)
 
 
-def test_an_encoder_without_the_head_says_so(tmp_path):
-    with pytest.raises(
-        EncoderError, match=r"the encoder 'encoder' has no MLM head, so .* pretrain one"
-    ):
+def test_an_encoder_without_the_head_is_refused_with_the_names_of_others(tmp_path):
+    message = (
+        r"the encoder 'encoder' has no MLM head, so .* What to do: give bert-base-uncased, a folder"
+        r" saved by Hugging Face's BertForMaskedLM or BertForPreTraining, or one of .bertcnn"
+        r" pretrain TEXTS --out ENCODER"
+    )
+    with pytest.raises(EncoderError, match=message):
         fill_mask(write(tmp_path / "encoder", heads=("pooler",)), "[MASK]")
+    weights = published_bert.random_weights()
+    tokens = weights["bert.embeddings.word_embeddings.weight"]
+    other = {**weights, "cls.predictions.decoder.weight": tokens + 1}
+    folder = published_bert.save_published(tmp_path / "untied", other)
+    with pytest.raises(EncoderError, match=r"expected a head .* that shares the token embeddings"):
+        fill_mask(folder, "[MASK]")
