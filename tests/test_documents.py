@@ -129,9 +129,9 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
         {"question": "what is it", "context": text, "answer": text.split()[0] if row % 4 else ""}
         for row, text in enumerate(texts)
     ]
-    (tmp_path / "questions.jsonl").write_text(
-        "".join(f"{json.dumps({**one, 'start': 0 if one['answer'] else -1})}\n" for one in asked)
-    )
+    lines = [f"{json.dumps({**one, 'start': 0 if one['answer'] else -1})}\n" for one in asked]
+    for name, part in (("questions.jsonl", lines), ("held_out.jsonl", lines[::5])):
+        (tmp_path / name).write_text("".join(part))
     (tmp_path / "spans.jsonl").write_text(
         "".join(f"{json.dumps({'text': one, 'spans': [[0, 2, 'NAME']]})}\n" for one in texts)
     )

@@ -80,15 +80,16 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.cli.progress import show_progress
+    from bertcnn.tables import rejects_of
     from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, read_questions
 
     FOLDER.check_target(out, force)
-    examples = read_questions(questions)
     output_folder = start_training(out, devices, distributed)
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
     started = time.perf_counter()
     with show_progress() as progress:
+        examples = read_questions(questions, rejects=rejects_of(output_folder), progress=progress)
         answerer = QuestionAnswerer(
             encoder,
             questions={} if max_tokens is None else _windows_of(max_tokens),
@@ -130,12 +131,17 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
+    from bertcnn.cli.progress import show_progress
     from bertcnn.storage import as_json, check_file_target, write_whole
+    from bertcnn.tables import rejects_of
     from bertcnn.tasks.question_answering import read_questions
 
     if json_file is not None:
         check_file_target(json_file, force, others=(questions,), option="--json")
-    examples, folder = read_questions(questions), local_model(model)
+    rejects = None if json_file is None else rejects_of(json_file)
+    with show_progress() as progress:
+        examples = read_questions(questions, rejects=rejects, progress=progress)
+    folder = local_model(model)
     skip_converter()
     from bertcnn.tasks.question_answering import QuestionAnswerer
 

@@ -131,10 +131,7 @@ def test_questions_that_will_not_do_are_refused_in_one_line(run, model, encoder,
         "missing.jsonl": (None, "missing.jsonl"),
         "empty.csv": ("", "empty.csv"),
         "other.csv": ("text,label\na,b\n", "'question', 'context', 'answer'"),
-        "wrong.jsonl": (
-            "\n".join(json.dumps({**good, "answer": answer}) for answer in ("router", "modem")),
-            "row 2 of",
-        ),
+        "wrong.jsonl": (json.dumps({**good, "answer": "modem"}), "line 1: its answer 'modem'"),
         "binary.csv": ("\x89PNG\r\n\x1a\n" * 99, "binary.csv"),
     }
     for name, (content, word) in files.items():
@@ -147,7 +144,29 @@ def test_questions_that_will_not_do_are_refused_in_one_line(run, model, encoder,
     refused(run("qa", "train", tmp_path / "few.jsonl", *out), "19 questions", "at least 20")
     (tmp_path / "alike.jsonl").write_text("\n".join([json.dumps(good)] * 20))
     refused(run("qa", "train", tmp_path / "alike.jsonl", *out), "about 1 context")
-    assert left(tmp_path) == sorted(["few.jsonl", "alike.jsonl", *(set(files) - {"missing.jsonl"})])
+    kept = ["few.jsonl", "alike.jsonl", *(set(files) - {"missing.jsonl"})]
+    assert left(tmp_path) == sorted(kept)  # no rejects of the last training, and no model
+
+
+def test_rows_that_cannot_be_used_are_left_out_and_kept_in_a_file(
+    run, model, encoder, questions, tmp_path
+):
+    wrong = {"question": DEVICE, "context": "my modem is dead", "answer": "router"}
+    blanks = {"question": DEVICE, "context": "my  old modem is dead", "answer": "old  modem"}
+    with questions.open("a") as file:
+        file.write(f"{json.dumps(wrong)}\n{json.dumps(blanks)}\n")
+    out, rejects = tmp_path / "model", tmp_path / "model.rejects.csv"
+    code, _, err = run("qa", "train", questions, "--out", out, "--encoder", encoder, "--epochs", 1)
+    assert code == 0, err
+    assert "1 question rejected, the first at line 25: its answer 'router' has no start" in err
+    assert f"reasons are in {rejects}" in err
+    assert "1 question whose answer or start differed from the context in blanks" in err
+    with rejects.open(newline="") as file:
+        assert [row["line"] for row in csv.DictReader(file)] == ["25"]
+    code, out, err = run("qa", "evaluate", model, questions, "--json", tmp_path / "figures.json")
+    assert (code, out.splitlines()[0].partition(":")[0]) == (0, "25 questions")
+    assert "1 question rejected" in err
+    assert (tmp_path / "figures.json.rejects.csv").exists()
 
 
 @pytest.mark.parametrize(

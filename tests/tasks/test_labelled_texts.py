@@ -58,6 +58,9 @@ def test_a_row_with_bad_spans_is_rejected_with_its_line(tmp_path, spans, reason)
     assert reject["line"] == "2"
     assert reason in reject["reason"]
 
+    with pytest.raises(TableError, match=r"1 text that cannot be used, the first at line 2: .*"):
+        read_labelled_texts(path)
+
 
 def test_a_sentence_with_a_bad_tag_is_rejected_with_its_line(tmp_path):
     path = write(tmp_path / "a.conll", "my O\nbill O\n\nAnna PER\n\nKim S-NAME\n")

@@ -13,6 +13,7 @@ from bertcnn.tasks.question_answering.questions import (
     read_questions,
     split_by_context,
 )
+from tests.test_classifier import Notes
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CONTEXT = "The red lamp blinks. The router is red."
@@ -76,34 +77,37 @@ def test_squad_2_is_read_without_its_plausible_answers(tmp_path):
         ),
         (
             {"question": WHICH, "answers": [answer("red", "4th")]},
-            r"whose start is '4th'; .* whole number",
+            r"its start is '4th', no whole number",
         ),
-        ({"question": WHICH, "answers": [answer("red", True)]}, r"whose start is 'True'"),
-        ({"question": WHICH, "answers": [answer("red", 4.5)]}, r"whose start is '4.5'"),
-        ({"question": " ", "answers": []}, r"whose question is ' '"),
-        ({"question": 5, "answers": []}, r"whose question is '5'"),
-        ({"answers": []}, r"cannot be read \(KeyError: 'question'\); .* form of SQuAD"),
-        ({"question": WHICH}, r"cannot be read \(KeyError: 'answers'\)"),
+        ({"question": WHICH, "answers": [answer("red", True)]}, r"its start is 'True'"),
+        ({"question": WHICH, "answers": [answer("red", 4.5)]}, r"its start is '4.5'"),
+        ({"question": " ", "answers": []}, r"its question is ' '"),
+        ({"question": 5, "answers": []}, r"its question is '5'"),
+        ({"answers": []}, r"not in the form of SQuAD \(KeyError: 'question'"),
+        ({"question": WHICH}, r"not in the form of SQuAD \(KeyError: 'answers'\)"),
         (
             {"question": WHICH, "answers": [{"text": "red"}]},
-            r"cannot be read \(KeyError: 'answer_start'",
+            r"not in the form of SQuAD \(KeyError: 'answer_start'",
         ),
-        ({"question": WHICH, "answers": [answer(5, 4)]}, r"cannot be read \(TypeError"),
-        ({"question": WHICH, "answers": None}, r"cannot be read \(TypeError"),
-        ("Which?", r"cannot be read \(AttributeError"),
+        ({"question": WHICH, "answers": [answer(5, 4)]}, r"its answer is '?5"),
+        ({"question": WHICH, "answers": None}, r"not in the form of SQuAD \(TypeError"),
+        ("Which?", r"not in the form of SQuAD \(AttributeError"),
         (
             {"question": WHICH, "answers": [], "is_impossible": False},
-            r"with is_impossible False and 0 answers; expected either answers or is_impossible",
+            r"it has is_impossible False and 0 answers",
         ),
         (
             {"question": WHICH, "answers": [answer("red", 4)], "is_impossible": True},
-            r"with is_impossible True and 1 answers",
+            r"it has is_impossible True and 1 answers",
         ),
     ],
 )
 def test_a_wrong_question_of_squad_is_refused_with_its_number(tmp_path, entry, message):
     first = {"question": WHICH, "answers": [answer("red", 4)]}
-    with pytest.raises(TableError, match=rf"question 2 of .*squad.JSON.* {message}"):
+    with pytest.raises(
+        TableError,
+        match=rf"squad.JSON .* cannot be used, the first at question 2: .*{message}",
+    ):
         read_questions(write_json(tmp_path, squad(first, entry)))
 
 
@@ -168,7 +172,7 @@ def test_without_a_start_the_answer_must_occur_exactly_once(tmp_path):
     for wrong, message in (("red", "occurs more than once in"), ("blue", "is not in")):
         path = write_jsonl(tmp_path, row(), row(answer=wrong, start=None))
         with pytest.raises(
-            TableError, match=rf"row 2 of .*, whose answer '{wrong}' has no start and {message} its"
+            TableError, match=rf"at line 2: its answer '{wrong}' has no start and {message} its"
         ):
             read_questions(path)
     with pytest.raises(TableError, match="more than once"):  # the occurrences overlap
@@ -178,33 +182,91 @@ def test_without_a_start_the_answer_must_occur_exactly_once(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answer": "lamp"}, r"whose answer 'lamp' is not at its start 4; found there: 'red '"),
-        ({"start": 5}, r"whose answer 'red' .* 5; found there: 'ed '; expected .* counted from 0"),
-        ({"start": 999}, r"whose answer 'red' is not at its start 999; found there: ''"),
-        ({"start": -1}, r"whose answer 'red' is not at its start -1; found there: ''"),
-        ({"answer": "Red"}, r"whose answer 'Red' is not at its start 4; found there: 'red'"),
-        ({"start": "4th"}, r"whose start is '4th'; expected a whole number"),
-        ({"start": 4.5}, r"whose start is '4.5'"),
-        ({"start": "9" * 5000}, r"whose start is '9999"),
-        ({"start": "x", "answer": ""}, r"whose start is 'x'"),
-        ({"question": ""}, r"whose question is empty; expected a question and the text"),
-        ({"question": "\u200b"}, r"whose question is "),
-        ({"context": ""}, r"whose context is empty"),
-        ({"context": None}, r"whose context is empty"),
+        ({"answer": "lamp"}, r"its answer 'lamp' is not at its start 4; found there: 'red '"),
+        ({"start": 5}, r"its answer 'red' .* 5; found there: 'ed '; expected only valid rows"),
+        ({"start": 999}, r"its answer 'red' is not at its start 999; found there: ''"),
+        ({"start": -1}, r"its answer 'red' is not at its start -1; found there: ''"),
+        ({"answer": "Red"}, r"its answer 'Red' is not at its start 4; found there: 'red'"),
+        ({"start": "4th"}, r"its start is '4th', no whole number"),
+        ({"start": 4.5}, r"its start is '4.5'"),
+        ({"start": "9" * 5000}, r"its start is '9999"),
+        ({"start": "x", "answer": ""}, r"its start is 'x'"),
+        ({"question": ""}, r"its question is empty"),
+        ({"question": "\u200b"}, r"its question is "),
+        ({"context": ""}, r"its context is empty"),
+        ({"context": None}, r"its context is empty"),
     ],
 )
 def test_a_wrong_row_is_refused_with_its_number(tmp_path, changes, message):
     path = write_jsonl(tmp_path, row(), row(), row(**changes), row())
-    with pytest.raises(TableError, match=rf"row 3 of .*questions.jsonl, {message}") as caught:
+    with pytest.raises(TableError, match=rf"questions.jsonl .* at line 3: {message}") as caught:
         read_questions(path)
     assert "\n" not in str(caught.value)
 
 
-def test_rows_of_csv_are_counted_below_the_header_and_not_by_lines(tmp_path):
+def test_rejected_rows_go_to_a_file_with_line_and_reason(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text('question,context,answer\nq,"a\nb\nc",b\n\nq,a b,c\n')
-    with pytest.raises(TableError, match=r"row 2 of .*a.csv, whose answer 'c' has no start"):
-        read_questions(path)
+    path.write_text('question,context,answer\nq,"a\nb\nc",b\n\nq,a b,c\nr,a b,a\ns,a b,b,c\n')
+    rejects, notes = tmp_path / "rejects.csv", Notes()
+    found = read_questions(path, rejects=rejects, progress=notes)
+    assert [question.question for question in found] == ["q", "r"]
+    with rejects.open(newline="") as file:
+        rows = [(one["line"], one["reason"]) for one in csv.DictReader(file)]
+    assert rows == [
+        ("8", "4 cells where the header has 3"),
+        ("6", "its answer 'c' has no start and is not in its context"),
+    ]
+    first = "2 questions rejected, the first at line 8: 4 cells where the header has 3"
+    assert notes.notes == [f"{first}; they and the reasons are in {rejects}"]
+    assert read_questions(path, progress=notes) == found
+    assert notes.notes[-1] == first
+
+
+def test_rejected_questions_of_squad_go_to_a_file_with_their_number(tmp_path):
+    good = {"question": WHICH, "answers": [answer("red", 4)]}
+    wrong = {"question": WHICH, "answers": [answer("red", 4), answer("Red", 4)]}
+    rejects = tmp_path / "rejects.csv"
+    path = write_json(tmp_path, squad(good, wrong, good))
+    assert len(read_questions(path, rejects=rejects)) == 2
+    with rejects.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["line"] == "2"
+    assert row["reason"] == "its answer 'Red' is not at its start 4; found there: 'red'"
+    assert json.loads(row["content_start"]) == wrong
+    write_json(tmp_path, squad(good))
+    assert read_questions(path, rejects=rejects)
+    assert not rejects.exists()  # of an earlier run
+    path = write_json(tmp_path, squad(good, wrong, wrong))
+    with pytest.raises(TableError, match=r"1 question that can be used and 2 rejected, the first"):
+        read_questions(path, rejects=rejects)
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "expected"),
+    [
+        ("lamp  blinks", 8, ("lamp\n blinks", 8)),
+        ("lamp blinks", None, ("lamp\n blinks", 8)),
+        (" lamp ", 7, ("lamp", 8)),
+        ("lamp ", 8, ("lamp", 8)),
+        ("lamp", 7, ("lamp", 8)),
+        ("lamp", 8, ("lamp", 8)),
+    ],
+)
+def test_answers_that_differ_in_blanks_are_corrected_and_counted(tmp_path, given, start, expected):
+    context, notes = "The red lamp\n blinks.", Notes()
+    rows = [row(), row(context=context, answer=given, start=start)]
+    found = read_questions(write_jsonl(tmp_path, *rows), progress=notes)[1]
+    assert (found.answers[0], found.starts[0]) == expected
+    corrected = (given, start) not in (("lamp", 8), ("lamp", None))
+    assert len(notes.notes) == corrected
+    if corrected:
+        assert notes.notes[0].startswith("1 question whose answer or start differed from the")
+
+
+@pytest.mark.parametrize(("given", "start"), [("lamp blinks", 9), ("lampblinks", 8), ("red", 8)])
+def test_answers_that_differ_in_more_than_blanks_are_rejected(tmp_path, given, start):
+    rows = [row(), row(context="The red lamp  blinks.", answer=given, start=start)]
+    assert len(read_questions(write_jsonl(tmp_path, *rows), progress=Notes())) == 1
 
 
 def test_missing_columns_are_named_in_one_error_with_the_columns_found(tmp_path):
@@ -224,7 +286,7 @@ def test_a_row_that_cannot_be_read_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("question,context,answer\nq,a b,b\nq,a b,b,c\n")
     with pytest.raises(
-        TableError, match=r"a.csv with rows that cannot be read, .* line 3: 4 cells"
+        TableError, match=r"a.csv with 1 question that cannot be used, the first at line 3: 4 cells"
     ):
         read_questions(path)
     path = write_jsonl(tmp_path, row())

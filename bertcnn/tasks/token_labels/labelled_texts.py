@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from bertcnn.errors import ColumnError, TableError, one_line
-from bertcnn.progress import Progress, Silent
+from bertcnn.progress import Progress
 from bertcnn.storage import read_text
-from bertcnn.tables import TableWriter, find_name, list_columns, open_table, whole_number
+from bertcnn.tables import find_name, list_columns, open_table, whole_number
+from bertcnn.tasks.rejected_rows import RejectedRows, check_rejected, write_rejects
 from bertcnn.text import is_blank
-from bertcnn.wording import count
 
 CONLL = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".txt")
 _TEXT, _SPANS = "text", ("spans", "entities")
 _TAG = re.compile(r"([BIESLU])-(.+)")
-_REJECTS = ("line", "reason", "content_start")
 
 
 @dataclass(frozen=True, order=True)
@@ -51,7 +50,8 @@ def read_labelled_texts(
 ) -> list[LabelledText]:
     """Read texts with labelled spans.
 
-    A row with spans that overlap, lie outside the text or have no label is rejected as a whole.
+    A row with spans that overlap, lie outside the text or have no label is rejected as a whole;
+    without `rejects` and `progress`, that is an error.
 
     Args:
         path: .conll, .iob, .iob2, .bio, .bioes or .txt: a word and its tag (IOB1, IOB2, BIOES or
@@ -68,17 +68,8 @@ def read_labelled_texts(
     """
     file = Path(path)
     read = _read_conll if file.suffix.lower() in CONLL else _read_table
-    texts, rejected, first = read(file, rejects)
-    where = f"; they and the reasons are in {rejects}" if rejects and rejected else ""
-    if rejected > len(texts) or not texts:
-        raise TableError(
-            f"{file} with {count(len(texts), 'text')} that can be used"
-            f" and {rejected:,} rejected{f' ({first})' if first else ''}{where}",
-            expected="texts with their spans, most of them valid",
-            fix="correct the file",
-        )
-    if rejected:
-        (progress or Silent()).note(f"{count(rejected, 'text')} rejected, first {first}{where}")
+    texts, rejected = read(file, rejects)
+    check_rejected(file, len(texts), "text", rejected, rejects, progress)
     return texts
 
 
@@ -131,7 +122,7 @@ def check_spans(text: str, spans: Sequence[tuple[Any, Any, Any]]) -> tuple[Span,
     return tuple(checked)
 
 
-def _read_conll(path: Path, rejects: Path | None) -> tuple[list[LabelledText], int, str]:
+def _read_conll(path: Path, rejects: Path | None) -> tuple[list[LabelledText], RejectedRows]:
     texts, rejected = [], []
     try:
         content = read_text(path).removeprefix("\ufeff")
@@ -143,13 +134,8 @@ def _read_conll(path: Path, rejects: Path | None) -> tuple[list[LabelledText], i
         try:
             texts.append(_labelled([line.split() for line in lines]))
         except ValueError as error:
-            rejected.append((str(number), f"the line {one_line(str(error), 60)}", lines[0]))
-    if rejected and rejects is not None:
-        with TableWriter(rejects, _REJECTS, overwrite=True) as writer:
-            writer.write(rejected)
-            writer.finish()
-    first = f"line {rejected[0][0]}: {rejected[0][1]}" if rejected else ""
-    return texts, len(rejected), first
+            rejected.append((number, f"the line {one_line(str(error), 60)}", lines[0]))
+    return texts, write_rejects(rejects, rejected)
 
 
 def _sentences(content: str) -> Iterator[tuple[int, list[str]]]:
@@ -182,7 +168,7 @@ def _labelled(lines: Sequence[Sequence[str]]) -> LabelledText:
     return LabelledText(" ".join(words), tuple(spans))
 
 
-def _read_table(path: Path, rejects: Path | None) -> tuple[list[LabelledText], int, str]:
+def _read_table(path: Path, rejects: Path | None) -> tuple[list[LabelledText], RejectedRows]:
     texts = []
     with open_table(path, known=(_TEXT,), rejects=rejects) as table:
         text_column = find_name(_TEXT, table.columns)
@@ -203,8 +189,7 @@ def _read_table(path: Path, rejects: Path | None) -> tuple[list[LabelledText], i
                     table.reject(chunk, number, spans)
                 else:
                     texts.append(LabelledText(text, spans))
-        rejected = table.rejected - table.repeated_headers
-        return texts, rejected, table.first_reason if rejected else ""
+        return texts, RejectedRows.of_table(table)
 
 
 def _spans_in(text: str, cell: str) -> tuple[Span, ...] | str:
