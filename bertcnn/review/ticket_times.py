@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, tzinfo
 
 from bertcnn.errors import one_line
 from bertcnn.tables import DateOrder, TimeForm, TimeSurvey
@@ -12,14 +13,18 @@ from bertcnn.wording import count
 class TicketTimes:
     """Parses the time column of a file: call `update` with all cells, then `seconds` for each.
 
+    Args:
+        dates: order of day and month in times such as 01/02/2025; by default from the column.
+        zone: of times that name none.
+
     Attributes:
         unread: number of cells without a plausible time in the column's format.
         example: the first of them; "" for none.
     """
 
-    def __init__(self, dates: DateOrder | None = None) -> None:
+    def __init__(self, dates: DateOrder | None = None, zone: tzinfo = UTC) -> None:
         self.unread, self.example = 0, ""
-        self._dates, self._survey = dates, TimeSurvey(dates)
+        self._dates, self._survey = dates, TimeSurvey(dates, zone=zone)
         self._form: TimeForm | None = None
 
     def update(self, cells: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Literal, get_args
 
 from bertcnn.errors import SettingsError, one_line
@@ -17,6 +17,7 @@ DateOrder = Literal["day-first", "month-first", "year-first"]
 EARLIEST = 631_152_000.0  # 1990-01-01; the latest plausible time is a day after the import
 _DAY = 86_400.0
 _ORDINAL_1970 = date(1970, 1, 1).toordinal()
+_MIDNIGHT_1970 = datetime(1970, 1, 1)  # on a clock, in no zone
 _CONTRADICTING = 0.01  # share of cells that only another order of day and month explains
 _LONGEST = 80  # characters of a time
 _YEAR_FIRST, _NAMED = "year first", "month by name"
@@ -82,10 +83,11 @@ class TimeForm:
     name: str | None
     described: str
     latest: float = 0.0
+    zone: tzinfo = UTC
 
     def seconds(self, cell: str) -> float | None:
-        """Seconds since 1970 (UTC if no zone is given); None if the cell has no plausible time."""
-        return None if self.name is None else _readings(cell, self.latest).get(self.name)
+        """Seconds since 1970, UTC; None if the cell has no plausible time."""
+        return None if self.name is None else _readings(cell, self.latest, self.zone).get(self.name)
 
 
 class TimeSurvey:
@@ -93,8 +95,8 @@ class TimeSurvey:
 
     Times before 1990 and later than tomorrow are not plausible: they are mistakes or placeholders.
     If no day in dates such as 01/02/2025 is above 12, the order of day and month is unknown, unless
-    dots separate them: then the day is first. `dates` sets that order, and `now` the time of the
-    import, in seconds since 1970.
+    dots separate them: then the day is first. `dates` sets that order, `now` the time of the import
+    in seconds since 1970, and `zone` the time zone of cells that name none.
 
     Raises:
         SettingsError: the order is unknown.
@@ -108,7 +110,9 @@ class TimeSurvey:
         1735686300.0
     """
 
-    def __init__(self, dates: DateOrder | None = None, now: float | None = None) -> None:
+    def __init__(
+        self, dates: DateOrder | None = None, now: float | None = None, zone: tzinfo = UTC
+    ) -> None:
         if dates is not None and dates not in get_args(DateOrder):
             raise SettingsError(
                 f"an order of dates {one_line(dates)}",
@@ -116,7 +120,7 @@ class TimeSurvey:
                 fix="give one of these, or none to have it guessed from the column",
             )
         self._order = None if dates is None else dates.replace("-", " ")
-        self._latest = (time.time() if now is None else now) + _DAY
+        self._latest, self._zone = (time.time() if now is None else now) + _DAY, zone
         self._counts = Counter[tuple[str, ...]]()  # cells by the forms that can read them
         self._examples: dict[tuple[str, ...], str] = {}
         self._undecided = self._dotted = 0  # cells with several forms; those where a dot decides
@@ -126,7 +130,7 @@ class TimeSurvey:
         for cell in cells:
             if not cell or cell.isspace():
                 continue
-            forms = tuple(_readings(cell, self._latest))
+            forms = tuple(_readings(cell, self._latest, self._zone))
             if self._order in forms:
                 forms = (self._order,)
             elif self._order is not None:
@@ -160,7 +164,8 @@ class TimeSurvey:
         rivals = [name for name in unsure if totals[name] == totals[best]]
         if len(rivals) > 1 and (rivals[0] != "day first" or self._dotted < self._undecided):
             return TimeForm(None, f"{' or '.join(rivals)}: {self._example(unsure)} leaves it open")
-        return TimeForm(best, f"{best}, as in {self._example(self._deciding(best))}", self._latest)
+        described = f"{best}, as in {self._example(self._deciding(best))}"
+        return TimeForm(best, described, self._latest, self._zone)
 
     def _deciding(self, name: str) -> tuple[str, ...]:
         """The combination of forms that has `name` and the fewest others."""
@@ -174,12 +179,12 @@ def looks_like_time(cell: str, *, numbers: bool = False) -> bool:
     """Whether a cell looks like a date, or with `numbers` like seconds since 1970."""
     text = cell.strip()
     if text.isdecimal():
-        return numbers and bool(_readings(text, time.time() + _DAY))
+        return numbers and bool(_readings(text, time.time() + _DAY, UTC))
     return _parts(text) is not None
 
 
-def _readings(cell: str, latest: float) -> dict[str, float]:
-    """The plausible time of a cell in each form that can read it."""
+def _readings(cell: str, latest: float, zone: tzinfo) -> dict[str, float]:
+    """The plausible time of a cell in each form that can read it, in `zone` if it names none."""
     text = cell.strip()
     if len(text) <= _LONGEST and _NUMBER.fullmatch(text):
         counted = float(text)
@@ -200,8 +205,12 @@ def _readings(cell: str, latest: float) -> dict[str, float]:
                 days = date(century + int(year), month, day).toordinal() - _ORDINAL_1970
             except ValueError:
                 break
-            if EARLIEST <= days * _DAY + later <= latest:
-                readings[name] = days * _DAY + later
+            seconds = days * _DAY + later
+            if zone is not UTC and not (parts["zone"] or parts["offset"]):
+                wall = _MIDNIGHT_1970 + timedelta(seconds=seconds)
+                seconds = wall.replace(tzinfo=zone).timestamp()
+            if EARLIEST <= seconds <= latest:
+                readings[name] = seconds
                 break
     return readings
 

@@ -2,6 +2,7 @@
 
 import email.utils
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil import parser
@@ -136,6 +137,30 @@ def test_an_open_order_is_not_guessed_and_one_option_settles_it():
     assert read(cell) is None
     assert read(cell, dates="day-first") == datetime(2025, 2, 1, 8, 15)
     assert read(cell, dates="month-first") == datetime(2025, 1, 2, 8, 15)
+
+
+@pytest.mark.parametrize(
+    ("cell", "hour"),
+    [
+        ("2025-12-31 10:00", 9),
+        ("31.07.2025 10:00 Uhr", 8),  # in summer
+        ("2025-07-31T10:00Z", 10),
+        ("2025-07-31 10:00 -0500", 15),
+        ("2025-03-30 02:30", 1),  # a time that the clock skips
+        ("1735689600", 0),
+    ],
+)
+def test_only_a_time_without_a_zone_is_read_in_the_zone_given(cell, hour):
+    survey = TimeSurvey(now=NOW, zone=ZoneInfo("Europe/Berlin"))
+    survey.update([cell])
+    assert datetime.fromtimestamp(survey.form().seconds(cell), UTC).hour == hour
+
+
+def test_a_day_begins_at_midnight_in_the_zone_given():
+    survey = TimeSurvey(now=NOW, zone=ZoneInfo("America/New_York"))
+    survey.update(["2025-12-31"])
+    wanted = datetime(2025, 12, 31, 5, tzinfo=UTC).timestamp()
+    assert survey.form().seconds("2025-12-31") == wanted
 
 
 def test_an_unknown_order_is_refused():
