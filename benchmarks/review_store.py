@@ -76,6 +76,7 @@ def fill(store: ReviewStore, tickets: int) -> None:
             {
                 "ticket": row["id"],
                 "model": "m",
+                "audit": False,
                 "place": int(row["received_at"] // 3600),
                 "certainty": float(score),
                 "label": _LABELS[row["id"] % 3],

@@ -63,7 +63,7 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
     standing = (
         select(
             decision.c.ticket,
-            func.min(answer).label("label"),
+            func.min(answer).label("decided"),
             func.max(decision.c.actor).label("actor"),
             func.max(decision.c.decided_at).label("decided_at"),
             func.count().label("people"),
@@ -107,7 +107,7 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
                 dict(row.columns),
                 row.text,
                 row.text_hash,
-                row.label,
+                row.decided,
                 row.actor,
                 row.decided_at,
                 row.blind == row.people,

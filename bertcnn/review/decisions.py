@@ -194,7 +194,10 @@ def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int
                 "kind": last.kind,
                 "label": last.label,
                 "blind": last.blind,
+                "shown_at": last.shown_at,
                 "decided_at": last.decided_at,
+                "event": last.id,
+                "arrived_at": row_of(connection, identity).arrived_at,
             },
         )
     decided = connection.scalar(

@@ -115,9 +115,7 @@ def release(store: ReviewStore, person: Person, tickets: Sequence[int] | None = 
 def waiting_tickets(store: ReviewStore) -> dict[str, int]:
     """The number of waiting `audits` and `reviews`."""
     with store.reading() as connection:
-        audits = connection.scalar(
-            select(func.count()).select_from(queue).where(queue.c.place == 0)
-        )
+        audits = connection.scalar(select(func.count()).select_from(queue).where(queue.c.audit))
         every = connection.scalar(select(func.count()).select_from(queue))
     return {"audits": int(audits or 0), "reviews": int(every or 0) - int(audits or 0)}
 
@@ -127,7 +125,7 @@ def _held(connection: Connection, name: str, moment: float, most: int) -> list[i
         select(lease.c.ticket)
         .join(queue, queue.c.ticket == lease.c.ticket)
         .where(lease.c.actor == name, lease.c.until > moment)
-        .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
+        .order_by(queue.c.audit.desc(), queue.c.place, queue.c.certainty, queue.c.ticket)
         .limit(most)
     )
     return list(connection.scalars(statement))
@@ -136,7 +134,7 @@ def _held(connection: Connection, name: str, moment: float, most: int) -> list[i
 def _waiting(connection: Connection, name: str, moment: float, number: int) -> list[Row[Any]]:
     own_decision = aliased(decision)
     statement = (
-        select(queue.c.ticket, queue.c.place, queue.c.label, queue.c.similar)
+        select(queue.c.ticket, queue.c.audit, queue.c.label, queue.c.similar)
         .outerjoin(lease, lease.c.ticket == queue.c.ticket)
         .outerjoin(
             own_decision, (own_decision.c.ticket == queue.c.ticket) & (own_decision.c.actor == name)
@@ -144,7 +142,7 @@ def _waiting(connection: Connection, name: str, moment: float, number: int) -> l
         .where(
             or_(lease.c.until.is_(None), lease.c.until <= moment), own_decision.c.actor.is_(None)
         )
-        .order_by(queue.c.place, queue.c.certainty, queue.c.ticket)
+        .order_by(queue.c.audit.desc(), queue.c.place, queue.c.certainty, queue.c.ticket)
         .limit(_LOOKED_AT * number)
     )
     return list(connection.execute(statement))
@@ -158,7 +156,7 @@ def _choose(waiting: Sequence[Row[Any]], number: int) -> list[int]:
     chosen: set[int] = set()
     for one_of_each, capped in ((True, True), (True, False), (False, False)):
         for row in waiting:
-            audit = row.place == 0
+            audit = row.audit
             repeated = one_of_each and row.similar in similar
             crowded = capped and labels[row.label] >= most
             if len(chosen) < number and row.ticket not in chosen:

@@ -60,7 +60,7 @@ def similar(
         )
         .outerjoin(lease, (lease.c.ticket == queue.c.ticket) & (lease.c.until > now()))
         .where(
-            queue.c.place > 0,
+            ~queue.c.audit,
             queue.c.ticket != identity,
             prediction.c.embedding.is_not(None),
             lease.c.actor.is_(None) | (lease.c.actor == person.name),

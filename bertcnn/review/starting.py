@@ -247,6 +247,7 @@ def _insert(
             waiting.append(
                 {
                     **of_ticket,
+                    "audit": False,
                     "place": _EARLY if row in turns else _LATE,
                     "certainty": turns.get(row, uniform_number(store.secret, one.external_id)),
                     "similar": near_duplicates(store, one.text),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
+from zoneinfo import available_timezones
 
 from sqlalchemy import Connection, insert, inspect, select
 from sqlalchemy.engine import Engine
 
-from bertcnn.errors import StoreError
+from bertcnn.errors import SettingsError, StoreError, one_line
 from bertcnn.review.databases import (
     clear_errors,
     connect,
@@ -22,9 +25,19 @@ from bertcnn.review.databases import (
     reading,
     writing,
 )
+from bertcnn.review.people import Person
+from bertcnn.review.rows import upsert
 from bertcnn.review.schema import APPEND_ONLY, VERSION, setting, tables
+from bertcnn.review.search import create_search
 
+Setting = str | float
+SETTINGS: Mapping[str, Setting] = {
+    "audit_share": 0.2,  # of audits among the tickets that people get
+    "double_share": 0.05,  # of tickets that two people decide
+    "time_zone": "UTC",
+}
 _HASH_BYTES = 16
+_TEAM = "team."  # before the names of settings that people change
 
 
 class ReviewStore:
@@ -61,6 +74,23 @@ class ReviewStore:
         """A keyed hash, 32 hexadecimal digits, meaningless without the store."""
         digest = hmac.new(self.secret, text.encode("utf-8", "replace"), hashlib.sha256)
         return digest.hexdigest()[: 2 * _HASH_BYTES]
+
+    def setting(self, name: str, default: Setting | None = None) -> Setting:
+        """A setting of the team, such as those in `SETTINGS`; `default` if nobody has set it."""
+        with self.reading() as connection:
+            return read_setting(connection, name, default)
+
+    def set_setting(self, name: str, value: Setting, person: Person) -> None:
+        """Change a setting of the team.
+
+        Raises:
+            RoleError: the person is not an admin.
+            SettingsError: the value does not fit.
+        """
+        person.needs("admin", "change a setting")
+        _check_setting(name, value)
+        with self.writing() as connection:
+            upsert(connection, setting, {"name": _TEAM + name, "value": json.dumps(value)})
 
     def close(self) -> None:
         """Close open connections, as the end of the program does."""
@@ -107,6 +137,28 @@ def now() -> float:
     return time.time()
 
 
+def read_setting(connection: Connection, name: str, default: Setting | None = None) -> Setting:
+    """A setting of the team; `default`, or the value in `SETTINGS`, if nobody has set it."""
+    value = connection.scalar(select(setting.c.value).where(setting.c.name == _TEAM + name))
+    if value is not None:
+        return cast("Setting", json.loads(value))
+    return SETTINGS[name] if default is None else default
+
+
+def _check_setting(name: str, value: Setting) -> None:
+    if name == "time_zone":
+        expected, fits = "a zone such as Europe/Berlin", value in available_timezones()
+    else:
+        expected = f"a value such as {SETTINGS.get(name, value)}"
+        fits = name not in SETTINGS or (isinstance(value, float | int) and 0 <= value <= 1)
+    if not fits or len(_TEAM + name) > setting.c.name.type.length:
+        raise SettingsError(
+            f"the setting {one_line(name)} with the value {one_line(value)}",
+            expected=expected,
+            fix="correct it",
+        )
+
+
 # === Tables ===
 
 
@@ -143,6 +195,7 @@ def _create(engine: Engine, name: str) -> None:
         tables.create_all(connection, checkfirst=False)
         for table in APPEND_ONLY:
             _forbid_changes(connection, table)
+        create_search(connection)
         values = {"version": str(VERSION), "secret": secrets.token_hex(32)}
         connection.execute(
             insert(setting), [{"name": key, "value": value} for key, value in values.items()]

@@ -16,7 +16,7 @@ from bertcnn.progress import Progress, Silent
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
 from bertcnn.review.schema import arrived_at, draw, lease, model, prediction, queue, ticket
-from bertcnn.review.statistics import is_audited, review_order
+from bertcnn.review.statistics import is_audited, review_order, uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.settings import DECISIONS
 from bertcnn.text import clean_text
@@ -26,7 +26,6 @@ BESIDE = 0.0  # the time of an answer that only serves to compare models
 _UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
 _SURE = (0.95, 0.99)  # confidence bounds of the audit strata
 _PROBABLE = 5  # labels kept of each answer
-_AUDIT_PLACE = 0  # in the queue, before all hours
 _HOUR = 3600.0
 _LONGEST = 200  # characters of an id or a source
 _RUN = 512  # tickets per model call
@@ -181,7 +180,7 @@ def answer_waiting(
         The number of answered (`added`) and still waiting tickets.
     """
     progress, identity = progress or Silent(), predictor.bundle.bundle_id
-    outdated = (queue.c.model != identity) & (queue.c.place > _AUDIT_PLACE)
+    outdated = (queue.c.model != identity) & ~queue.c.audit
     with store.reading() as connection:
         number = connection.scalar(select(func.count()).select_from(queue).where(outdated))
     progress.stage("answering", int(number or 0), "tickets")
@@ -441,8 +440,10 @@ def _waiting(store: ReviewStore, identity: int, model_id: str, one: _Waiting) ->
     return {
         "ticket": identity,
         "model": model_id,
-        "place": _AUDIT_PLACE if audit else max(1, int(one.arrived_at // _HOUR)),
-        "certainty": margin,
+        "audit": audit,
+        "place": int(one.arrived_at // _HOUR),
+        # audits in a random order, so that those already decided are a random sample
+        "certainty": uniform_number(store.secret, f"order/{identity}") if audit else margin,
         "label": one.label,
         "similar": near_duplicates(store, one.text),
         "blind": blind,
@@ -454,7 +455,7 @@ def _most_useful_first(waiting: Sequence[dict[str, Any]], vectors: Sequence[byte
     with_vectors = [
         (row, vector)
         for row, vector in zip(waiting, vectors, strict=True)
-        if row["place"] != _AUDIT_PLACE and vector is not None
+        if not row["audit"] and vector is not None
     ]
     if len(with_vectors) < 2:
         return

@@ -46,7 +46,7 @@ def test_within_an_hour_the_most_useful_ticket_comes_first(store, encoder_folder
     """The most uncertain ticket does not simply come first: many others resemble the first ones."""
     filled(store, encoder_folder, 60, audited=1e-9, hour=0.0)
     known = {row.ticket: row for row in rows_of(store, prediction)}
-    waiting = [row for row in rows_of(store, queue) if row.place]
+    waiting = [row for row in rows_of(store, queue) if not row.audit]
     assert len(waiting) > 5
     shares = [[share for _, share in known[row.ticket].probable] for row in waiting]
     doubt = np.array([1 - (first - second) for first, second, *_ in shares])
