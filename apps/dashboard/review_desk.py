@@ -2,11 +2,14 @@
 
 `desk/desk.js` sends all unacknowledged decisions and the tickets it holds. The response
 acknowledges stored decisions and adds tickets if few are left. Unanswered messages are sent again;
-a repeated decision counts once.
+a repeated decision counts once. The address `/review?ticket=ID` opens a ticket first; see
+`find_ticket` for what an ID may be, such as T-7 or #12 (in an address `%2312`).
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 
 import streamlit as st
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from quoted_mail import quoted_spans
 
 from bertcnn.data import join_labels, names_in
 from bertcnn.errors import BertCNNError, StoreError
@@ -23,32 +27,46 @@ from bertcnn.review import (
     LabelsInUse,
     LeasedTicket,
     NewDecision,
+    OwnDecision,
     Person,
     Recorded,
     ReviewStore,
     claim,
     decided,
+    find_ticket,
     guide,
     labels_in_use,
-    name_of,
+    last_decisions,
     now,
+    number_of,
+    open_ticket,
     record,
+    renew,
     similar,
     waiting_tickets,
 )
+from bertcnn.settings import DECISIONS
 
 FEW = 10  # the browser gets new tickets below this number
 _KEY = r"^[0-9a-f-]{1,64}$"
+_TAB = r"^[0-9a-f-]{0,64}$"
 _MOST = 10_000  # decisions or tickets in a message
-_LONGEST_SHOWN = 300  # characters of a similar ticket
+_LONGEST_SHOWN = 300  # characters of a similar ticket,
+_FIRST_WORDS = 100  # and of one decided before
+_LAST = 10  # decisions in the list
+_PROBABLE = 5  # labels with a bar
 _DAY = 86_400
+_HASHED = re.compile(r"[0-9a-f]{32}")
 
 _FILES = Path(__file__).with_name("desk")
 _component = st.components.v2.component(
     "review_desk",
     html=(_FILES / "desk.html").read_text(encoding="utf-8"),
     css=(_FILES / "desk.css").read_text(encoding="utf-8"),
-    js="\n".join((_FILES / name).read_text(encoding="utf-8") for name in ("desk.js", "small.js")),
+    js="\n".join(
+        (_FILES / f"{name}.js").read_text(encoding="utf-8")
+        for name in ("search", "small", "screen", "desk")
+    ),
 )
 
 
@@ -71,17 +89,23 @@ class Message(BaseModel):
 
     Attributes:
         number: increases with each message; the response repeats it.
+        tab: of the browser; two tabs of a person get different tickets.
         decisions: all unacknowledged ones, in order.
         held: tickets in the browser.
-        full: whether to send all tickets and the guide again and renew the leases.
+        full: whether to send everything again and renew the leases.
+        alive: whether to renew the leases.
         similar: the ticket for a similarity search.
+        open: a ticket to send, whether it waits or not.
     """
 
     number: int
+    tab: str = Field(default="", pattern=_TAB)
     decisions: list[Sent] = Field(max_length=_MOST)
     held: list[int] = Field(max_length=_MOST)
     full: bool
+    alive: bool = False
     similar: int | None = Field(default=None, ge=0, lt=2**63)
+    open: int | None = Field(default=None, ge=0, lt=2**63)
 
 
 def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
@@ -99,8 +123,20 @@ def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
         with suppress(BertCNNError):  # of `person`; the redrawn page reports it
             state["desk answer"] = answered(state["desk"].get("message"))
 
-    update = state.pop("desk answer", None) or answered(None)
+    update = state.pop("desk answer", None)
+    if update is None:
+        update = answered(None) | _wanted(store, st.query_params.get("ticket"))
     _component(key="desk", data=update, on_message_change=received)
+
+
+def _wanted(store: ReviewStore, given: str | None) -> dict[str, Any]:
+    """The ticket in the page's address."""
+    if not given:
+        return {}
+    try:
+        return {"open": find_ticket(store, given)}
+    except StoreError as error:
+        return {"missing": str(error)}
 
 
 def answer(
@@ -108,8 +144,8 @@ def answer(
 ) -> dict[str, Any]:
     """Store the browser's decisions, and return its update for `receive` in `desk/desk.js`.
 
-    `message` is None when the page is opened. `since` is the start of the day, seconds since 1970,
-    UTC. In the update, `held`, `labels`, `guide` and `similar` are None if unchanged.
+    `message` is None when the page is opened; the browser then asks for its tickets. `since` is the
+    start of the day, seconds since 1970, UTC. What is None in the update is unchanged.
     """
     update: dict[str, Any] = {
         "owner": store.hashed(f"desk/{person.name}"),
@@ -118,8 +154,13 @@ def answer(
         "refused": {},
         "held": None,
         "tickets": [],
+        "last": None,
+        "hints": None,
         "guide": None,
         "similar": None,
+        "open": None,
+        "opened": None,
+        "missing": None,
         "error": None,
     }
     try:
@@ -136,27 +177,58 @@ def _answer(
     store: ReviewStore, person: Person, sent: Message | None, since: float
 ) -> dict[str, Any]:
     used = labels_in_use(store)
-    recorded = Recorded((), {})
-    if sent and sent.decisions:
-        recorded = record(store, person, [_decision(one, used) for one in sent.decisions])
-    said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": recorded.refused}
-    held = sent.held if sent else []
-    full = sent is None or sent.full
-    undone = sum(one.kind == "undo" for one in sent.decisions) if sent else 0
-    if full or undone or recorded.refused or len(held) <= FEW:
-        leased = claim(store, person, most=max(BATCH, len(held) + undone))
-        in_browser = set() if full else set(held)
-        said["held"] = [one.id for one in leased]
-        said["tickets"] = [_shown(one, used) for one in leased if one.id not in in_browser]
-    if full:
-        said["guide"] = guide(store)
-    if sent and sent.similar is not None:
-        said["similar"] = _similar(store, person, sent.similar)
+    said: dict[str, Any] = {} if sent is None else _reply(store, person, sent, used)
     return said | {
         "labels": used.names,
         "several": used.separator is not None,
         "waiting": waiting_tickets(store),
         "today": decided(store, since=since).people.get(person.name, 0),
+    }
+
+
+def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse) -> dict[str, Any]:
+    recorded = Recorded((), {})
+    if sent.decisions:
+        recorded = record(store, person, [_decision(one, used) for one in sent.decisions])
+    said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": recorded.refused}
+    if sent.open is not None:
+        said |= _opened(store, person, sent.open, used)
+    undone = sum(one.kind == "undo" for one in sent.decisions)
+    if sent.full or undone or recorded.refused or len(sent.held) <= FEW:
+        leased = claim(store, person, most=max(BATCH, len(sent.held) + undone))
+        in_browser = set() if sent.full else set(sent.held)
+        said["held"] = [one.id for one in leased]
+        said["tickets"] = [_shown(one, used) for one in leased if one.id not in in_browser]
+    elif sent.alive:
+        said["held"] = renew(store, person, sent.held)
+    if sent.full or sent.decisions:
+        said["last"] = [_last(one, used) for one in last_decisions(store, person, _LAST)]
+    if sent.full:
+        said |= {"guide": guide(store), "hints": {}}
+    if sent.similar is not None:
+        said["similar"] = _similar(store, person, sent.similar)
+    return said
+
+
+def _opened(store: ReviewStore, person: Person, identity: int, used: LabelsInUse) -> dict[str, Any]:
+    try:
+        found = open_ticket(store, person, identity)
+    except StoreError as error:
+        return {"missing": str(error)}
+    mine = found.decided and _last(found.decided, used)
+    state = {"opened": True, "decided": mine, "holder": found.holder}
+    return {"opened": _shown(found.ticket, used) | state}
+
+
+def _last(one: OwnDecision, used: LabelsInUse) -> dict[str, Any]:
+    return {
+        "key": one.key,
+        "ticket": one.ticket,
+        "name": _own_id(one.external_id) or number_of(one.ticket),
+        "text": one.text[:_FIRST_WORDS],
+        "kind": one.kind,
+        "labels": names_in(one.label or "", used.separator),
+        "at": one.decided_at,
     }
 
 
@@ -192,17 +264,41 @@ def _decision(one: Sent, used: LabelsInUse) -> NewDecision:
 def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
     return {
         "id": one.id,
-        "name": name_of(one.external_id, one.id, one.source),
-        "parts": parts(one.text, one.because),
+        "own": _own_id(one.external_id),
+        "number": number_of(one.id),
+        "source": one.source,
+        "sections": sections(one.text, one.because),
         "facts": list(one.columns.items()),
         "received": one.received_at,
-        "model": one.model,
+        "received_text": "",
+        "model": one.model or None,
         "blind": one.blind,
+        "choices": one.choices,
         "suggested": names_in(one.label or "", used.separator),
+        "sure": one.decision == DECISIONS[0],
         "confidence": one.confidence,
-        "probable": one.probable,
+        "probable": one.probable[:_PROBABLE],
         "reason": one.reason,
     }
+
+
+def _own_id(external_id: str) -> str:
+    """A ticket's own id; empty if it has none, and the store has made one from its text."""
+    return "" if _HASHED.fullmatch(external_id) else external_id
+
+
+def sections(
+    text: str, because: tuple[tuple[int, int], ...]
+) -> list[tuple[bool, list[tuple[str, bool]]]]:
+    """Split a text into sections, with whether each is quoted e-mail, and their `parts`."""
+    edges = [0, *(edge for span in quoted_spans(text) for edge in span), len(text)]
+    found = []
+    for place, (start, end) in enumerate(itertools.pairwise(edges)):
+        inside = tuple((max(a, start) - start, min(b, end) - start) for a, b in because)
+        marks = tuple((a, b) for a, b in inside if a < b)
+        if start < end:
+            found.append((place % 2 == 1, parts(text[start:end], marks)))
+    return found
 
 
 def parts(text: str, because: tuple[tuple[int, int], ...]) -> list[tuple[str, bool]]:

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from bertcnn.review.new_topics import StoreTopics as StoreTopics
     from bertcnn.review.new_topics import read_texts as read_texts
     from bertcnn.review.new_topics import store_topics as store_topics
+    from bertcnn.review.opening import OpenedTicket as OpenedTicket
+    from bertcnn.review.opening import OwnDecision as OwnDecision
+    from bertcnn.review.opening import last_decisions as last_decisions
+    from bertcnn.review.opening import open_ticket as open_ticket
     from bertcnn.review.people import Person as Person
     from bertcnn.review.people import Role as Role
     from bertcnn.review.people import find_person as find_person
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from bertcnn.review.queue import LeasedTicket as LeasedTicket
     from bertcnn.review.queue import claim as claim
     from bertcnn.review.queue import release as release
+    from bertcnn.review.queue import renew as renew
     from bertcnn.review.queue import waiting_tickets as waiting_tickets
     from bertcnn.review.retraining import retrain as retrain
     from bertcnn.review.shadow import ShadowReport as ShadowReport

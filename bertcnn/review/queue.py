@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, or_, select, update
 from sqlalchemy.orm import aliased
 
 from bertcnn.errors import SettingsError
@@ -32,11 +32,12 @@ class LeasedTicket:
         external_id: id in its source.
         source: the system of that id; empty for the default one.
         received_at: seconds since 1970, UTC; None if unknown.
-        model: id of the model whose answer is reviewed.
+        model: id of the model whose answer is reviewed; empty for none.
         blind: whether the model's answer is hidden; the fields below are then empty.
+        choices: the likeliest labels, the first of them first; of a hidden answer, by name.
         confidence: calibrated probability of the label.
         decision: such as "review:ambiguous".
-        probable: the most probable labels with their probabilities.
+        probable: the likeliest labels with their probabilities.
         because: characters [start, end) of the phrases that moved the answer.
         reason: of the decision, as text.
     """
@@ -49,6 +50,7 @@ class LeasedTicket:
     received_at: float | None
     model: str
     blind: bool
+    choices: tuple[str, ...] = ()
     label: str | None = None
     confidence: float | None = None
     decision: str = ""
@@ -84,7 +86,7 @@ def claim(
         tickets, until = [*held, *chosen], moment + seconds
         rows = [{"ticket": one, "actor": person.name, "until": until} for one in tickets]
         upsert(connection, lease, *rows)
-        return _read(connection, tickets)
+        return read_tickets(connection, tickets)
 
 
 def renew(
@@ -168,8 +170,17 @@ def _choose(waiting: Sequence[Row[Any]], number: int) -> list[int]:
     return [row.ticket for row in waiting if row.ticket in chosen]
 
 
-def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
-    """The tickets, with the visible parts of the model's answers."""
+def read_tickets(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
+    """Tickets with the visible parts of the model's answers, also those that do not wait."""
+    answer = aliased(prediction)
+    latest = (
+        select(answer.c.model)
+        .where(answer.c.ticket == ticket.c.id)
+        .order_by(answer.c.predicted_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    was_blind = exists().where(decision.c.ticket == ticket.c.id, decision.c.blind)
     statement = (
         select(
             ticket.c.id,
@@ -178,8 +189,8 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
             ticket.c.text,
             ticket.c.columns,
             ticket.c.received_at,
-            queue.c.model,
-            queue.c.blind,
+            prediction.c.model,
+            func.coalesce(queue.c.blind, was_blind).label("blind"),
             prediction.c.label,
             prediction.c.confidence,
             prediction.c.decision,
@@ -187,10 +198,11 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
             prediction.c.because,
             prediction.c.reason,
         )
-        .join(queue, queue.c.ticket == ticket.c.id)
-        .join(
+        .outerjoin(queue, queue.c.ticket == ticket.c.id)
+        .outerjoin(
             prediction,
-            (prediction.c.ticket == ticket.c.id) & (prediction.c.model == queue.c.model),
+            (prediction.c.ticket == ticket.c.id)
+            & (prediction.c.model == func.coalesce(queue.c.model, latest)),
         )
         .where(ticket.c.id.in_(tickets))
     )
@@ -199,18 +211,28 @@ def _read(connection: Connection, tickets: Sequence[int]) -> list[LeasedTicket]:
 
 
 def _leased(row: Row[Any]) -> LeasedTicket:
-    key, content = (row.id, row.external_id, row.source), (row.text, dict(row.columns))
-    waits = (row.received_at, row.model, bool(row.blind))
-    if row.blind:
-        return LeasedTicket(*key, *content, *waits)
-    return LeasedTicket(
-        *key,
-        *content,
-        *waits,
-        row.label,
-        row.confidence,
-        row.decision,
-        tuple((str(name), float(share)) for name, share in row.probable),
-        tuple((int(start), int(end)) for start, end in row.because),
-        row.reason,
+    probable = tuple((str(name), float(share)) for name, share in row.probable or ())
+    choices = tuple(name for name, _ in probable)
+    found = LeasedTicket(
+        row.id,
+        row.external_id,
+        row.source,
+        row.text,
+        dict(row.columns),
+        row.received_at,
+        row.model or "",
+        bool(row.blind),
+        tuple(sorted(choices)),
+    )
+    if found.blind or not found.model:
+        return found
+    return replace(
+        found,
+        choices=choices,
+        label=row.label,
+        confidence=row.confidence,
+        decision=row.decision,
+        probable=probable,
+        because=tuple((int(start), int(end)) for start, end in row.because),
+        reason=row.reason,
     )

@@ -25,7 +25,8 @@ AUDITED = 0.03  # share of automatic answers
 BESIDE = 0.0  # the time of an answer that only serves to compare models
 _UNAIDED = 0.1  # share of reviewed tickets shown without a suggestion
 _SURE = (0.95, 0.99)  # confidence bounds of the audit strata
-_PROBABLE = 5  # labels kept of each answer
+_PROBABLE = 5  # labels kept of each answer,
+_CHOICES = 20  # and of one that a person reviews, who chooses among them
 _HOUR = 3600.0
 _LONGEST = 200  # characters of an id or a source
 _RUN = 512  # tickets per model call
@@ -309,7 +310,7 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
                 one.label,
                 one.confidence,
                 one.decision,
-                ranked[:_PROBABLE],
+                ranked[:_CHOICES],
                 [(phrase.start, phrase.end) for phrase in one.because],
                 one.reason,
                 vector.tobytes(),
@@ -412,7 +413,7 @@ def _keep_answers(
             waiting.append(_waiting(store, identity, model_id, item))
             vectors.append(answer.embedding)
         else:
-            stored["embedding"] = None
+            stored |= {"embedding": None, "probable": answer.probable[:_PROBABLE]}
         predictions.append(stored)
     _most_useful_first(waiting, vectors)
     upsert(connection, prediction, *predictions)  # a shadow answer of the model may exist already

@@ -4,21 +4,21 @@
 // stays in sessionStorage until the server acknowledges it. Each message sends all of `unsent`; only
 // one is in flight at a time, and it is sent again if there is no response.
 
-const FIXED = 9; // labels with their own keys; if there are more, the PROBABLE ones
-const PROBABLE = 5;
-const RENEW = 120; // seconds between renewals of the leases
-const RENEW_EMPTY = 15; // the same for an empty queue
+const ALIVE = 45; // seconds between signs of life, which keep the leases
+const RENEW_EMPTY = 15; // seconds between questions for tickets, for an empty queue
+const PAUSE = 100; // seconds without a sign of life after which leases may have expired
 const IDLE = 15 * 60; // seconds without user activity until the leases may expire
 const PATIENCE = [2, 5]; // seconds until a message is sent again: first, and at most
 const DEAD = 30; // seconds without a response until the page is reloaded
+const LAST = 10; // decisions in the list
 const KEPT = 1000; // decisions that can be undone after a reload
-const LISTED = 100; // most listed search results
 const UNANSWERED = "The server does not answer. Decisions are kept in this tab and sent again.";
+const TWICE = "Your desk is open in another tab too. Each tab gets tickets of its own.";
 const TYPING = "input:not([type='checkbox']), textarea, select, [contenteditable]:not([contenteditable='false'])";
 const ELSEWHERE = "[role='dialog'], [role='menu'], [role='listbox']";
 const PRESSED_BY_ENTER = "button, a, summary, [role='button'], [role='tab'], [role='option']";
 
-const PANEL_OF = { w: "why", g: "guide", "?": "keys" };
+const PANEL_OF = { w: "why", g: "guide", l: "last", "?": "keys" };
 const KEY_OF = {
   accept: "enter",
   none: "n",
@@ -28,6 +28,8 @@ const KEY_OF = {
   search: "/",
   why: "w",
   guide: "g",
+  last: "l",
+  back: "escape",
   keys: "?",
 };
 
@@ -45,32 +47,34 @@ export default function ({ data, parentElement, setStateValue }) {
   return () => desk.close();
 }
 
-class Desk {
+class Desk extends Screen {
   constructor(root, owner) {
-    this.root = root;
+    super(root);
     this.owner = owner;
     this.queue = []; // leased tickets; the first is visible
     this.seen = new Map(); // ticket by id
     this.labels = [];
+    this.hints = {}; // colour and hint by label
     this.several = false;
     this.chosen = new Set(); // labels, if a ticket may have several
-    this.panels = new Set(); // the open ones
+    this.touched = false; // whether `chosen` is this person's choice
     this.group = null; // similar tickets: { ticket, tickets, chosen }
     this.asked = null; // the ticket of the pending similarity search
+    this.opening = null; // { id, how } of a ticket to open: waited for, shown or late
+    this.last = []; // decisions that the server has stored
     this.waiting = { audits: 0, reviews: 0 };
     this.today = 0;
     this.guideText = "";
     this.error = null;
     this.alerts = [];
-    this.options = []; // of the search
-    this.shown = undefined;
     this.number = Date.now();
-    this.sent = null; // { number, at, full } of the message in flight
+    this.sent = null; // { number, at, alive } of the message in flight
     this.tries = 0;
-    this.renewedAt = this.movedAt = now();
+    this.aliveAt = this.movedAt = now();
     this.silence = 0; // seconds of running without a response to a message
     this.memory = `bertcnn-desk:${owner}`;
     this.restore();
+    this.meet();
     this.listen();
   }
 
@@ -86,10 +90,13 @@ class Desk {
     this.unsent = kept.unsent ?? []; // unacknowledged decisions
     this.done = kept.done ?? []; // [key, ticket, kind] of decisions that can be undone
     this.pinned = new Set(kept.pinned ?? []); // tickets that came back to this desk
+    this.tab = kept.tab ?? uuid();
+    this.keep();
   }
 
   keep() {
-    const kept = { unsent: this.unsent, done: this.done.slice(-KEPT), pinned: [...this.pinned] };
+    const { tab, unsent, pinned } = this;
+    const kept = { tab, unsent, done: this.done.slice(-KEPT), pinned: [...pinned] };
     try {
       sessionStorage.setItem(this.memory, JSON.stringify(kept));
       this.kept = true;
@@ -98,45 +105,87 @@ class Desk {
     }
   }
 
+  // Meet this person's other tabs. A duplicated tab has a copy of the storage, and takes a new name.
+  meet() {
+    this.tabs = new BroadcastChannel(this.memory);
+    this.tabs.onmessage = ({ data: { kind, tab } }) => {
+      if (kind === "opened") this.tabs.postMessage({ kind: "here", tab: this.tab });
+      if (kind === "here") this.second(tab);
+      if (kind === "closed" && !this.find(".tabs").hidden) {
+        this.find(".tabs").hidden = true;
+        this.tabs.postMessage({ kind: "opened" }); // are there more?
+      }
+    };
+    this.tabs.postMessage({ kind: "opened" });
+  }
+
+  // This tab was opened while another one was there.
+  second(other) {
+    if (other === this.tab) {
+      this.tab = uuid();
+      this.queue = [];
+      this.keep();
+      this.renew();
+    }
+    this.find(".tabs").hidden = false;
+    this.find(".tabs").textContent = TWICE;
+  }
+
   // --- to and from the server ---
 
+  // A full message is answered with everything; a sign of life keeps the leases.
   flush(full = false) {
     if (this.sent && !full) return;
     this.number += 1;
-    this.sent = { number: this.number, at: now(), full };
+    const alive = full || now() - this.aliveAt > ALIVE;
+    this.sent = { number: this.number, at: now(), alive };
+    const { number, tab, unsent: decisions, asked: similar } = this;
     const held = this.queue.map((ticket) => ticket.id);
-    const message = { number: this.number, decisions: this.unsent, held, full };
-    this.post({ ...message, similar: this.asked });
+    const open = this.opening?.id ?? null;
+    this.post({ number, tab, decisions, held, full, alive, similar, open });
   }
 
   receive(data) {
     this.silence = 0;
     const late = this.sent && data.number !== null && data.number < this.sent.number;
     if (data.number !== null && this.sent?.number === data.number) {
-      if (this.sent.full) this.renewedAt = now();
+      if (this.sent.alive) this.aliveAt = now();
       this.sent = null;
     }
-    if (data.number === null) this.sent = null; // a new session, without the message
+    const fresh = data.number === null; // a new session, which does not know this tab
+    if (fresh) this.sent = null;
     this.error = data.error;
     const stored = new Set(data.acknowledged);
     const before = this.unsent.length;
     const refused = this.unsent.filter((one) => one.key in data.refused);
     this.unsent = this.unsent.filter((one) => !stored.has(one.key) && !(one.key in data.refused));
     for (const one of refused) this.refuse(one, data.refused[one.key]);
-    if (!data.error) {
-      this.tries = 0;
-      this.labels = data.labels;
-      this.several = data.several;
-      this.waiting = data.waiting;
-      this.today = data.today;
-      this.setGuide(data.guide ?? this.guideText);
-      if (!late) this.merge(data);
-      if (data.similar) this.showSimilar(data.similar);
-    }
+    if (!data.error) this.take(data, late);
     if (before !== this.unsent.length) this.keep();
+    const more = fresh || this.unsent.length || this.asked !== null || this.opening;
+    if (!this.sent && !data.error && more) this.flush(fresh);
     this.draw();
-    const more = this.unsent.length || this.asked !== null;
-    if (!this.sent && !data.error && more) this.flush();
+  }
+
+  take(data, late) {
+    this.tries = 0;
+    this.labels = data.labels;
+    this.hints = data.hints ?? this.hints;
+    this.several = data.several;
+    this.waiting = data.waiting;
+    this.today = data.today;
+    this.last = data.last ?? this.last;
+    this.setGuide(data.guide ?? this.guideText);
+    if (!late) this.merge(data);
+    if (data.similar) this.showSimilar(data.similar);
+    if (data.open !== null && this.queue[0]?.id !== data.open) {
+      this.opening = { id: data.open, how: "waited for" };
+    }
+    if (data.opened) this.showOpened(data.opened);
+    if (data.missing) {
+      this.opening = null;
+      this.alert(data.missing);
+    }
   }
 
   // Merge the leased tickets from the server; the visible ticket keeps its place.
@@ -164,26 +213,33 @@ class Desk {
 
   // The ticket comes back next, not now: the user is already deciding the visible one.
   refuse(one, reason) {
-    this.alerts.push(reason);
-    this.drawAlerts();
+    this.alert(`Not stored: ${reason} The ticket comes back.`);
     this.done = this.done.filter(([key]) => key !== one.key);
     this.pinned.delete(one.ticket);
     const ticket = this.seen.get(one.ticket);
     if (ticket && !this.queue.includes(ticket)) this.queue.splice(1, 0, ticket);
   }
 
+  alert(message) {
+    this.alerts.push(message);
+    this.drawAlerts();
+  }
+
   tick() {
     if (this.sent && ++this.silence > DEAD) this.loadAgain();
     const patience = Math.min(PATIENCE[0] * 2 ** this.tries, PATIENCE[1]);
+    const quiet = now() - this.aliveAt;
     if (this.sent && now() - this.sent.at > patience) {
       this.tries += 1;
+      if (this.opening?.how === "waited for") this.opening.how = "late";
       this.flush(true);
-      this.drawUnsent();
+      this.draw();
       if (this.tries === 1) this.say(UNANSWERED);
     } else if (!this.sent && this.error) {
-      if (now() - this.renewedAt > patience) this.renew();
+      if (quiet > patience) this.renew();
     } else if (!this.sent && now() - this.movedAt < IDLE) {
-      if (now() - this.renewedAt > (this.queue.length ? RENEW : RENEW_EMPTY)) this.renew();
+      if (!this.queue.length && quiet > RENEW_EMPTY) this.renew();
+      else if (quiet > ALIVE) this.flush();
     }
   }
 
@@ -200,7 +256,7 @@ class Desk {
   }
 
   renew() {
-    this.renewedAt = now();
+    this.aliveAt = now();
     this.flush(true);
   }
 
@@ -208,7 +264,7 @@ class Desk {
   moved() {
     if (document.hidden) return;
     this.movedAt = now();
-    if (!this.sent && this.movedAt - this.renewedAt > RENEW) this.renew();
+    if (!this.sent && this.movedAt - this.aliveAt > PAUSE) this.renew();
   }
 
   // --- decisions ---
@@ -216,13 +272,22 @@ class Desk {
   decide(kind, labels = []) {
     const ticket = this.queue.shift();
     if (!ticket) return;
-    this.pinned.delete(ticket.id);
+    this.leave(ticket);
     const key = this.add(ticket.id, kind, { labels, model: ticket.model, blind: ticket.blind });
     const others = kind === "skip" ? [] : this.decideGroup(kind, labels, ticket.model);
     this.done.push([key, ticket.id, kind === "label" ? labels.join(", ") : kind, others]);
     const what = { none: "None of the labels", skip: "Skipped", label: labels.join(", ") }[kind];
     const more = others.length ? `, for ${many(others.length + 1, "ticket")}` : "";
     this.after(`${what}${more}. U undoes.`);
+  }
+
+  // A ticket that was opened leaves the address of the page too.
+  leave(ticket) {
+    this.pinned.delete(ticket.id);
+    if (!ticket.opened) return;
+    const place = new URL(location.href);
+    place.searchParams.delete("ticket");
+    history.replaceState(history.state, "", place);
   }
 
   // Decide the selected similar tickets too; returns the key and ticket of each.
@@ -241,10 +306,75 @@ class Desk {
     for (const [key, other] of others) this.add(other, "undo", { undoes: key });
     this.add(id, "undo", { undoes });
     const ticket = this.seen.get(id);
-    this.pinned.add(id);
-    if (ticket) this.queue.unshift(ticket);
-    this.after(ticket ? `Undone: ${what}.` : `Undone: ${what}. The ticket comes back next.`);
+    const decided = ticket?.decided?.key === undoes ? null : ticket?.decided;
+    if (ticket) this.first({ ...ticket, decided, opened: Boolean(decided) });
+    else this.opening = { id, how: "waited for" };
+    return this.after(`Undone: ${what}.`);
   }
+
+  // This person's last decisions, the newest first, with those that are not stored yet.
+  lastDecisions() {
+    const undone = new Set(this.unsent.map((one) => one.undoes));
+    const known = new Set(this.last.map((one) => one.key));
+    const unsent = this.unsent
+      .filter((one) => one.kind !== "undo" && !known.has(one.key))
+      .map((one) => ({ ...one, ...this.nameOf(one.ticket), at: one.decided_at }));
+    const newest = new Map();
+    for (const one of [...unsent.reverse(), ...this.last]) {
+      if (!undone.has(one.key) && !newest.has(one.ticket)) newest.set(one.ticket, one);
+    }
+    return [...newest.values()].slice(0, LAST);
+  }
+
+  nameOf(id) {
+    const { own, number, sections } = this.seen.get(id) ?? { number: `#${id}`, sections: [] };
+    const text = sections.flatMap(([, parts]) => parts.map(([part]) => part)).join("");
+    return { name: own || number, text: text.slice(0, 100) };
+  }
+
+  // --- tickets that are opened ---
+
+  // Show a ticket first: at once if this tab knows it, else as soon as it arrives.
+  open(id) {
+    if (this.queue[0]?.id === id) return;
+    const ticket = this.seen.get(id);
+    const decided = this.lastDecisions().find((one) => one.ticket === id && one.kind !== "skip");
+    if (ticket) this.first({ ...ticket, opened: true, decided: decided ?? ticket.decided ?? null });
+    this.opening = { id, how: ticket ? "shown" : "waited for" };
+    this.draw();
+    this.focusTicket();
+    this.flush();
+  }
+
+  first(ticket) {
+    this.queue = this.queue.filter((one) => one.id !== ticket.id);
+    this.queue.unshift(this.remember(ticket));
+  }
+
+  remember(ticket) {
+    this.seen.set(ticket.id, ticket);
+    this.pinned.add(ticket.id);
+    return ticket;
+  }
+
+  showOpened(ticket) {
+    if (this.opening?.id !== ticket.id) return;
+    const { how } = this.opening;
+    this.opening = null;
+    if (how === "waited for") this.first(ticket);
+    if (how === "late") this.queue.splice(1, 0, this.remember(ticket)); // another one is visible
+  }
+
+  back() {
+    const [ticket] = this.queue;
+    if (!ticket?.opened) return false;
+    this.queue.shift();
+    this.leave(ticket);
+    this.after("Nothing was changed.");
+    return true;
+  }
+
+  // --- what is decided ---
 
   add(ticket, kind, { labels = [], undoes = null, model = null, blind = false }) {
     const shown_at = kind === "undo" ? null : this.shownAt;
@@ -280,20 +410,6 @@ class Desk {
     this.drawSimilar();
   }
 
-  closeSimilar() {
-    this.group = this.asked = null;
-    this.drawSimilar();
-  }
-
-  drawSimilar() {
-    const panel = this.find(".similar");
-    const open = Boolean(this.group) || this.asked !== null;
-    panel.hidden = !open;
-    this.find("[data-do='similar']").setAttribute("aria-expanded", String(open));
-    if (!this.group) panel.replaceChildren(make("p", "Looking for similar tickets ..."));
-    else panel.replaceChildren(...similarTickets(this.group));
-  }
-
   // The labels that Enter assigns.
   wanted() {
     if (this.several) return this.labels.filter((name) => this.chosen.has(name));
@@ -302,6 +418,7 @@ class Desk {
 
   accept() {
     const wanted = this.wanted();
+    if (this.queue[0].decided && (!this.several || !this.touched)) return this.back();
     if (wanted.length && wanted.every((name) => this.labels.includes(name))) {
       return this.decide("label", wanted);
     }
@@ -312,23 +429,29 @@ class Desk {
 
   give(name) {
     if (!this.several) return this.decide("label", [name]);
+    this.touched = true;
     if (!this.chosen.delete(name)) this.chosen.add(name);
     this.closeSearch();
     this.draw();
     return this.say(`${name} ${this.chosen.has(name) ? "chosen" : "left out"}. Enter confirms.`);
   }
 
-  digit(number) {
+  digit(number, second) {
     if (number === 0) return this.decide("none");
-    const name = this.keyed()[number - 1];
-    return name === undefined ? this.say(`No label has the key ${number}.`) : this.give(name);
+    const names = this.keyed();
+    const place = number - 1 + (second && names.length > KEYED / 2 ? KEYED / 2 : 0);
+    if (place < names.length) return this.give(names[place]);
+    return this.say(`No label has the key ${keyOf(place)}.`);
   }
 
-  // Labels with their own keys, in order.
+  // Labels with their own keys, in order: all of them, or the likeliest but for that of Enter.
   keyed() {
-    if (this.labels.length <= FIXED) return this.labels;
-    const names = (this.queue[0]?.probable ?? []).map(([name]) => name);
-    return names.filter((name) => this.labels.includes(name)).slice(0, PROBABLE);
+    if (this.labels.length <= KEYED) return treeOf(this.labels).flatMap(({ name }) => name ?? []);
+    const ticket = this.queue[0];
+    const used = new Set(this.labels);
+    const others = (ticket?.choices ?? []).filter((name) => used.has(name));
+    const again = this.several ? [] : (ticket?.suggested ?? []);
+    return others.filter((name) => !again.includes(name)).slice(0, KEYED);
   }
 
   // --- keys and buttons ---
@@ -340,52 +463,61 @@ class Desk {
     for (const kind of ["keydown", "pointermove", "pointerdown", "visibilitychange"]) {
       document.addEventListener(kind, () => this.moved(), { ...options, passive: true });
     }
+    window.addEventListener("pagehide", () => this.tabs.postMessage({ kind: "closed" }), options);
     const leaving = (event) => this.unsent.length && !this.leaving && event.preventDefault();
     window.addEventListener("beforeunload", leaving, options);
     this.root.addEventListener("click", (event) => this.click(event), options);
     const input = this.find(".search input");
     input.addEventListener("input", () => this.search(), options);
     input.addEventListener("keydown", (event) => this.searchKey(event), options);
+    this.find(".text").addEventListener("scroll", () => this.drawMore(), options);
     this.clock = setInterval(() => this.tick(), 1000);
   }
 
   close() {
     this.stop.abort();
     clearInterval(this.clock);
+    this.tabs.postMessage({ kind: "closed" });
+    this.tabs.close();
   }
 
   keydown(event) {
-    if (event.defaultPrevented || event.repeat || event.isComposing) return;
+    if (event.defaultPrevented || event.isComposing) return;
     if (["Control", "Alt", "Meta", "AltGraph"].some((one) => event.getModifierState(one))) return;
     const path = event.composedPath().filter((node) => node instanceof Element);
     if (path.some((node) => node.matches(`${TYPING}, ${ELSEWHERE}`))) return;
     const name = keyName(event);
-    if (name === "enter" && path[0]?.closest(PRESSED_BY_ENTER)) return;
-    if (this.act(name)) event.preventDefault();
+    const onControl = Boolean(path[0]?.closest(PRESSED_BY_ENTER));
+    if (onControl && (name === "enter" || name === " ")) return;
+    if (this.shown && this.scroll(name, event.shiftKey)) event.preventDefault();
+    else if (!event.repeat && this.act(name, event.shiftKey)) event.preventDefault();
   }
 
-  act(name) {
+  act(name, shift = false) {
     const panel = PANEL_OF[name];
     if (panel) this.toggle(panel);
     else if (name === "u") this.undo();
-    else if (!this.queue.length) return false;
+    else if (!this.shown) return false;
     else if (name === "enter") this.accept();
-    else if (/^\d$/.test(name)) this.digit(Number(name));
+    else if (/^\d$/.test(name)) this.digit(Number(name), shift);
     else if (name === "n") this.decide("none");
     else if (name === "s") this.decide("skip");
     else if (name === "f") this.findSimilar();
+    else if (name === "q") this.toggleQuotes();
     else if (name === "/") this.openSearch();
+    else if (name === "escape") return this.back();
     else return false;
     return true;
   }
 
   click(event) {
-    const target = event.target.closest("button, li");
+    const target = event.target.closest("button, li, summary");
     const act = target?.dataset.do;
     if (!target || (event.detail > 1 && act !== "undo")) return; // a second click meant the first
     if (target.label !== undefined) this.give(target.label);
     else if (act === "dismiss") this.dismiss();
-    else this.act(KEY_OF[act]);
+    else if (act === "open") this.open(target.ticket);
+    else if (act) this.act(KEY_OF[act]);
     if (event.detail && act !== "search") this.focusTicket(); // by mouse or touch
   }
 
@@ -400,52 +532,7 @@ class Desk {
     this.drawPanels();
   }
 
-  toggle(panel) {
-    if (!this.panels.delete(panel)) this.panels.add(panel);
-    this.drawPanels();
-  }
-
   // --- the search ---
-
-  openSearch() {
-    this.find(".search").hidden = false;
-    const input = this.find(".search input");
-    input.value = "";
-    this.search();
-    input.focus();
-  }
-
-  closeSearch() {
-    this.find(".search").hidden = true;
-  }
-
-  search() {
-    const wanted = plain(this.find(".search input").value.trim());
-    const found = this.labels
-      .map((name) => [plain(name).indexOf(wanted), name])
-      .filter(([place]) => place >= 0)
-      .sort(([one], [other]) => Number(one > 0) - Number(other > 0))
-      .slice(0, LISTED);
-    this.options = found.map(([, name], place) => {
-      const option = make("li", name);
-      option.id = `label-${place}`;
-      option.label = name;
-      option.setAttribute("role", "option");
-      return option;
-    });
-    this.find(".search ul").replaceChildren(...this.options);
-    this.select(0);
-  }
-
-  select(place) {
-    this.active = Math.max(0, Math.min(place, this.options.length - 1));
-    for (const [index, option] of this.options.entries()) {
-      option.setAttribute("aria-selected", String(index === this.active));
-    }
-    const option = this.options[this.active];
-    this.find(".search input").setAttribute("aria-activedescendant", option?.id ?? "");
-    option?.scrollIntoView({ block: "nearest" });
-  }
 
   searchKey(event) {
     if (event.isComposing) return;
@@ -461,155 +548,5 @@ class Desk {
     } else return;
     event.preventDefault();
     event.stopPropagation();
-  }
-
-  // --- drawing ---
-
-  find(selector) {
-    return this.root.querySelector(selector);
-  }
-
-  say(message) {
-    this.find(".said").replaceChildren(make("span", message));
-  }
-
-  focusTicket() {
-    const ticket = this.find(".ticket");
-    ticket.focus({ preventScroll: true });
-    if (ticket.getBoundingClientRect().top < 0) ticket.scrollIntoView({ block: "start" });
-  }
-
-  draw() {
-    const ticket = this.queue[0];
-    const { audits, reviews } = this.waiting;
-    const wait = `${many(audits, "audit")} and ${many(reviews, "review")} wait.`;
-    this.find(".counts").textContent = `${wait} You decided ${this.today} today.`;
-    this.find(".work").hidden = !ticket;
-    this.find(".empty").hidden = Boolean(ticket);
-    if (!ticket) this.drawEmpty();
-    else if (this.shown !== ticket) this.drawTicket(ticket);
-    if (this.shown !== (ticket ?? null)) {
-      this.shown = ticket ?? null;
-      this.drawPanels();
-    }
-    if (ticket) this.drawAnswers(ticket);
-    this.drawUnsent();
-  }
-
-  drawTicket(ticket) {
-    this.shownAt = now();
-    this.chosen = new Set(this.several ? ticket.suggested : []);
-    this.closeSearch();
-    this.closeSimilar();
-    const received =
-      ticket.received === null ? "unknown" : new Date(ticket.received * 1000).toLocaleString();
-    const facts = [["ticket", ticket.name], ["received", received], ...ticket.facts];
-    this.find(".facts").replaceChildren(
-      ...facts.map(([name, value]) => make("div", make("dt", name), make("dd", value))),
-    );
-    const parts = ticket.parts.map(([text, marked]) => (marked ? make("mark", text) : text));
-    this.find(".text").replaceChildren(...(parts.length ? parts : [make("em", "No text")]));
-    this.find(".text").scrollTop = 0;
-  }
-
-  drawAnswers(ticket) {
-    const suggested = ticket.suggested.join(", ");
-    const sure = ticket.confidence === null ? "" : `, ${percent(ticket.confidence)} sure`;
-    this.find(".suggestion").textContent = ticket.blind
-      ? "Shown without a suggestion, as a check."
-      : suggested
-        ? `The model suggests${sure}:`
-        : "The model suggests no label.";
-    const accept = this.find(".accept");
-    const none = this.several ? "No label chosen" : "No suggestion";
-    const wanted = this.wanted().join(", ");
-    accept.setAttribute("aria-disabled", String(!wanted));
-    accept.replaceChildren(make("bdi", wanted || none), make("kbd", "Enter"));
-    this.drawLabels(ticket);
-    this.find("[data-do='search']").hidden = this.labels.length <= FIXED;
-    const [enter, digits] = this.several
-      ? ["confirm the labels chosen", "choose a label, or not"]
-      : ["accept the suggestion", "give a label"];
-    this.find(".enter").textContent = enter;
-    this.find(".digits").textContent = digits;
-  }
-
-  // Replace buttons only if the labels have changed, because one may have the focus.
-  drawLabels(ticket) {
-    const names = this.keyed();
-    const buttons = [...this.find(".labels").children];
-    if (names.join("\n") !== buttons.map((button) => button.label).join("\n")) {
-      this.find(".labels").replaceChildren(...names.map(labelButton));
-    }
-    for (const button of this.find(".labels").children) {
-      button.classList.toggle("suggested", ticket.suggested.includes(button.label));
-      if (this.several) button.setAttribute("aria-pressed", String(this.chosen.has(button.label)));
-    }
-  }
-
-  drawEmpty() {
-    const [title, what] = this.emptiness();
-    this.find(".empty h2").textContent = title;
-    this.find(".empty p").textContent = what;
-  }
-
-  emptiness() {
-    const { audits, reviews } = this.waiting;
-    if (this.sent || this.unsent.length) return ["One moment.", "More tickets are on their way."];
-    if (!this.labels.length) {
-      return ["There are no labels yet.", "Add a model first: bertcnn models add FOLDER"];
-    }
-    if (audits + reviews === 0) {
-      return ["No ticket waits.", "New ones appear here. Add some with: bertcnn review add"];
-    }
-    return [
-      "No ticket waits for you.",
-      "Others have those that wait, or you have skipped them. U brings your last one back.",
-    ];
-  }
-
-  drawAlerts() {
-    this.find(".alerts").replaceChildren(
-      ...this.alerts.map((reason) => {
-        const dismiss = make("button", "Dismiss");
-        dismiss.type = "button";
-        dismiss.dataset.do = "dismiss";
-        return make("p", make("span", `Not stored: ${reason} The ticket comes back.`), dismiss);
-      }),
-    );
-  }
-
-  drawUnsent() {
-    const late = this.tries > 0 || this.error;
-    const count = this.unsent.length;
-    const why = this.error ?? UNANSWERED;
-    const unsent = this.find(".unsent");
-    unsent.textContent = `${count ? `${count} unsent` : "All saved"}${late ? `. ${why}` : ""}`;
-    unsent.classList.toggle("late", Boolean(late));
-  }
-
-  drawPanels() {
-    for (const name of ["why", "guide", "keys"]) {
-      const open = this.panels.has(name);
-      this.find(`.${name}`).hidden = !open;
-      this.find(`[data-do='${name}']`).setAttribute("aria-expanded", String(open));
-    }
-    this.root.classList.toggle("explained", this.panels.has("why"));
-    if (this.panels.has("why")) this.find(".why").replaceChildren(...this.reasons());
-    if (this.panels.has("guide")) this.find(".guide").replaceChildren(...markdown(this.guideText));
-  }
-
-  reasons() {
-    const ticket = this.queue[0];
-    if (!ticket) return [];
-    if (ticket.blind) return [make("p", "The model's answer is held back: it would sway you.")];
-    const bars = make("div");
-    bars.className = "probable";
-    for (const [name, share] of ticket.probable) {
-      const bar = make("i");
-      bar.style.width = `${100 * share}%`;
-      bars.append(make("bdi", name), make("div", bar), make("span", percent(share)));
-    }
-    return [make("p", `${ticket.reason}. Marked in the text: what moved the answer most.`), bars];
   }
 }

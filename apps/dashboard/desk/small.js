@@ -6,11 +6,61 @@ function make(tag, ...children) {
   return element;
 }
 
-function labelButton(name, place) {
-  const button = make("button", make("bdi", name), make("kbd", String(place + 1)));
-  button.type = "button";
-  button.label = name;
-  return button;
+// Buttons of the labels with keys; as a tree if their places are fixed.
+function labelButtons(names, hints, fixed) {
+  const rows = fixed ? treeOf(names) : names.map((name) => ({ name, leaf: name, depth: 0 }));
+  let place = 0;
+  return rows.map((row) => {
+    if (row.branch !== undefined) return branch("p", row);
+    const button = make("button", labelName(row, hints), make("kbd", keyOf(place)));
+    place += 1;
+    button.type = "button";
+    button.label = row.name;
+    button.title = hints[row.name]?.[1] || row.name;
+    button.style.setProperty("--depth", row.depth);
+    return button;
+  });
+}
+
+function keyOf(place) {
+  return place < 9 ? `${place + 1}` : `⇧${place - 8}`;
+}
+
+// A row of the search: a label, or a branch of the tree.
+function searchRow(row, hints) {
+  if (row.branch !== undefined) {
+    const title = branch("li", row);
+    title.setAttribute("role", "presentation");
+    return title;
+  }
+  const option = make("li", labelName(row, hints));
+  const hint = hints[row.name]?.[1];
+  if (hint) option.append(make("small", hint));
+  option.label = row.name;
+  option.setAttribute("role", "option");
+  option.style.setProperty("--depth", row.depth);
+  return option;
+}
+
+function branch(tag, { branch: name, depth }) {
+  const title = make(tag, make("bdi", name));
+  title.className = "branch";
+  title.style.setProperty("--depth", depth);
+  return title;
+}
+
+// A label with its colour; the upper levels of its name are smaller, and lines may end at "_".
+function labelName({ name, leaf }, hints) {
+  const levels = leaf.split(LEVELS);
+  const last = levels.pop().split(/(?<=[_/-])/);
+  const words = make("bdi", ...last.flatMap((part) => [part, make("wbr")]));
+  if (levels.length) words.prepend(make("small", `${levels.join(" › ")} › `));
+  const colour = hints[name]?.[0];
+  if (!colour) return words;
+  const dot = make("i");
+  dot.className = "dot";
+  dot.style.background = colour;
+  return make("span", dot, words);
 }
 
 function now() {
@@ -34,10 +84,6 @@ function keyName({ key, code }) {
   if (/^[a-z]$/i.test(key)) return key.toLowerCase();
   if (key.length === 1 && /^Key[A-Z]$/.test(code)) return code.slice(-1).toLowerCase();
   return key.toLowerCase();
-}
-
-function plain(text) {
-  return text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 function percent(share) {
@@ -110,4 +156,84 @@ function similarTickets({ tickets, chosen }) {
   }
   tell();
   return [count, list];
+}
+
+// --- a ticket ---
+
+// In the viewer's time zone; the tooltip has the file's own text.
+function receivedAt({ received, received_text: text }) {
+  if (received === null) return [];
+  const moment = new Date(received * 1000);
+  const time = make("time", moment.toLocaleString([], { dateStyle: "medium", timeStyle: "short" }));
+  time.dateTime = moment.toISOString();
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  time.title = `${text ? `In the file: ${text}. ` : ""}Shown in your time zone, ${zone}.`;
+  return [time];
+}
+
+function reasonOf({ blind, holder, reason }) {
+  if (holder) return `${holder} has this ticket now.`;
+  if (blind) return "Here as a check, without the model's answer: it would sway you.";
+  return reason ? `${reason[0].toUpperCase()}${reason.slice(1)}.` : "";
+}
+
+function suggestionOf({ blind, decided, suggested, sure, confidence }) {
+  if (decided) return `You decided on ${momentOf(decided.at)}. Choose to change it.`;
+  if (blind) return "Choose without a suggestion:";
+  if (!suggested.length) return "The model suggests no label.";
+  const likely = confidence === null ? "" : `, ${percent(confidence)} likely`;
+  return sure ? `The model's answer${likely}:` : `Only a guess${likely}:`;
+}
+
+function textOf({ kind, labels }) {
+  return { none: "none of the labels", skip: "skipped" }[kind] ?? labels.join(", ");
+}
+
+function momentOf(seconds) {
+  const today = new Date().toDateString() === new Date(seconds * 1000).toDateString();
+  const style = today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" };
+  return new Date(seconds * 1000).toLocaleString([], style);
+}
+
+function fact(value) {
+  const cell = make("dd", value);
+  cell.dir = "auto";
+  cell.title = value;
+  return cell;
+}
+
+// A part of the text; folded if it is quoted e-mail.
+function section(quoted, parts) {
+  const nodes = parts.map(([text, marked]) => (marked ? make("mark", text) : text));
+  if (!quoted) return make("span", ...nodes);
+  const lines = parts.map(([text]) => text).join("").trim().split("\n").length;
+  return make("details", make("summary", `Quoted e-mail, ${many(lines, "line")}`), ...nodes);
+}
+
+function whyOf(ticket) {
+  if (!ticket) return [];
+  if (ticket.blind) return [make("p", "The model's answer is held back: it would sway you.")];
+  const bars = make("div");
+  bars.className = "probable";
+  for (const [name, share] of ticket.probable) {
+    const bar = make("i");
+    bar.style.width = `${100 * share}%`;
+    bars.append(make("bdi", name), make("div", bar), make("span", percent(share)));
+  }
+  return [make("p", "Marked in the text: what moved the answer most. The likeliest labels:"), bars];
+}
+
+// Each of this person's last decisions, as a button that opens its ticket.
+function lastDecisions(decisions) {
+  if (!decisions.length) return [make("p", "You have not decided anything yet.")];
+  const list = make("ul");
+  for (const { ticket, name, text, kind, labels, at } of decisions) {
+    const button = make("button", make("b", make("bdi", name)), make("bdi", textOf({ kind, labels })));
+    button.append(make("bdi", text), make("span", momentOf(at)));
+    button.type = "button";
+    button.dataset.do = "open";
+    button.ticket = ticket;
+    list.append(make("li", button));
+  }
+  return [list];
 }
