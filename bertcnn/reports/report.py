@@ -40,6 +40,7 @@ from bertcnn.reports.charts import (
 from bertcnn.reports.profile import DataProfile
 from bertcnn.reports.slices import SliceFigures
 from bertcnn.reports.spurious_tokens import SpuriousToken
+from bertcnn.reports.summary import three_sentences
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -193,6 +194,12 @@ def render(report: Report) -> str:
         matrix=_matrix(report.figures),
         instead=_instead(report.figures),
         notable=_notable(report),
+        in_short=three_sentences(
+            report.figures,
+            report.operation.found,
+            multi_label=report.multi_label,
+            knows_nothing=bool(report.warning),
+        ),
         interval=wilson(round(report.figures.accuracy * report.figures.rows), report.figures.rows),
         size={
             "width": WIDTH,

@@ -89,6 +89,13 @@ def made(names, rows=300, seed=0, **changes):
     return Report(**{**parts, **changes}), true, called, confidence, before
 
 
+def test_the_page_begins_with_three_sentences_for_a_manager():
+    page = read_page(render(made(["billing", "<b>"])[0]))
+    first = page.one(id="in-short").text
+    assert [word in first for word in ("get the right label", "It answers", "Watch")] == 3 * [True]
+    assert not list(page.one(id="in-short").all("b"))
+
+
 def test_a_model_that_knows_nothing_is_marked_above_all_figures():
     assert "no-information" not in render(made(["a", "b"])[0])
     page = render(made(["a", "b"], warning="The text does not tell <b>.")[0])
