@@ -53,7 +53,7 @@ def test_both_answer_the_held_out_rows_and_the_result_is_kept(store, decided, en
     assert (kept.kind, kept.figures["champion"]) == ("compared", serving.id)
     promote(store, new.id, ADMIN)
     assert serving_model(store).id == new.id
-    assert found.lines()[0].startswith("cannot tell: Too few tickets")
+    assert found.lines()[0].startswith("cannot tell: Cannot tell yet")
 
 
 def test_texts_that_a_model_has_learned_do_not_count(store, decided, encoder_folder, tmp_path):

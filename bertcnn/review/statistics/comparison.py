@@ -32,6 +32,7 @@ MARGIN = 0.01  # of accuracy: "not worse" allows a smaller loss
 HALF_POINT = 0.005  # of accuracy: the smallest refused loss and the smallest gain
 _POWER = 0.8
 _NAMED = 3  # labels in a sentence
+_MOST_ASKED = 10_000  # more audits than anybody reads
 
 Verdict = Literal["better", "not worse", "cannot tell", "worse"]
 
@@ -274,23 +275,37 @@ def _sentences(
         )
     if verdict == "worse":
         return " ".join(_why_worse(shares, estimate, interval, difference, lost))
-    more = (
-        f"About {missing:,} more checked tickets would probably tell."
-        if missing
-        else (
-            "On so many, a gain of half a point would have shown: keep the present model, unless"
-            " the new one has another advantage."
-        )
-    )
+    return _cannot_tell(shares, difference, missing or 0)
+
+
+def _cannot_tell(shares: str, difference: PairedDifference, missing: int) -> str:
+    """One sentence, without an interval from few tickets or a number that nobody can reach."""
     if difference.groups < FEWEST_ROWS:
         return (
-            f"Too few tickets to compare the models: {difference.groups:,} different ones, and at"
-            f" least {FEWEST_ROWS} are needed. {more}"
+            f"Cannot tell yet which model is better: {count(difference.groups, 'ticket')} to"
+            f" compare them on, and about {FEWEST_ROWS - difference.groups} more audits are needed."
         )
+    if 0 < missing <= _MOST_ASKED:
+        return (
+            f"Cannot tell yet whether the new model is better: it is right {shares}, and about"
+            f" {_rounded_up(missing):,} more audits would probably tell."
+        )
+    more = f", and {_MOST_ASKED:,} more audits would probably show none" if missing else ""
     return (
-        "These tickets cannot tell whether the new model is better: it is right"
-        f" {shares} ({interval}). {more}"
+        f"Cannot tell a difference: the new model is right {shares}{more}; keep the present model,"
+        " unless the new one has another advantage."
     )
+
+
+def _rounded_up(number: int) -> int:
+    """A number with two significant digits.
+
+    Example:
+        >>> _rounded_up(1234), _rounded_up(7)
+        (1300, 7)
+    """
+    step = 10 ** max(0, len(str(number)) - 2)
+    return math.ceil(number / step) * step
 
 
 def _why_worse(

@@ -377,8 +377,8 @@ def test_too_few_rows_say_so_whatever_the_figures():
     found = compare(*models(0, 100, 210), gains=["alarm"])
     assert found.verdict == "cannot tell"
     assert found.sentences == (
-        "Too few tickets to compare the models: 210 different ones, and at least 300 are needed."
-        f" About {found.rows_missing:,} more checked tickets would probably tell."
+        "Cannot tell yet which model is better: 210 tickets to compare them on, and about 90 more"
+        " audits are needed."
     )
     assert compare(*models(0, 0, 1)).rows_missing >= 299
 
@@ -388,10 +388,19 @@ def test_a_doubtful_comparison_says_how_many_rows_are_missing():
     assert found.verdict == "cannot tell"
     assert 500 < found.rows_missing < 3000
     assert found.sentences == (
-        "These tickets cannot tell whether the new model is better: it is right on 93.0% of 1,000"
-        " tickets, the present one on 93.0% (95% confidence: -1.3 to +1.3 points). About"
-        f" {found.rows_missing:,} more checked tickets would probably tell."
+        "Cannot tell yet whether the new model is better: it is right on 93.0% of 1,000 tickets,"
+        " the present one on 93.0%, and about 1,600 more audits would probably tell."
     )
+
+
+def test_nobody_is_asked_for_more_audits_than_anybody_reads():
+    weights = np.ones(1000)
+    weights[[0, 70]] = 1000  # a won ticket and a lost one stand for two thirds of all
+    found = compare(*models(20, 20, 1000, both_wrong=50), weights=weights)
+    assert found.verdict == "cannot tell"
+    assert found.rows_missing > 10_000
+    assert "10,000 more audits would probably show none; keep the present" in found.sentences
+    assert "confidence" not in found.sentences
 
 
 def test_a_worse_model_is_refused_with_the_reason():
