@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bertcnn.bundle.bundle import check_room_for_labels as check_room_for_labels
     from bertcnn.bundle.bundle import read_bundle as read_bundle
     from bertcnn.bundle.bundle import read_config as read_config
+    from bertcnn.bundle.bundle import read_id as read_id
     from bertcnn.bundle.bundle import read_metrics as read_metrics
     from bertcnn.bundle.bundle import with_weights as with_weights
     from bertcnn.bundle.bundle import write_bundle as write_bundle

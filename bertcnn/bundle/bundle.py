@@ -376,6 +376,15 @@ def _check_size(members: Mapping[str, bytes], size: int) -> None:
         )
 
 
+def read_id(folder: str | os.PathLike[str]) -> str:
+    """Read only the id of a saved model, in milliseconds.
+
+    Raises:
+        BundleError: as in `read_bundle`, for the manifest.
+    """
+    return read_members(Path(folder), FORMAT, ())[0]
+
+
 def read_config(folder: str | os.PathLike[str]) -> BundleConfig:
     """Read only the configuration of a saved model, in milliseconds.
 

@@ -10,6 +10,9 @@ from bertcnn.doors import door
 if TYPE_CHECKING:
     from bertcnn.review.audits import AuditReport as AuditReport
     from bertcnn.review.audits import audit_report as audit_report
+    from bertcnn.review.checked_answers import WrongAnswer as WrongAnswer
+    from bertcnn.review.checked_answers import draw_more_audits as draw_more_audits
+    from bertcnn.review.checked_answers import wrong_answers as wrong_answers
     from bertcnn.review.comparing import compare_models as compare_models
     from bertcnn.review.comparing import hashes_of as hashes_of
     from bertcnn.review.corrected_rows import export_corrections as export_corrections
@@ -85,5 +88,7 @@ if TYPE_CHECKING:
     from bertcnn.review.tickets import find_ticket as find_ticket
     from bertcnn.review.tickets import name_of as name_of
     from bertcnn.review.tickets import number_of as number_of
+    from bertcnn.review.training_files import TrainingFile as TrainingFile
+    from bertcnn.review.training_files import training_file as training_file
 
 __getattr__, __dir__, __all__ = door(__name__, choose_backend)

@@ -64,8 +64,16 @@ class ModelEvent:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person) -> KnownModel:
+def add_model(
+    store: ReviewStore,
+    folder: str | os.PathLike[str],
+    person: Person,
+    *,
+    figures: Mapping[str, Any] | None = None,
+) -> KnownModel:
     """Add a saved model, whose folder must stay in place; the first one serves at once.
+
+    `figures` are kept with the event, as JSON.
 
     Raises:
         RoleError: the person is not an admin.
@@ -80,7 +88,8 @@ def add_model(store: ReviewStore, folder: str | os.PathLike[str], person: Person
         if fresh:
             separator = bundle.config.label_separator if bundle.multi_label else None
             merge_labels(connection, bundle.labels, separator)
-            _write(connection, ModelEvent(bundle.bundle_id, "added", person.name, now()))
+            event = ModelEvent(bundle.bundle_id, "added", person.name, now(), figures=figures or {})
+            _write(connection, event)
             if _serving(connection) is None:
                 first = ModelEvent(
                     bundle.bundle_id, "promoted", person.name, now(), "the first model"

@@ -22,6 +22,7 @@ from bertcnn.review.models import add_model, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import answer_waiting, text_hash
+from bertcnn.review.training_files import TrainingFile
 from bertcnn.tables import TableWriter, read_labelled
 from bertcnn.text import is_blank
 from bertcnn.wording import count
@@ -84,7 +85,7 @@ def retrain(  # noqa: PLR0913 - options that callers name
     A fifth of the decided texts and all audits are held out. If several people decide, at most half
     of the corrections come from one person. A correction replaces old rows with the same text. The
     findings of `check_csv` are reported before training. A first model then answers the waiting
-    tickets.
+    tickets. The place and the hash of `data` are kept with the model; see `training_file`.
 
     Args:
         store: an open store.
@@ -106,6 +107,7 @@ def retrain(  # noqa: PLR0913 - options that callers name
     person.needs("admin", "train a model")
     progress = progress or Silent()
     rows = training_rows(store, data, text=text, label=label, progress=progress)
+    learned_from = None if data is None else TrainingFile.of(data, text=text, label=label).to_json()
     progress.note(
         f"{count(len(rows.texts), 'row')} to learn from, {rows.corrected:,} of them from people;"
         f" {count(rows.held_out, 'text')} held out to compare models on"
@@ -135,7 +137,7 @@ def retrain(  # noqa: PLR0913 - options that callers name
             out_of_scope=strange,
         )
     champion = serving_model(store)
-    added = add_model(store, out, person)
+    added = add_model(store, out, person, figures={"data": learned_from})
     comparison = None
     if champion is None:  # tickets came before the first model
         answer_waiting(store, load(Path(out)), progress=progress)
