@@ -290,3 +290,15 @@ def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() 
     assert set(counts) == {"NAME", "ORDER", "DATE", "AMOUNT", "PRODUCT"}
     assert min(counts.values()) > 100
     assert counts.total() == 650
+
+
+def test_summaries_are_one_line_and_the_held_out_tickets_are_others() -> None:
+    parts = [read_rows(f"ticket_summaries{part}.csv") for part in ("", "_test")]
+    assert [len(part) for part in parts] == [530, 90]
+    rows = [row for part in parts for row in part]
+    assert near_duplicate_pairs([row["ticket"] for row in rows]) == []
+    assert near_duplicate_pairs([row["summary"] for row in rows]) == []
+    for row in rows:
+        assert 4 <= len(row["summary"].split()) <= 14
+        assert "\n" not in row["summary"]
+        assert len(row["summary"].split()) < len(row["ticket"].split())
