@@ -302,3 +302,33 @@ def test_summaries_are_one_line_and_the_held_out_tickets_are_others() -> None:
         assert 4 <= len(row["summary"].split()) <= 14
         assert "\n" not in row["summary"]
         assert len(row["summary"].split()) < len(row["ticket"].split())
+
+
+# cities of which data/cities.txt says where they are, but never in these words
+PUT_TOGETHER = (
+    "Nanjing Kobe Busan Chennai Hue Izmir Turin Seville Bordeaux Hamburg Gdansk Porto Leeds Ghent"
+    " Mombasa Fez Kumasi Boston Montreal Guadalajara Medellin Rosario Perth"
+).split()
+
+
+def test_texts_about_cities_are_many_and_the_held_out_texts_are_others() -> None:
+    texts, held_out = (
+        [text.strip() for text in (DATA / name).read_text(encoding="utf-8").split("\n\n")]
+        for name in ("cities.txt", "cities_test.txt")
+    )
+    assert [len(texts), len(held_out)] == [965, 82]
+    assert [sum(len(text.split()) for text in part) for part in (texts, held_out)] == [40_378, 3120]
+    assert near_duplicate_pairs([*texts, *held_out]) == []
+    sentences = [set(re.split(r"(?<=[.?!])\s", " ".join(part))) for part in (texts, held_out)]
+    assert sentences[0].isdisjoint(sentences[1])
+
+
+def test_texts_about_cities_state_some_facts_and_leave_others_to_be_put_together() -> None:
+    text = (DATA / "cities.txt").read_text(encoding="utf-8")
+    stated = set(re.findall(r"([A-Z][A-Za-z' ]*) is a city in", text))
+    assert len(stated) == 214
+    assert stated.isdisjoint(PUT_TOGETHER)
+    held_out = (DATA / "cities_test.txt").read_text(encoding="utf-8")
+    for city in PUT_TOGETHER:
+        assert f"{city} is a city in" in held_out
+        assert len(re.findall(rf"\b{city}\b", text)) >= 7
