@@ -139,6 +139,32 @@ def test_an_answer_is_a_part_of_its_text(fitted):
         assert all(other in text for other, _ in answer.alternatives)
 
 
+def test_the_scores_of_tokens_lead_to_the_answer(fitted):
+    for text in (TEXTS[0], TEXTS[1], LONG):
+        windows = fitted.token_scores("what?", text)
+        (answer,) = fitted.answer("what?", [text])
+        best = max(windows, key=lambda window: np.nanmax(window.sums))
+        none = min(window.no_answer for window in windows)
+        assert bool(answer.text) == (np.nanmax(best.sums) - none > fitted.metrics_["threshold"])
+        first, last = np.unravel_index(np.nanargmax(best.sums), best.sums.shape)
+        span = text[best.spans[first, 0] : best.spans[last, 1]]
+        assert span == (answer.text or answer.alternatives[0][0])
+        assert first <= last < first + SMALL["answer_tokens"]
+        for window in windows:
+            assert (window.tokens[0], window.tokens[-1]) == ("[CLS]", "[SEP]")
+            sizes = (len(window.start), len(window.end), len(window.segments))
+            assert sizes == (len(window.tokens),) * 3
+            assert window.segments.tolist() == [0] * window.first + [1] * (
+                len(window.tokens) - window.first
+            )
+            assert window.tokens[window.first - 1] == "[SEP]"
+            pieces = [text[start:end].lower() for start, end in window.spans]
+            assert len(pieces) == len(window.sums) == len(window.tokens) - window.first - 1
+    assert len(fitted.token_scores("what?", LONG)) > 1
+    with pytest.raises(SettingsError, match="ask a question"):
+        fitted.token_scores(" ", "the router")
+
+
 def test_confidences_are_probabilities_and_alternatives_come_from_the_best(fitted):
     for most in (1, 2, 5):
         for answer in fitted.answer("what?", [*TEXTS, LONG], most=most):

@@ -19,6 +19,7 @@ from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.saving import FOLDER, AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of
+from bertcnn.tasks.question_answering.token_scores import TokenScores
 from bertcnn.tasks.question_answering.windows import QuestionReader
 
 if TYPE_CHECKING:
@@ -161,6 +162,22 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         return [
             _answer(scores, context, config.threshold, config.temperature, most)
             for scores, context in zip(span_scores, contexts, strict=True)
+        ]
+
+    def token_scores(self, question: str, text: str) -> list[TokenScores]:
+        """The scores of every token, in each of the windows that a text is read in.
+
+        Raises:
+            SettingsError: the question is blank or too long.
+            TableError: the text needs more windows than the settings allow.
+            TrainingError: called before `fit`.
+        """
+        config, running = self._model.config, self._running
+        windows = running.reader.windows([question], check_texts([text]))
+        scores = running.engine.run([window.token_ids for window in windows])
+        return [
+            TokenScores.of(window, both, self._model.vocabulary, config.questions.answer_tokens)
+            for window, both in zip(windows, scores, strict=True)
         ]
 
     def evaluate(self, questions: Sequence[Question]) -> AnswerFigures:

@@ -131,6 +131,7 @@ def fitted(
     metrics = {
         **figures.to_json(),
         "measured_on": "validation questions, which chose the epoch and the threshold",
+        "threshold": threshold,
         "kept_epoch": trained.kept_epoch,
         "learned_questions": len(learned.questions),
     }
