@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAME: Final = "onnx-int8"
 _OUTPUTS: Final = ("logits", "activations", "windows", "means")
 _ERRORS_ONLY: Final = 3  # ONNX Runtime's log level
+_NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"  # read only at import, by all but Windows
 
 
 class OnnxEngine:
@@ -131,9 +132,9 @@ class OnnxStream:
 
 
 def _session(model: bytes) -> InferenceSession:
-    with explain_missing_packages():
+    with explain_missing_packages(), _without_telemetry():
         import onnxruntime
-    onnxruntime.disable_telemetry_events()  # the Windows build sends telemetry
+    onnxruntime.disable_telemetry_events()  # on Windows
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
@@ -149,6 +150,20 @@ def _session(model: bytes) -> InferenceSession:
             expected="a model that this version runs",
             fix="upgrade onnxruntime, or use the engine 'openvino'",
         ) from None
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """Import ONNX Runtime without its uploading thread and the device id in the user's home."""
+    before = os.environ.get(_NO_TELEMETRY)
+    os.environ[_NO_TELEMETRY] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NO_TELEMETRY]
+        else:
+            os.environ[_NO_TELEMETRY] = before
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""OpenVINO and NNCF send no telemetry, and other imports are left alone."""
+"""OpenVINO, NNCF and ONNX Runtime send no telemetry, and other imports are left alone."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+
+from tests.tiny import saved
 
 # nothing else switches telemetry off: NNCF looks for pytest, its telemetry for CI
 _SETTINGS = {
@@ -39,6 +41,12 @@ data = QuantizationData(rows, rows, np.arange(8) % 2, logits, 0)
 build_engine(tensors, encoder, head, data, progress=Silent())
 assert "nncf" in sys.modules
 """
+_SCORE = """
+import os
+from bertcnn import load
+assert load({model!r}, engine="onnx").classify(["my router is dead"])[0].label
+assert "onnxruntime" in sys.modules and "ORT_DISABLE_TELEMETRY" not in os.environ
+"""
 _OTHER_IMPORTS = """
 assert not [name for name in sys.modules if name.startswith("openvino_telemetry")]
 import openvino, openvino_telemetry
@@ -62,6 +70,20 @@ def test_an_engine_is_built_without_telemetry_and_other_imports_are_left_alone(t
     home.mkdir()
     assert run(_QUANTIZE + _OTHER_IMPORTS, home) == ""
     assert list(home.rglob("*")) == []
+
+
+def test_the_onnx_engine_leaves_nothing_in_the_home_folder(tmp_path, encoder_folder):
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run(_SCORE.format(model=str(saved(encoder_folder))), home) == ""
+    assert list(home.rglob("*")) == []
+
+
+def test_the_telemetry_check_detects_onnx_runtimes_own_device_id(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    run("import onnxruntime\n", home)
+    assert [path.name for path in home.rglob("deviceid")] == ["deviceid"]
 
 
 def test_the_telemetry_check_detects_openvinos_own_telemetry(tmp_path):
