@@ -63,7 +63,7 @@ def main() -> None:
                     options.train,
                     student,
                     layers=options.layers,
-                    texts=options.texts,
+                    unlabelled=options.texts,
                     seed=teacher.bundle.config.seed,
                     progress=progress,
                 )

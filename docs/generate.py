@@ -152,7 +152,9 @@ def _default(param: Any) -> str:  # noqa: ANN401
         return "required"
     if isinstance(param.show_default, str):
         return param.show_default.strip("()")
-    return "" if param.default is None or param.is_flag else str(param.default)
+    if param.is_flag:
+        return "yes" if param.default else ""
+    return "" if param.default is None else str(param.default)
 
 
 def _cell(text: object) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bertcnn.cli.console import command_line, print_message
-from bertcnn.cli.options import Force, Label, MultiLabel, Text
+from bertcnn.cli.options import Force, Label, MultiLabel, Text, grouped
 from bertcnn.cli.startup import skip_converter
 from bertcnn.storage import as_json, check_file_target, write_whole
 from bertcnn.wording import count, visible
@@ -23,6 +24,28 @@ _WORDS = {"problem": "PROBLEM", "look": "LOOK AT", "note": "NOTE"}
 _WIDEST = 100  # columns, on a wide terminal
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckFlags:
+    """The columns, the encoder and the corrected file, as `check_csv` names them."""
+
+    text: Text = None
+    label: Label = None
+    multi_label: MultiLabel = "auto"
+    fix: Annotated[
+        Path | None,
+        typer.Option(
+            "--fix",
+            help="Write all rows here, with the columns suggested_label and finding added.",
+            show_default=False,
+        ),
+    ] = None
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
+    ] = "minilm-l6"
+    overwrite: Force = False
+
+
+@grouped
 def check(
     data: Annotated[
         Path,
@@ -32,56 +55,35 @@ def check(
             )
         ),
     ],
-    text: Text = None,
-    label: Label = None,
-    multi_label: MultiLabel = "auto",
-    fix: Annotated[
-        Path | None,
-        typer.Option(
-            "--fix",
-            help="Write all rows here, with the columns suggested_label and finding added.",
-            show_default=False,
-        ),
-    ] = None,
+    flags: CheckFlags,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the report to this file.", show_default=False),
     ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
-    ] = "minilm-l6",
-    force: Force = False,
 ) -> None:
     """Find label errors, duplicates, leaks and other faults of a file before training on it."""
     from bertcnn.cli.progress import show_progress
     from bertcnn.tables import check_input, check_outcome
 
     check_input(data)
-    if fix is not None:
-        check_outcome(data, fix, overwrite=force, option="--fix")
+    if flags.fix is not None:
+        check_outcome(data, flags.fix, overwrite=flags.overwrite, option="--fix")
     json_target = (
         None
         if json_file is None
-        else check_file_target(json_file, force, others=[data, fix], option="--json")
+        else check_file_target(
+            json_file, flags.overwrite, others=[data, flags.fix], option="--json"
+        )
     )
     skip_converter()
     from bertcnn.doctor import check_csv
 
     with show_progress() as progress:
-        report = check_csv(
-            data,
-            text=text,
-            label=label,
-            multi_label=multi_label,
-            fix=fix,
-            encoder=encoder,
-            overwrite=force,
-            progress=progress,
-        )
+        report = check_csv(data, **vars(flags), progress=progress)
     if json_target is not None:
-        write_whole(json_target, as_json(report.to_json()), overwrite=force)
+        write_whole(json_target, as_json(report.to_json()), overwrite=flags.overwrite)
     show_report(report)
-    for path in (fix, json_file):
+    for path in (flags.fix, json_file):
         if path is not None:
             print_message(f"Wrote {path}")
     if report.rejects is not None:

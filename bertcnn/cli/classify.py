@@ -9,17 +9,14 @@ import typer
 
 from bertcnn.cli.console import answer
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import AutoPrecision, Engine, Model
+from bertcnn.cli.options import AutoPrecision, Engine, Model, Texts
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.cli.texts import given_texts
 
 
 def classify(
     model: Model,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
-    ] = None,
+    texts: Texts = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also show every label's probability.")
     ] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,40 +14,45 @@ from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import SettingsError, one_line
 
 if TYPE_CHECKING:
-    from bertcnn.scoring import ScoringKeywords
-
-Query = Annotated[
-    str | None,
-    typer.Option(
-        "--query",
-        metavar="SQL",
-        help="SELECT that returns the texts (databases only).",
-        show_default=False,
-    ),
-]
-Into = Annotated[
-    str | None,
-    typer.Option(
-        "--into",
-        metavar="TABLE",
-        help="Table that gets the answers (databases only).",
-        show_default=False,
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Column of ids in the query (databases only).",
-        show_default="id",
-    ),
-]
+    from bertcnn.cli.score import ScoringFlags
 
 
-def check_no_query(**options: str | None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DatabaseFlags:
+    """The texts and the table of answers, as `score_table` names them."""
+
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query",
+            metavar="SQL",
+            help="SELECT that returns the texts (databases only).",
+            show_default=False,
+        ),
+    ] = None
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into",
+            metavar="TABLE",
+            help="Table that gets the answers (databases only).",
+            show_default=False,
+        ),
+    ] = None
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column of ids in the query (databases only).",
+            show_default="id",
+        ),
+    ] = None
+
+
+def check_no_query(flags: DatabaseFlags) -> None:
     """Raise SettingsError if a database option is given for a file or a folder."""
-    for name, value in options.items():
+    for name, value in vars(flags).items():
         if value is not None:
             raise SettingsError(
                 f"--{name} for a file",
@@ -55,7 +61,7 @@ def check_no_query(**options: str | None) -> None:
             )
 
 
-def check_no_file(target: object, **options: object) -> None:
+def check_no_file(target: object, shard: str | None, flags: ScoringFlags) -> None:
     """Raise SettingsError if an output or a file option is given for a database."""
     if target is not None:
         raise SettingsError(
@@ -63,9 +69,15 @@ def check_no_file(target: object, **options: object) -> None:
             expected="a table in the same database",
             fix="leave it out and name the table with --into",
         )
-    for name, value in options.items():
+    options = {
+        "--raw": flags.raw,
+        "--force": flags.overwrite,
+        "--allow-rejects": flags.allow_rejects,
+        "--shard": shard,
+        "--ray": flags.cluster,
+    }
+    for option, value in options.items():
         if value:
-            option = f"--{name.replace('_', '-')}"
             raise SettingsError(
                 f"{option} for a database",
                 expected="a file or a folder as IN",
@@ -74,20 +86,14 @@ def check_no_file(target: object, **options: object) -> None:
 
 
 def score_database(
-    model: str,
-    address: str,
-    options: ScoringKeywords,
-    *,
-    query: str | None,
-    into: str | None,
-    id: str | None,
-    as_json: bool,
+    model: str, address: str, flags: ScoringFlags, database: DatabaseFlags, *, as_json: bool
 ) -> None:
     """Score a query into a table and print a summary."""
     from bertcnn.bundle import read_config
     from bertcnn.cli.progress import show_progress
     from bertcnn.tables.sql import database_at
 
+    query, into = database.query, database.into
     if query is None or into is None:
         missing = "--query" if query is None else "--into"
         raise SettingsError(
@@ -98,12 +104,20 @@ def score_database(
     database_at(address)
     folder = local_model(model)
     read_config(folder)
-    prepare_engine(options["engine"])
-    from bertcnn.scoring import score_table
+    prepare_engine(flags.engine)
+    from bertcnn.scoring import ScoringOptions, score_table
 
-    with answers_are_kept(options["restart"]), show_progress() as progress:
-        options["progress"] = progress
-        report = score_table(folder, address, query=query, into=into, id=id or "id", **options)
+    options = ScoringOptions(**vars(flags))
+    with answers_are_kept(flags.restart), show_progress() as progress:
+        report = score_table(
+            folder,
+            address,
+            query=query,
+            into=into,
+            id=database.id or "id",
+            options=options,
+            progress=progress,
+        )
     if as_json:
         summary(report)
     if report.rows:

@@ -1,4 +1,4 @@
-"""Options for training on several devices or with other processes."""
+"""Training on several devices or with other processes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,21 @@ import atexit
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bertcnn.cli.console import mute
+from bertcnn.cli.options import DeviceFlags
 from bertcnn.cli.startup import load_keras
 
-Devices = Annotated[
-    int | None,
-    typer.Option("--devices", help="GPUs to train on, of each process.", show_default="all"),
-]
-Distributed = Annotated[
-    bool,
-    typer.Option(
-        "--distributed",
-        help="Train together with the processes that SLURM, Kubernetes or JAX's variables name.",
-    ),
-]
 
-
-def start_training(out: Path, devices: int | None, distributed: bool) -> Path:
+def start_training(out: Path, flags: DeviceFlags) -> Path:
     """Load Keras for training on these devices; returns this process's output folder.
 
     The first process writes to `out`. The others write to a temporary folder and print only errors.
     """
-    load_keras("jax" if distributed else None, distributed=distributed)
+    load_keras("jax" if flags.distributed else None, distributed=flags.distributed)
     from bertcnn.training import is_first, limit_devices
 
-    limit_devices(devices)
+    limit_devices(flags.devices)
     if is_first():
         return out
     mute()

@@ -3,19 +3,75 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import command_line, summary
-from bertcnn.cli.devices import Devices, Distributed, start_training
+from bertcnn.cli.devices import start_training
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Force, Label, Model, Precision, Summary, Text, given
+from bertcnn.cli.options import (
+    DeviceFlags,
+    Force,
+    Label,
+    Model,
+    OutFolder,
+    Seed,
+    Summary,
+    Text,
+    Valid,
+    given,
+    grouped,
+)
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.train import show_next, show_saved
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudentFlags:
+    """The rows, and the smaller model: `DistillationOptions`."""
+
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(
+            "--texts",
+            help="File of unlabelled texts; the student learns the model's answers to them.",
+            show_default=False,
+        ),
+    ] = None
+    layers: Annotated[
+        int, typer.Option(help="Encoder layers of the new model; fewer are faster.")
+    ] = 3
+    text: Text = None
+    label: Label = None
+    valid: Valid = None
+    min_rows: Annotated[
+        int,
+        typer.Option(help="As in the model's training.", show_default="no labels are merged"),
+    ] = 0
+    seed: Seed = 0
+    auto_precision: Annotated[
+        str, typer.Option(help="Share of automatic answers that have to be right.")
+    ] = "0.95"
+    overwrite: Force = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingFlags:
+    """Changes of `TrainingSettings`."""
+
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the rows, at most.", show_default="as full")
+    ] = None
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="End training after this many minutes.", show_default="none"),
+    ] = None
+
+
+@grouped
 def distill(
     model: Model,
     data: Annotated[
@@ -25,47 +81,10 @@ def distill(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder to save the new model in.", show_default=False)
-    ],
-    texts: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of unlabelled texts; the student learns the model's answers to them.",
-            show_default=False,
-        ),
-    ] = None,
-    layers: Annotated[
-        int, typer.Option(help="Encoder layers of the new model; fewer are faster.")
-    ] = 3,
-    text: Text = None,
-    label: Label = None,
-    valid: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labelled file that chooses epoch and thresholds.",
-            show_default="a tenth of DATA, 10,000 at most",
-        ),
-    ] = None,
-    min_rows: Annotated[
-        int,
-        typer.Option(help="As in the model's training.", show_default="no labels are merged"),
-    ] = 0,
-    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the rows, at most.", show_default="as full")
-    ] = None,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(help="End training after this many minutes.", show_default="none"),
-    ] = None,
-    precision: Precision = None,
-    devices: Devices = None,
-    distributed: Distributed = False,
-    auto_precision: Annotated[
-        str, typer.Option(help="Share of automatic answers that have to be right.")
-    ] = "0.95",
-    force: Force = False,
+    out: OutFolder,
+    student: StudentFlags,
+    settings: SettingFlags,
+    devices: DeviceFlags,
     as_json: Summary = False,
 ) -> None:
     """Train a smaller, faster model that answers as a saved one does.
@@ -76,37 +95,25 @@ def distill(
     """
     from bertcnn.bundle import check_bundle_target, read_config
     from bertcnn.cli.progress import show_progress
-    from bertcnn.settings import PrecisionTargets
     from bertcnn.tables import check_input
+    from bertcnn.workflows import DistillationOptions
 
-    PrecisionTargets.of(auto_precision)
-    check_bundle_target(out, force)
-    for path in (data, texts, valid):
+    options = DistillationOptions(
+        **vars(student),
+        training=given(settings, precision=devices.precision),
+        command=command_line(*sys.argv[1:]),
+    )
+    check_bundle_target(out, options.overwrite)
+    for path in (data, student.unlabelled, student.valid):
         if path is not None:
             check_input(path)
     folder = local_model(model)
     read_config(folder)
-    output_folder = start_training(out, devices, distributed)
+    output_folder = start_training(out, devices)
     from bertcnn.workflows import distill_csv
 
     with show_progress() as progress, resumes(output_folder):
-        report = distill_csv(
-            folder,
-            data,
-            output_folder,
-            layers=layers,
-            texts=texts,
-            text=text,
-            label=label,
-            valid=valid,
-            min_rows=min_rows,
-            seed=seed,
-            training=given(epochs=epochs, time_budget=time_budget, precision=precision),
-            auto_precision=auto_precision,
-            overwrite=force,
-            command=command_line(*sys.argv[1:]),
-            progress=progress,
-        )
+        report = distill_csv(folder, data, output_folder, options, progress=progress)
     if as_json:
         summary(report)
     show_saved(out, report)

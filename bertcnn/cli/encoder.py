@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import answer, print_message, show
-from bertcnn.cli.options import Force, Label, Text
+from bertcnn.cli.options import Force, Label, Text, grouped
 
 encoder_app = typer.Typer(
     help="List, fetch, show, export and compare pretrained encoders.", no_args_is_help=True
@@ -112,25 +113,33 @@ def export(
         print_message("It has no MLM head: AutoModelForMaskedLM will initialise a new head.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComparisonFlags:
+    """The rows and seeds of a comparison, as `compare_encoders` names them."""
+
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA"),
+    ] = None
+    rows_per_label: Annotated[
+        int | None, typer.Option("--rows", help="Training rows per label.", show_default="all")
+    ] = None
+    seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5
+    text: Text = None
+    label: Label = None
+    multi_label: Annotated[
+        str,
+        typer.Option(help="no: one label per cell, even with separators.", show_default="detected"),
+    ] = "auto"
+
+
 @encoder_app.command()
+@grouped
 def compare(
     old: Name,
     new: Name,
     data: Annotated[Path, typer.Argument(help="Labelled file.", show_default=False)],
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA"),
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Training rows per label.", show_default="all")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5,
-    text: Text = None,
-    label: Label = None,
-    multi_label: Annotated[
-        str,
-        typer.Option(help="no: one label per cell, even with separators.", show_default="detected"),
-    ] = "auto",
+    flags: ComparisonFlags,
 ) -> None:
     """Compare classifiers trained from two encoders, OLD and NEW.
 
@@ -139,9 +148,9 @@ def compare(
     from bertcnn.cli.pretrain import check_verdict, show_verdict
     from bertcnn.cli.startup import load_keras
 
-    check_verdict(old, data, test, seeds, option="--seeds")
+    check_verdict(old, (data, flags.test), flags.seeds, option="--seeds")
     load_keras()
-    show_verdict(data, old, new, test, rows, seeds, text=text, label=label, multi_label=multi_label)
+    show_verdict(data, old, new, **vars(flags))
 
 
 def fill_mask(

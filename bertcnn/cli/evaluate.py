@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,24 +10,19 @@ import typer
 
 from bertcnn.cli.console import print_message
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import Engine, Force, Label, Model, Text
+from bertcnn.cli.options import Engine, Force, JsonFile, Label, Model, Text, grouped
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.errors import OutputError
 from bertcnn.storage import as_json, check_file_target, write_whole
 
 
-def evaluate(
-    model: Model,
-    data: Annotated[
-        Path,
-        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
-    ],
-    text: Text = None,
-    label: Label = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the figures to this file.", show_default=False),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class EvaluationFlags:
+    """The rows, the engine and the report, as `evaluate_csv` names them."""
+
+    text: Text = None
+    label: Label = None
+    engine: Engine = "auto"
     report: Annotated[
         Path | None,
         typer.Option(
@@ -34,9 +30,19 @@ def evaluate(
             help="Also write a report with examples: a folder, or an .html file.",
             show_default=False,
         ),
-    ] = None,
-    engine: Engine = "auto",
-    force: Force = False,
+    ] = None
+    overwrite: Force = False
+
+
+@grouped
+def evaluate(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
+    ],
+    flags: EvaluationFlags,
+    json_file: JsonFile = None,
 ) -> None:
     """Compare a model's answers with the labels of a file."""
     from bertcnn.bundle import read_config
@@ -50,14 +56,14 @@ def evaluate(
     json_target = (
         None
         if json_file is None
-        else check_file_target(json_file, force, others=[data], option="--json")
+        else check_file_target(json_file, flags.overwrite, others=[data], option="--json")
     )
-    prepare_engine(engine)
+    prepare_engine(flags.engine)
     page = None
-    if report is not None:
+    if flags.report is not None:
         from bertcnn.reports import report_path
 
-        page = report_path(report, model=folder, data=data, overwrite=force)
+        page = report_path(flags.report, model=folder, data=data, overwrite=flags.overwrite)
         if json_target is not None and page.resolve() == json_target.resolve():
             raise OutputError(
                 f"{page} for --report and for --json",
@@ -67,18 +73,9 @@ def evaluate(
     from bertcnn.workflows import evaluate_csv
 
     with show_progress() as progress:
-        figures = evaluate_csv(
-            folder,
-            data,
-            text=text,
-            label=label,
-            engine=engine,  # type: ignore[arg-type]
-            report=report,
-            overwrite=force,
-            progress=progress,
-        )
+        figures = evaluate_csv(folder, data, **vars(flags), progress=progress)
     if json_target is not None:  # before printing: the reader of a pipe may close it
-        write_whole(json_target, as_json(figures.to_json()), overwrite=force)
+        write_whole(json_target, as_json(figures.to_json()), overwrite=flags.overwrite)
     show_evaluation(figures)
     if json_file is not None:
         print_message(f"Figures written to {json_file}")

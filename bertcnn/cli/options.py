@@ -1,9 +1,13 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, alone or in frozen groups."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -13,6 +17,13 @@ AnyModel = Annotated[
     typer.Argument(
         metavar="MODEL", help="Folder or URL of a model of any kind.", show_default=False
     ),
+]
+TaskModel = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Folder or URL of a model.", show_default=False)
+]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
 ]
 Text = Annotated[
     str | None,
@@ -83,12 +94,103 @@ MultiLabel = Annotated[
 ]
 
 
-def given(**options: object) -> dict[str, Any]:
-    """The options that are not None, by name."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Also write the figures to this file.", show_default=False),
+]
+Encoder = Annotated[str, typer.Option(help="Published encoder to start from, or a folder.")]
+Seed = Annotated[int, typer.Option(help="Makes a run repeat exactly.")]
+OutFolder = Annotated[
+    Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)
+]
 Summary = Annotated[
     bool,
     typer.Option("--json", help="Print the figures on standard output, as one JSON object."),
 ]
+Devices = Annotated[
+    int | None,
+    typer.Option("--devices", help="GPUs to train on, of each process.", show_default="all"),
+]
+Distributed = Annotated[
+    bool,
+    typer.Option(
+        "--distributed",
+        help="Train together with the processes that SLURM, Kubernetes or JAX's variables name.",
+    ),
+]
+Valid = Annotated[
+    Path | None,
+    typer.Option(
+        help="Labelled file that chooses epoch and thresholds.",
+        show_default="a tenth of DATA, 10,000 at most",
+    ),
+]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer whose frozen dataclasses are groups of options.
+
+    Each field of such a parameter's class is an option of the command, and the command gets the
+    instance. Fields are named as the public function names them, which takes `**vars(instance)`.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if is_dataclass(parameter.annotation)
+    }
+
+    @wraps(command)
+    def parsed(**values: Any) -> None:  # noqa: ANN401 - what the user typed
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    options = [
+        option
+        for name, parameter in signature.parameters.items()
+        for option in (_options(groups[name]) if name in groups else [parameter])
+    ]
+    parsed.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    )
+    return parsed
+
+
+def _options(group: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+def given(options: object = None, **more: object) -> dict[str, Any]:
+    """The options of a group, and others, that are not None, by name."""
+    options = {} if options is None else vars(options)
+    return {name: value for name, value in {**options, **more}.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFlags:
+    """How a file is read, and its answers are written: `FileOptions`."""
+
+    text: Text = None
+    raw: Raw = False
+    overwrite: Force = False
+    restart: Restart = False
+    allow_rejects: AllowRejects = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFlags:
+    """The devices of a training, and how they compute."""
+
+    precision: Precision = None
+    devices: Devices = None
+    distributed: Distributed = False

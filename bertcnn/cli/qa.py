@@ -3,44 +3,63 @@
 from __future__ import annotations
 
 import json
-import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.devices import Devices, Distributed, start_training
+from bertcnn.cli.console import answer, command_line, print_message
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
-    AllowRejects,
+    Encoder,
+    FileFlags,
     Force,
-    Precision,
-    Raw,
-    Restart,
+    JsonFile,
     Source,
     Summary,
     Target,
-    Text,
+    TaskModel,
+    Texts,
     given,
+    grouped,
 )
-from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
+from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import skip_converter
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, show_figures, train_task
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
 from bertcnn.wording import count, duration
+
+if TYPE_CHECKING:
+    from bertcnn.progress import Progress
+    from bertcnn.tasks.question_answering import QuestionAnswerer
 
 qa_app = typer.Typer(
     help="Answer questions about texts, and fill fields from tickets.", no_args_is_help=True
 )
 
-Answerer = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Folder or URL of a model.", show_default=False)
-]
 _FIELD_HELP = 'A new column and its question: month="Which month is the bill from?"'
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswererFlags:
+    """Changes of `QuestionTrainingSettings`."""
+
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the questions.", show_default="10")
+    ] = None
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
+    ] = None
+    batch_size: Annotated[int | None, typer.Option(help="Windows per batch.", show_default="8")] = (
+        None
+    )
+
+
 @qa_app.command("train")
+@grouped
 def train(
     questions: Annotated[
         Path,
@@ -51,66 +70,40 @@ def train(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder to start from, or a folder.")
-    ] = "minilm-l6",
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the questions.", show_default="10")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Windows per batch.", show_default="8")
-    ] = None,
+    encoder: Encoder = "minilm-l6",
     max_tokens: Annotated[
         int | None,
         typer.Option(help="Tokens of a question and a part of its text.", show_default="256"),
     ] = None,
-    precision: Precision = None,
-    devices: Devices = None,
-    distributed: Distributed = False,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
-    force: Force = False,
-    as_json: Summary = False,
+    *,
+    settings: AnswererFlags,
+    flags: TaskFlags,
 ) -> None:
     """Fine-tune an encoder on questions with answers.
 
     A question without an answer has an empty one: the model learns to say that there is none.
     A training that was interrupted goes on where it was, with the same command.
     """
-    from bertcnn.cli.progress import show_progress
     from bertcnn.tables import rejects_of
-    from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, read_questions
+    from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, Question, read_questions
 
-    FOLDER.check_target(out, force)
-    output_folder = start_training(out, devices, distributed)
-    from bertcnn.tasks.question_answering import QuestionAnswerer
+    FOLDER.check_target(out, flags.overwrite)
+    examples: list[Question] = []
 
-    started = time.perf_counter()
-    with show_progress() as progress:
-        examples = read_questions(questions, rejects=rejects_of(output_folder), progress=progress)
-        answerer = QuestionAnswerer(
+    def fit(folder: Path, savepoints: Path, progress: Progress) -> QuestionAnswerer:
+        from bertcnn.tasks.question_answering import QuestionAnswerer
+
+        examples.extend(read_questions(questions, rejects=rejects_of(folder), progress=progress))
+        return QuestionAnswerer(
             encoder,
             questions={} if max_tokens is None else _windows_of(max_tokens),
-            training=given(
-                epochs=epochs,
-                learning_rate=learning_rate,
-                batch_size=batch_size,
-                precision=precision,
-            ),
-            seed=seed,
+            training=given(settings, precision=flags.precision),
+            seed=flags.seed,
             progress=progress,
-        )
-        with savepoints_beside(output_folder) as savepoints:
-            answerer.fit(examples, savepoints=savepoints)
-            identity = answerer.save(output_folder, overwrite=force)
-    if as_json:
-        summary({"model": identity, **answerer.metrics_})
-    print_message(
-        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}."
-        " Validation questions:"
-    )
+        ).fit(examples, savepoints=savepoints)
+
+    answerer = train_task(out, flags, fit)
+    print_message("Validation questions:")
     for line in AnswerFigures.from_json(answerer.metrics_).lines:
         print_message(line)
     print_message(
@@ -120,19 +113,16 @@ def train(
 
 @qa_app.command("evaluate")
 def evaluate(
-    model: Answerer,
+    model: TaskModel,
     questions: Annotated[
         Path, typer.Argument(help="Questions with answers, as for train.", show_default=False)
     ],
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the figures to this file.", show_default=False),
-    ] = None,
+    json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
     """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage import as_json, check_file_target, write_whole
+    from bertcnn.storage import check_file_target
     from bertcnn.tables import rejects_of
     from bertcnn.tasks.question_answering import read_questions
 
@@ -145,23 +135,16 @@ def evaluate(
     skip_converter()
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
-    figures = QuestionAnswerer.load(folder).evaluate(examples)
-    for line in figures.lines:
-        show(line)
-    if json_file is not None:
-        write_whole(json_file, as_json(figures.to_json()), overwrite=force)
+    show_figures(QuestionAnswerer.load(folder).evaluate(examples), json_file, force)
 
 
 @qa_app.command("ask", cls=TextsCommand)
 def ask(
-    model: Answerer,
+    model: TaskModel,
     question: Annotated[
         str, typer.Option(help="The question about each text.", show_default=False)
     ],
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
-    ] = None,
+    texts: Texts = None,
     alternatives: Annotated[
         bool, typer.Option("--alternatives", help="Also show other answers.")
     ] = False,
@@ -186,46 +169,27 @@ def ask(
 
 
 @qa_app.command("extract")
+@grouped
 def extract(
-    model: Answerer,
+    model: TaskModel,
     source: Source,
     target: Target,
     field: Annotated[list[str], typer.Option("--field", help=_FIELD_HELP, show_default=False)],
-    text: Text = None,
-    raw: Raw = False,
-    force: Force = False,
-    restart: Restart = False,
-    allow_rejects: AllowRejects = False,
+    flags: FileFlags,
     as_json: Summary = False,
 ) -> None:
     """Fill fields from every text of a file: a column for each, its confidence, and its place.
 
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
-    from bertcnn.cli.progress import show_progress
-    from bertcnn.tables import check_input, check_output
-
-    check_output(target, force)
-    check_input(source)
+    check_files(source, target, flags)
     fields = _fields(field)
     skip_converter()
     from bertcnn.tasks.question_answering import extract_csv
 
-    with answers_are_kept(restart), show_progress() as progress:
-        report = extract_csv(
-            model,
-            source,
-            target,
-            fields,
-            text=text,
-            raw=raw,
-            overwrite=force,
-            restart=restart,
-            allow_rejects=allow_rejects,
-            progress=progress,
-        )
-    if as_json:
-        summary(report)
+    report = add_answers(
+        partial(extract_csv, model, source, target, fields), flags, as_json=as_json
+    )
     answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
     print_message(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"

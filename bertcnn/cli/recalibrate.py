@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,31 +10,46 @@ import typer
 
 from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import AutoPrecision, Force, Label, Model, Summary, Text
+from bertcnn.cli.options import (
+    AutoPrecision,
+    Force,
+    Label,
+    Model,
+    OutFolder,
+    Summary,
+    Text,
+    grouped,
+)
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count
 
 
-def recalibrate(
-    model: Model,
-    data: Annotated[
-        Path,
-        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder to save the new model in.", show_default=False)
-    ],
-    text: Text = None,
-    label: Label = None,
+@dataclass(frozen=True, kw_only=True)
+class RecalibrationFlags:
+    """The rows and the required precision, as `recalibrate_csv` names them."""
+
+    text: Text = None
+    label: Label = None
     out_of_scope: Annotated[
         str | None,
         typer.Option(
             help="Label of rows that belong to none of the others, or a file of such texts.",
             show_default="as in training, or found by name",
         ),
-    ] = None,
-    auto_precision: AutoPrecision = None,
-    force: Force = False,
+    ] = None
+    auto_precision: AutoPrecision = None
+    overwrite: Force = False
+
+
+@grouped
+def recalibrate(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
+    ],
+    out: OutFolder,
+    flags: RecalibrationFlags,
     as_json: Summary = False,
 ) -> None:
     """Fit a model's confidence, thresholds and limit of out of scope on new rows.
@@ -47,22 +63,12 @@ def recalibrate(
     check_input(data)
     folder = local_model(model)
     read_config(folder)
-    check_bundle_target(out, force)
+    check_bundle_target(out, flags.overwrite)
     prepare_engine("auto")
     from bertcnn.workflows import recalibrate_csv
 
     with show_progress() as progress:
-        report = recalibrate_csv(
-            folder,
-            data,
-            out,
-            text=text,
-            label=label,
-            out_of_scope=out_of_scope,
-            auto_precision=auto_precision,
-            overwrite=force,
-            progress=progress,
-        )
+        report = recalibrate_csv(folder, data, out, **vars(flags), progress=progress)
     if as_json:
         summary(report)
     strange = f" and {count(report.strange, 'row')} out of scope" if report.strange else ""

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import command_line, print_message, show, summary
-from bertcnn.cli.options import Label, Summary, Text
+from bertcnn.cli.options import Encoder, Label, Seed, Summary, Text, grouped
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.cli.startup import load_keras
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowFlags:
+    """The rows, as `bertcnn.review.retrain` names them."""
+
+    text: Text = None
+    label: Label = None
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Say first what is wrong with the rows.")
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFlags:
+    """How the model is trained, as `BertCNNClassifier` names it."""
+
+    recipe: Annotated[str, typer.Option(help="auto, few-shot, frozen or full, as for train.")] = (
+        "auto"
+    )
+    encoder: Encoder = "minilm-l6"
+    seed: Seed = 0
+
+
+@grouped
 def retrain(
     store: Store,
     out: Annotated[Path, typer.Option(help="Folder to save the new model in.", show_default=False)],
@@ -25,18 +49,9 @@ def retrain(
             show_default="decisions only",
         ),
     ] = None,
-    text: Text = None,
-    label: Label = None,
-    recipe: Annotated[
-        str, typer.Option(help="auto, few-shot, frozen or full, as for train.")
-    ] = "auto",
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder to start from, or a folder.")
-    ] = "minilm-l6",
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Say first what is wrong with the rows.")
-    ] = True,
+    *,
+    rows: RowFlags,
+    model: ClassifierFlags,
     name: Name = None,
     as_json: Summary = False,
 ) -> None:
@@ -57,16 +72,14 @@ def retrain(
     from bertcnn.review import retrain as run
 
     with show_progress() as progress, resumes(out):
-        classifier = BertCNNClassifier(encoder, recipe=recipe, seed=seed, progress=progress)  # type: ignore[arg-type]
+        classifier = BertCNNClassifier(**vars(model), progress=progress)
         done = run(
             opened_store,
             data,
             out,
             person(name),
             classifier,
-            text=text,
-            label=label,
-            check=check,
+            **vars(rows),
             progress=progress,
         )
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.options import Force, Raw, Summary, Text
+from bertcnn.cli.options import Force, JsonFile, Raw, Summary, Text, grouped
 from bertcnn.tables import DateOrder
 from bertcnn.wording import count
 
@@ -74,10 +74,15 @@ Source = Annotated[
 ]
 NAMED = "Own id, SOURCE/ID, or number in quotes, such as '#12'."
 
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", help="Also write the figures to this file.", show_default=False),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class TicketFlags:
+    """How a file's tickets are read, as `add_file` names it."""
+
+    text: Text = None
+    identity: Identity = None
+    dates: Dates = None
+    source: Source = ""
 
 
 def person(name: str | None) -> Person:
@@ -95,13 +100,12 @@ def opened(place: str) -> ReviewStore:
 
 
 @review_app.command("add")
+@grouped
 def add(
     file: Tickets,
     store: Store,
-    text: Text = None,
-    identity: Identity = None,
-    dates: Dates = None,
-    source: Source = "",
+    *,
+    flags: TicketFlags,
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
@@ -119,16 +123,7 @@ def add(
 
     opened_store = opened(store)
     with show_progress() as progress:
-        added = add_file(
-            opened_store,
-            file,
-            text=text,
-            identity=identity,
-            source=source,
-            dates=dates,
-            audited=audit,
-            progress=progress,
-        )
+        added = add_file(opened_store, file, **vars(flags), audited=audit, progress=progress)
     if as_json:
         summary(added)
     print_message(
@@ -169,13 +164,12 @@ def answer_again(store: Store) -> None:
 
 
 @review_app.command("start")
+@grouped
 def start(
     file: Tickets,
     store: Store,
-    text: Text = None,
-    identity: Identity = None,
-    dates: Dates = None,
-    source: Source = "",
+    *,
+    flags: TicketFlags,
     encoder: Annotated[
         str, typer.Option(help="Published encoder that reads the tickets, or a folder.")
     ] = "minilm-l6",
@@ -197,10 +191,7 @@ def start(
             opened_store,
             file,
             person(name),
-            text=text,
-            identity=identity,
-            dates=dates,
-            source=source,
+            **vars(flags),
             encoder=encoder,
             progress=progress,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,38 +10,37 @@ import typer
 
 from bertcnn.cli.clusters import Ray
 from bertcnn.cli.console import print_message, summary
-from bertcnn.cli.databases import (
-    Id,
-    Into,
-    Query,
-    check_no_file,
-    check_no_query,
-    score_database,
-)
+from bertcnn.cli.databases import DatabaseFlags, check_no_file, check_no_query, score_database
 from bertcnn.cli.interrupts import WRONG_INPUT
 from bertcnn.cli.local_model import local_model
-from bertcnn.cli.options import (
-    AllowRejects,
-    AutoPrecision,
-    Engine,
-    Force,
-    Model,
-    Raw,
-    Restart,
-    Summary,
-    Text,
-)
+from bertcnn.cli.options import AutoPrecision, Engine, FileFlags, Model, Summary, grouped
 from bertcnn.cli.resumable import answers_are_kept, show_figures, show_unread
 from bertcnn.cli.startup import prepare_engine
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
-    from bertcnn.scoring import FolderReport, ScoringKeywords, ScoringReport
+    from bertcnn.scoring import FolderReport, ScoringReport
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoringFlags(FileFlags):
+    """How texts are classified, as well: `ScoringOptions`."""
+
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
+    ] = False
+    reasons: Annotated[
+        bool, typer.Option("--reasons", help="Also write why each decision is what it is.")
+    ] = False
+    auto_precision: AutoPrecision = None
+    engine: Engine = "auto"
+    cluster: Ray = None
+
+
+@grouped
 def score(
     model: Model,
-    given: Annotated[
+    source: Annotated[
         str,
         typer.Argument(
             metavar="IN",
@@ -57,28 +57,14 @@ def score(
             show_default=False,
         ),
     ] = None,
-    text: Text = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
-    ] = False,
-    reasons: Annotated[
-        bool, typer.Option("--reasons", help="Also write why each decision is what it is.")
-    ] = False,
-    auto_precision: AutoPrecision = None,
-    raw: Raw = False,
-    force: Force = False,
-    restart: Restart = False,
-    allow_rejects: AllowRejects = False,
-    engine: Engine = "auto",
-    ray: Ray = None,
-    as_json: Summary = False,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Score only this part of a folder.", show_default=False),
     ] = None,
-    query: Query = None,
-    into: Into = None,
-    id: Id = None,
+    *,
+    flags: ScoringFlags,
+    database: DatabaseFlags,
+    as_json: Summary = False,
 ) -> None:
     """Classify every row of a file, of all files in a folder, or of a query.
 
@@ -100,52 +86,38 @@ def score(
     from bertcnn.tables import check_input, check_output
     from bertcnn.tables.sql import is_address
 
-    options: ScoringKeywords = {
-        "text": text,
-        "auto_precision": auto_precision,
-        "probabilities": probabilities,
-        "reasons": reasons,
-        "raw": raw,
-        "overwrite": force,
-        "restart": restart,
-        "allow_rejects": allow_rejects,
-        "engine": engine,  # type: ignore[typeddict-item] # checked below
-        "cluster": ray,
-    }
-    if is_address(given):
-        check_no_file(
-            target, raw=raw, force=force, allow_rejects=allow_rejects, shard=shard, ray=ray
-        )
-        score_database(model, given, options, query=query, into=into, id=id, as_json=as_json)
+    if is_address(source):
+        check_no_file(target, shard, flags)
+        score_database(model, source, flags, database, as_json=as_json)
         return
-    check_no_query(query=query, into=into, id=id)
+    check_no_query(database)
     if target is None:
         raise SettingsError(
-            f"no output for {one_line(given)}",
+            f"no output for {one_line(source)}",
             expected="the file or folder to write",
             fix="give OUT after IN",
         )
-    source = Path(given)
-    is_folder = source.is_dir()
+    path = Path(source)
+    is_folder = path.is_dir()
     if not is_folder:
-        check_output(target, force)
-        check_input(source)
+        check_output(target, flags.overwrite)
+        check_input(path)
         if shard is not None:
             raise SettingsError(
                 f"--shard {shard} for a file", expected="a folder", fix="leave out --shard"
             )
     folder = local_model(model)
     read_config(folder)
-    prepare_engine(engine if ray is None else "openvino")
-    from bertcnn.scoring import Shard, score_csv, score_folder
+    prepare_engine(flags.engine if flags.cluster is None else "openvino")
+    from bertcnn.scoring import ScoringOptions, Shard, score_csv, score_folder
 
     part = None if shard is None else Shard.of(shard)
-    with answers_are_kept(restart), show_progress() as progress:
-        options["progress"] = progress
+    options = ScoringOptions(**vars(flags))
+    with answers_are_kept(flags.restart), show_progress() as progress:
         if is_folder:
-            of_folder = score_folder(folder, source, target, shard=part, **options)
+            of_folder = score_folder(folder, path, target, options, shard=part, progress=progress)
         else:
-            of_file = score_csv(folder, source, target, **options)
+            of_file = score_csv(folder, path, target, options, progress=progress)
     if is_folder:
         if as_json:
             summary(of_folder.to_json())
@@ -153,7 +125,7 @@ def score(
     else:
         if as_json:
             summary(of_file)
-        _show_file_report(of_file, source, target)
+        _show_file_report(of_file, path, target)
 
 
 def _show_folder_report(report: FolderReport, target: Path) -> None:

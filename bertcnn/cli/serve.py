@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import show
+from bertcnn.cli.options import grouped
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServeFlags:
+    """Fields of `ServeOptions`."""
+
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the token that requests need.", show_default="BERTCNN_SERVE_TOKEN"
+        ),
+    ] = None
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cores to use.", show_default="all, or the container's quota"),
+    ] = None
+    drain: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds after SIGTERM in which requests are still accepted."),
+    ] = 5.0
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="Log each request, without its texts.")
+    ] = False
+
+
+@grouped
 def serve(
     models: Annotated[
         list[str],
@@ -25,12 +51,6 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port; 0 for any free one, which is shown.")
     ] = 8000,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with the token that requests need.", show_default="BERTCNN_SERVE_TOKEN"
-        ),
-    ] = None,
     models_folder: Annotated[
         Path | None,
         typer.Option(
@@ -39,21 +59,12 @@ def serve(
             show_default="those that hold MODEL",
         ),
     ] = None,
-    cores: Annotated[
-        int | None,
-        typer.Option(min=1, help="Cores to use.", show_default="all, or the container's quota"),
-    ] = None,
-    drain: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds after SIGTERM in which requests are still accepted."),
-    ] = 5.0,
     queue: Annotated[
         int, typer.Option(min=1, help="Texts that may wait; more are refused with 429.")
     ] = 2048,
     most_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 1024,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log each request, without its texts.")
-    ] = False,
+    *,
+    flags: ServeFlags,
 ) -> None:
     """Answer over HTTP: POST /classify, and what other model servers offer.
 
@@ -73,7 +84,7 @@ def serve(
     )
 
     check_platform()
-    check_access(host, token_file)
+    check_access(host, flags.token_file)
     named = named_models(models)
     with bound_socket(host, port) as listener:
         address = address_of(listener)
@@ -83,10 +94,7 @@ def serve(
             if models_folder is None
             else (models_folder.resolve(),),
             address=address,
-            token_file=token_file,
-            drain=drain,
-            log_requests=log_requests,
-            cores=cores,
+            **vars(flags),
             limits=Limits(texts=most_texts, waiting_texts=max(queue, most_texts)),
         )
         names = ", ".join(named)

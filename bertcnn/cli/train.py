@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bertcnn.cli.console import command_line, print_message, summary
-from bertcnn.cli.devices import Devices, Distributed, start_training
-from bertcnn.cli.options import Force, Label, MultiLabel, Precision, Summary, Text, given
+from bertcnn.cli.devices import start_training
+from bertcnn.cli.options import (
+    DeviceFlags,
+    Force,
+    Label,
+    MultiLabel,
+    OutFolder,
+    Seed,
+    Summary,
+    Text,
+    Valid,
+    given,
+    grouped,
+)
 from bertcnn.cli.resumable import resumes
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
@@ -20,97 +33,35 @@ if TYPE_CHECKING:
     from bertcnn.workflows import TrainingReport
 
 
-def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)
-    ],
-    text: Text = None,
-    label: Label = None,
-    pair: Annotated[
-        str | None,
-        typer.Option(
-            "--pair",
-            help="Two text columns, A,B, as BERT's two segments, instead of one joined text.",
-            show_default=False,
-        ),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6"
-        ),
-    ] = None,
-    valid: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labelled file that chooses epoch and thresholds.",
-            show_default="a tenth of DATA, 10,000 at most",
-        ),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class RowFlags:
+    """The rows to learn from: `TrainingOptions`."""
+
+    text: Text = None
+    label: Label = None
+    valid: Valid = None
     unlabelled: Annotated[
         Path | None,
         typer.Option(
             help="File of unlabelled texts; few-shot learns from them too.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     out_of_scope: Annotated[
         str | None,
         typer.Option(
             help="Label of rows that belong to none of the others, or a file of such texts.",
             show_default="found by name: spam, oos; no: none",
         ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "full: train everything. frozen: the head only. few-shot: for few rows a label."
-                " auto: choose."
-            ),
-            show_default="auto",
-        ),
-    ] = None,
-    settings: Annotated[
-        Path | None,
-        typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Makes a run repeat exactly.")] = 0,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="Passes over the rows, at most; ignored if auto selects frozen.",
-            show_default="by recipe",
-        ),
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")
-    ] = None,
-    class_weight: Annotated[
-        str | None,
-        typer.Option(
-            help="none, sqrt or balanced: rare labels count more.",
-            show_default="sqrt; none for several a row",
-        ),
-    ] = None,
+    ] = None
     min_rows: Annotated[
         int,
         typer.Option(
             help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.",
             show_default="none are merged",
         ),
-    ] = 0,
-    multi_label: MultiLabel = "auto",
+    ] = 0
+    multi_label: MultiLabel = "auto"
     levels: Annotated[
         str,
         typer.Option(
@@ -120,7 +71,75 @@ def train(
             ),
             show_default="' > ' in a tree of labels",
         ),
-    ] = "auto",
+    ] = "auto"
+    overwrite: Force = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFlags:
+    """The model, and how it is trained."""
+
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6"
+        ),
+    ] = None
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "full: train everything. frozen: the head only. few-shot: for few rows a label."
+                " auto: choose."
+            ),
+            show_default="auto",
+        ),
+    ] = None
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False),
+    ] = None
+    auto_precision: Annotated[
+        str,
+        typer.Option(
+            help="How often automatic answers have to be right; also by label: 0.95,billing=0.99"
+        ),
+    ] = "0.95"
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingFlags:
+    """Changes of `TrainingSettings`."""
+
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            "--pair",
+            help="Two text columns, A,B, as BERT's two segments, instead of one joined text.",
+            show_default=False,
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Passes over the rows, at most; ignored if auto selects frozen.",
+            show_default="by recipe",
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")
+    ] = None
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")
+    ] = None
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help="none, sqrt or balanced: rare labels count more.",
+            show_default="sqrt; none for several a row",
+        ),
+    ] = None
     time_budget: Annotated[
         float | None,
         typer.Option(
@@ -130,7 +149,7 @@ def train(
             ),
             show_default="15, estimated for the device",
         ),
-    ] = None,
+    ] = None
     refit: Annotated[
         bool | None,
         typer.Option(
@@ -138,7 +157,7 @@ def train(
             help="Finally train once more on all rows, in twice the time; not with --valid.",
             show_default="few-shot only",
         ),
-    ] = None,
+    ] = None
     folds: Annotated[
         int | None,
         typer.Option(
@@ -148,79 +167,59 @@ def train(
             ),
             show_default="2 to 5, where few rows are held out",
         ),
-    ] = None,
-    precision: Precision = None,
-    devices: Devices = None,
-    distributed: Distributed = False,
-    auto_precision: Annotated[
-        str,
-        typer.Option(
-            help="How often automatic answers have to be right; also by label: 0.95,billing=0.99"
+    ] = None
+
+
+@grouped
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx",
+            show_default=False,
         ),
-    ] = "0.95",
-    force: Force = False,
+    ],
+    out: OutFolder,
+    rows: RowFlags,
+    model: ClassifierFlags,
+    settings: SettingFlags,
+    devices: DeviceFlags,
     as_json: Summary = False,
 ) -> None:
     """Train a classifier on a labelled file."""
     from bertcnn.bundle import check_bundle_target
     from bertcnn.cli.progress import show_progress
-    from bertcnn.data import check_levels
     from bertcnn.settings import PrecisionTargets
     from bertcnn.tables import check_input
-    from bertcnn.workflows import read_tuned
+    from bertcnn.workflows import TrainingOptions, read_tuned
 
-    PrecisionTargets.of(auto_precision)
-    check_levels(levels)
-    tuned = None if settings is None else read_tuned(settings, recipe)
-    check_bundle_target(out, force)
-    for path in (data, valid, unlabelled):
+    PrecisionTargets.of(model.auto_precision)
+    options = TrainingOptions(**vars(rows), command=command_line(*sys.argv[1:]))
+    tuned = None if model.settings is None else read_tuned(model.settings, model.recipe)
+    check_bundle_target(out, rows.overwrite)
+    for path in (data, rows.valid, rows.unlabelled):
         if path is not None:
             check_input(path)
-    text = text if pair is None else _pair_columns(pair, text)
-    output_folder = start_training(out, devices, distributed)
+    changes = given(settings, precision=devices.precision)
+    if settings.pair is not None:
+        options = replace(options, text=_pair_columns(settings.pair, rows.text))
+        changes["pair"] = True
+    output_folder = start_training(out, devices)
     from bertcnn.classifier import BertCNNClassifier
     from bertcnn.workflows import train_csv
 
-    changes = {
-        **(tuned.training if tuned else {}),
-        **given(
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            class_weight=class_weight,
-            time_budget=time_budget,
-            refit=refit,
-            folds=folds,
-            precision=precision,
-            pair=None if pair is None else True,
-        ),
-    }
     with show_progress() as progress:
         classifier = BertCNNClassifier(
-            encoder or (tuned.encoder if tuned else "minilm-l6"),
-            recipe=tuned.recipe if tuned else recipe or "auto",  # type: ignore[arg-type]
-            seed=seed,
-            training=changes,
-            auto_precision=auto_precision,
-            levels=levels,
+            model.encoder or (tuned.encoder if tuned else "minilm-l6"),
+            recipe=tuned.recipe if tuned else model.recipe or "auto",  # type: ignore[arg-type]
+            seed=model.seed,
+            training={**(tuned.training if tuned else {}), **changes},
+            auto_precision=model.auto_precision,
             head=tuned.head if tuned else None,
             progress=progress,
         )
         with resumes(output_folder):
-            report = train_csv(
-                data,
-                output_folder,
-                classifier,
-                text=text,
-                label=label,
-                valid=valid,
-                unlabelled=unlabelled,
-                out_of_scope=out_of_scope,
-                min_rows=min_rows,
-                multi_label=multi_label,
-                overwrite=force,
-                command=command_line(*sys.argv[1:]),
-            )
+            report = train_csv(data, output_folder, classifier, options)
     if as_json:
         summary(report)
     show_saved(out, report)

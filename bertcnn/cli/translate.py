@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.devices import Devices, Distributed, start_training
 from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
-    AllowRejects,
+    FileFlags,
     Force,
-    Precision,
-    Raw,
-    Restart,
     Source,
     Summary,
     Target,
-    Text,
+    Texts,
     given,
+    grouped,
 )
-from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
+from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import load_keras
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, train_task
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
 from bertcnn.wording import count, duration
 
+if TYPE_CHECKING:
+    from bertcnn.progress import Progress
+    from bertcnn.tasks.translation import Translator
+
+TranslatorModel = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="Folder or URL of a translator.", show_default=False),
+]
 SourceColumn = Annotated[
     str | None,
     typer.Option("--source", metavar="COLUMN", help="Column of texts in a table."),
@@ -56,7 +63,25 @@ translate_app = typer.Typer(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TranslatorFlags:
+    """Changes of `TranslationTrainingSettings`."""
+
+    epochs: Annotated[
+        int | None, typer.Option(help="Most passes over the pairs.", show_default="60")
+    ] = None
+    vocabulary_size: Annotated[
+        int | None,
+        typer.Option(
+            "--pieces",
+            help="Most WordPieces; about 100 for numbers and codes.",
+            show_default="2000",
+        ),
+    ] = None
+
+
 @translate_app.command("train")
+@grouped
 def train(
     pairs: Annotated[
         Path,
@@ -72,49 +97,32 @@ def train(
         str,
         typer.Option(help="transformer, or recurrent: LSTMs with additive attention."),
     ] = "transformer",
-    epochs: Annotated[
-        int | None, typer.Option(help="Most passes over the pairs.", show_default="60")
-    ] = None,
-    pieces: Annotated[
-        int | None,
-        typer.Option(help="Most WordPieces; about 100 for numbers and codes.", show_default="2000"),
-    ] = None,
-    precision: Precision = None,
-    devices: Devices = None,
-    distributed: Distributed = False,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
-    force: Force = False,
-    as_json: Summary = False,
+    *,
+    settings: TranslatorFlags,
+    flags: TaskFlags,
 ) -> None:
     """Train a translator on a file of pairs.
 
     A training that was interrupted goes on where it was, with the same command.
     """
-    from bertcnn.cli.progress import show_progress
     from bertcnn.tasks.translation import FOLDER, read_pairs
 
-    FOLDER.check_target(out, force)
+    FOLDER.check_target(out, flags.overwrite)
     corpus = read_pairs(pairs, source=source, target=target)
-    output_folder = start_training(out, devices, distributed)
-    from bertcnn.tasks.translation import Translator
 
-    started = time.perf_counter()
-    with show_progress() as progress:
-        translator = Translator(
+    def fit(_: Path, savepoints: Path, progress: Progress) -> Translator:
+        from bertcnn.tasks.translation import Translator
+
+        return Translator(
             model,  # type: ignore[arg-type]
-            training=given(epochs=epochs, vocabulary_size=pieces, precision=precision),
-            seed=seed,
+            training=given(settings, precision=flags.precision),
+            seed=flags.seed,
             progress=progress,
-        )
-        with savepoints_beside(output_folder) as savepoints:
-            translator.fit(corpus.sources, corpus.targets, savepoints=savepoints)
-            identity = translator.save(output_folder, overwrite=force)
-    figures = translator.metrics_
-    if as_json:
-        summary({"model": identity, **figures})
+        ).fit(corpus.sources, corpus.targets, savepoints=savepoints)
+
+    figures = train_task(out, flags, fit).metrics_
     print_message(
-        f"Saved {out} (model {identity[:12]}) after {duration(time.perf_counter() - started)}: on"
-        f" {figures['validation_pairs']:,} validation pairs"
+        f"On {figures['validation_pairs']:,} validation pairs"
         f" {figures['validation_token_accuracy']:.1%} of pieces right, given those before them."
     )
     print_message(f"Next: {command_line('translate', out, corpus.sources[0])}")
@@ -122,9 +130,7 @@ def train(
 
 @translate_app.command("evaluate")
 def evaluate(
-    model: Annotated[
-        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
-    ],
+    model: TranslatorModel,
     pairs: Annotated[
         Path, typer.Argument(help="Texts and translations, as for train.", show_default=False)
     ],
@@ -151,50 +157,31 @@ def evaluate(
 
 
 @translate_app.command("run")
+@grouped
 def run(
-    model: Annotated[
-        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
-    ],
+    model: TranslatorModel,
     source: Source,
     target: Target,
-    text: Text = None,
     beam: Beam = 4,
-    raw: Raw = False,
-    force: Force = False,
-    restart: Restart = False,
-    allow_rejects: AllowRejects = False,
+    *,
+    flags: FileFlags,
     as_json: Summary = False,
 ) -> None:
     """Translate every text of a file: all columns, and a new one, `translation`.
 
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
-    from bertcnn.cli.progress import show_progress
-    from bertcnn.tables import check_input, check_output
     from bertcnn.tasks.translation import FOLDER
 
-    check_output(target, force)
-    check_input(source)
+    check_files(source, target, flags)
     folder = local_model(model)
     FOLDER.read(folder)
     load_keras()
     from bertcnn.tasks.translation import translate_csv
 
-    with answers_are_kept(restart), show_progress() as progress:
-        report = translate_csv(
-            folder,
-            source,
-            target,
-            beam=beam,
-            text=text,
-            raw=raw,
-            overwrite=force,
-            restart=restart,
-            allow_rejects=allow_rejects,
-            progress=progress,
-        )
-    if as_json:
-        summary(report)
+    report = add_answers(
+        partial(translate_csv, folder, source, target, beam=beam), flags, as_json=as_json
+    )
     print_message(
         f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}, in the new"
         f" column {report.columns[0]}."
@@ -206,13 +193,8 @@ def run(
 
 @translate_app.command("text", cls=TextsCommand)
 def translate(
-    model: Annotated[
-        str, typer.Argument(help="Folder or URL of a translator.", show_default=False)
-    ],
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
-    ] = None,
+    model: TranslatorModel,
+    texts: Texts = None,
     beam: Beam = 4,
     alternatives: Annotated[
         bool, typer.Option("--alternatives", help="Also show the other translations found.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +12,45 @@ import typer
 from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.interrupts import INTERRUPTED, RUN_AGAIN, AlreadyReported
 from bertcnn.cli.memory import memory_limit
-from bertcnn.cli.options import Force, Label, Summary, Text
+from bertcnn.cli.options import Force, Label, Summary, Text, grouped
 from bertcnn.cli.startup import load_keras
 from bertcnn.wording import count, duration
 
 _MOST_TRAININGS = 30  # per process, which then has grown by about 1.4 GB
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchFlags:
+    """The rows and the limits of a search, as `bertcnn.tune` names them."""
+
+    minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0
+    trials: Annotated[
+        int | None, typer.Option(help="Stop after this many trials.", show_default="no limit")
+    ] = None
+    recipe: Annotated[str, typer.Option(help="Recipe to tune: frozen, full, or auto: choose.")] = (
+        "auto"
+    )
+    text: Text = None
+    label: Label = None
+    valid: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA"),
+    ] = None
+    multi_label: Annotated[
+        str,
+        typer.Option(
+            help="no: one label per cell, even with ; or | in it.",
+            show_default="rows with several are refused",
+        ),
+    ] = "auto"
+    encoder: Annotated[
+        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
+    ] = "minilm-l6"
+    seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0
+    overwrite: Force = False
+
+
+@grouped
 def tune(
     data: Annotated[
         Path,
@@ -28,31 +61,7 @@ def tune(
     out: Annotated[
         Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)
     ],
-    minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0,
-    trials: Annotated[
-        int | None, typer.Option(help="Stop after this many trials.", show_default="no limit")
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option(help="Recipe to tune: frozen, full, or auto: choose.")
-    ] = "auto",
-    text: Text = None,
-    label: Label = None,
-    valid: Annotated[
-        Path | None,
-        typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA"),
-    ] = None,
-    multi_label: Annotated[
-        str,
-        typer.Option(
-            help="no: one label per cell, even with ; or | in it.",
-            show_default="rows with several are refused",
-        ),
-    ] = "auto",
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
-    ] = "minilm-l6",
-    seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0,
-    force: Force = False,
+    flags: SearchFlags,
     as_json: Summary = False,
 ) -> None:
     """Search for better training settings within a time limit, by macro-F1 on validation rows.
@@ -66,31 +75,18 @@ def tune(
     from bertcnn.storage import check_file_target, companion
     from bertcnn.tables import check_input
 
-    for path in (data, valid):
+    for path in (data, flags.valid):
         if path is not None:
             check_input(path)
     study = companion(out, ".study")
-    check_file_target(out, force or study.exists(), others=[data, valid])
+    check_file_target(out, flags.overwrite or study.exists(), others=[data, flags.valid])
     load_keras()
     from bertcnn.workflows import tune as search
 
     try:
         with show_progress() as progress:
             tuned = search(
-                data,
-                out,
-                text=text,
-                label=label,
-                valid=valid,
-                multi_label=multi_label,
-                encoder=encoder,
-                recipe=recipe,
-                seed=seed,
-                minutes=minutes,
-                trials=trials,
-                most_trainings=_MOST_TRAININGS,
-                overwrite=force,
-                progress=progress,
+                data, out, **vars(flags), most_trainings=_MOST_TRAININGS, progress=progress
             )
     except KeyboardInterrupt:
         if not study.exists():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bertcnn.scoring.journal import RunHeader as RunHeader
     from bertcnn.scoring.options import FileKeywords as FileKeywords
     from bertcnn.scoring.options import FileOptions as FileOptions
-    from bertcnn.scoring.options import ScoringKeywords as ScoringKeywords
+    from bertcnn.scoring.options import ScoringOptions as ScoringOptions
     from bertcnn.scoring.results import ScoredRows as ScoredRows
     from bertcnn.scoring.results import Wanted as Wanted
     from bertcnn.scoring.results import index_scored as index_scored

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from bertcnn.workflows.distill import distill_csv as distill_csv
     from bertcnn.workflows.encoder_comparison import compare_encoders as compare_encoders
     from bertcnn.workflows.evaluate import evaluate_csv as evaluate_csv
+    from bertcnn.workflows.options import DistillationOptions as DistillationOptions
+    from bertcnn.workflows.options import TrainingOptions as TrainingOptions
     from bertcnn.workflows.recalibrate import recalibrate_csv as recalibrate_csv
     from bertcnn.workflows.search import tune as tune
     from bertcnn.workflows.train import TrainingReport as TrainingReport

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from bertcnn.bundle import check_bundle_target, local_folder, read_config
 from bertcnn.data import NO
-from bertcnn.progress import Progress
-from bertcnn.settings import PrecisionTargets
 from bertcnn.tables import read_labelled, rejects_of
+from bertcnn.workflows.options import DistillationKeywords, DistillationOptions
 from bertcnn.workflows.train import TrainingReport, train_csv
 
 
-def distill_csv(  # noqa: PLR0913 - options that callers name
+def distill_csv(
     model: str | Path,
     data: str | Path,
     out: str | Path,
-    *,
-    layers: int = 3,
-    texts: str | Path | None = None,
-    text: str | Sequence[str] | None = None,
-    label: str | None = None,
-    valid: str | Path | None = None,
-    min_rows: int = 0,
-    seed: int = 0,
-    training: Mapping[str, Any] | None = None,
-    auto_precision: float | str | PrecisionTargets = 0.95,
-    overwrite: bool = False,
-    command: str = "",
-    progress: Progress | None = None,
+    options: DistillationOptions | None = None,
+    **changes: Unpack[DistillationKeywords],
 ) -> TrainingReport:
     """Train a model with fewer layers on a saved model's predictions, and save it.
 
@@ -40,19 +28,8 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
         model: the teacher's folder or URL.
         data: the teacher's training file, or another labelled file with all its labels.
         out: the folder to save the new model in.
-        layers: number of layers, fewer than the teacher's.
-        texts: a file of unlabelled texts with the same text columns; more texts bring the
-            predictions closer to the teacher's.
-        text: the text column or columns; by default the teacher's.
-        label: the label column; by default the teacher's.
-        valid: see `train_csv`.
-        min_rows: see `train_csv`; use the teacher's value.
-        seed: makes a run repeat exactly on the same machine.
-        training: changes to the settings of the recipe "full".
-        auto_precision: target precision of automatic predictions; see `BertCNNClassifier`.
-        overwrite: overwrite an existing model in `out`.
-        command: the command line, for the report and the card.
-        progress: progress callback.
+        options: all options; by default `DistillationOptions()`.
+        changes: single options by name, such as `layers=2`: see `DistillationOptions`.
 
     Raises:
         SettingsError: `layers` is not less than the teacher's.
@@ -64,34 +41,35 @@ def distill_csv(  # noqa: PLR0913 - options that callers name
     from bertcnn.classifier import BertCNNClassifier  # imports Keras, which takes seconds
     from bertcnn.training import check_layers
 
-    check_bundle_target(out := Path(out), overwrite)
-    folder = local_folder(model, progress=progress)
+    options = replace(options or DistillationOptions(), **changes)
+    check_bundle_target(out := Path(out), options.overwrite)
+    folder = local_folder(model, progress=options.progress)
     config = read_config(folder)
-    check_layers(layers, config.encoder.layers)
+    check_layers(options.layers, config.encoder.layers)
     rows = read_labelled(
         data,
-        text=text or config.text_columns or None,
-        label=label or config.label_column,
+        text=options.text or config.text_columns or None,
+        label=options.label or config.label_column,
         multi_label=config.label_separator or NO,
         rejects=rejects_of(out),
-        progress=progress,
+        progress=options.progress,
     )
     classifier = BertCNNClassifier(
         teacher=folder,
-        layers=layers,
-        seed=seed,
-        training=training,
-        auto_precision=auto_precision,
+        layers=options.layers,
+        seed=options.seed,
+        training=options.training,
+        auto_precision=options.auto_precision,
         levels=config.label_levels,
-        progress=progress,
+        progress=options.progress,
     )
     return train_csv(
         rows,
         out,
         classifier,
-        valid=valid,
-        unlabelled=texts,
-        min_rows=min_rows,
-        overwrite=overwrite,
-        command=command,
+        valid=options.valid,
+        unlabelled=options.unlabelled,
+        min_rows=options.min_rows,
+        overwrite=options.overwrite,
+        command=options.command,
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from bertcnn.bundle import check_bundle_target
 from bertcnn.data import (
@@ -23,7 +23,7 @@ from bertcnn.data import (
     look_alikes,
     merge_rare,
 )
-from bertcnn.errors import ColumnError, LabelError, SettingsError, one_line
+from bertcnn.errors import ColumnError, LabelError, one_line
 from bertcnn.progress import Progress, Silent
 from bertcnn.storage import held_folder, real_folder
 from bertcnn.tables import (
@@ -41,6 +41,7 @@ from bertcnn.tables import (
     slice_columns,
 )
 from bertcnn.wording import count
+from bertcnn.workflows.options import TrainingKeywords, TrainingOptions
 
 if TYPE_CHECKING:
     from bertcnn.classifier import BertCNNClassifier
@@ -62,21 +63,12 @@ class TrainingReport:
     seconds: float
 
 
-def train_csv(  # noqa: PLR0913 - a training and what it needs
+def train_csv(
     data: str | Path | LabelledTable,
     out: str | Path,
     classifier: BertCNNClassifier | None = None,
-    *,
-    text: str | Sequence[str] | None = None,
-    label: str | None = None,
-    valid: str | Path | None = None,
-    unlabelled: str | Path | None = None,
-    out_of_scope: str | Path | None = None,
-    min_rows: int = 0,
-    multi_label: str = AUTO,
-    levels: str | None = None,
-    overwrite: bool = False,
-    command: str = "",
+    options: TrainingOptions | None = None,
+    **changes: Unpack[TrainingKeywords],
 ) -> TrainingReport:
     """Train a classifier on a labelled file and save it.
 
@@ -85,25 +77,12 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
 
     Args:
         data: .csv, .tsv, .jsonl (each also .gz), .parquet or .xlsx, with a text and a label in each
-            row; or rows from `read_labelled`.
+            row; or rows from `read_labelled`, for which `text`, `label` and `multi_label` have no
+            effect.
         out: the folder to save the model in.
         classifier: how to train; by default `BertCNNClassifier()`.
-        text: the text column or columns; guessed by default. `text`, `label` and `multi_label` have
-            no effect on rows that are already read.
-        label: the label column; guessed by default.
-        valid: a validation file with the same columns, which chooses the epoch and the thresholds;
-            by default a tenth of the rows, 10,000 at most.
-        unlabelled: a file of unlabelled texts with the same text columns; `few-shot` uses them and
-            the rows of `data` with a blank label.
-        out_of_scope: the out-of-scope label, or a file of out-of-scope texts; by default as in the
-            classifier. See `BertCNNClassifier`.
-        min_rows: labels with fewer rows are merged into their parents ("A > B" of "A > B > C") or
-            into the label "other"; no row is lost.
-        multi_label: separator between several labels of a row, such as ","; "auto" finds ; and |
-            and lists, "no" takes every cell as one label.
-        levels: separator between the levels of a label; by default as in the classifier.
-        overwrite: overwrite an existing model in `out`.
-        command: the command line, for the report and the card.
+        options: all options; by default `TrainingOptions()`.
+        changes: single options by name, such as `label="team"`: see `TrainingOptions`.
 
     Raises:
         TableError: a file cannot be read, or lacks columns or labels.
@@ -119,26 +98,27 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
     from bertcnn.training import savepoint_folder
 
     started = time.perf_counter()
-    classifier = classifier or BertCNNClassifier()
-    check_levels(levels := classifier.levels if levels is None else levels)
+    options, classifier = (
+        replace(options or TrainingOptions(), **changes),
+        classifier or BertCNNClassifier(),
+    )
+    check_levels(levels := options.levels or classifier.levels)
     progress = classifier.progress or Silent()
-    if min_rows < 0:
-        raise SettingsError(
-            f"min_rows {min_rows}", expected="a number of rows, 0 or more", fix="give for example 5"
-        )
-    check_bundle_target(out := Path(out), overwrite)
-    data = _read(data, text, label, multi_label, rejects_of(out), progress)
+    check_bundle_target(out := Path(out), options.overwrite)
+    data = _read(data, options, rejects_of(out), progress)
     _note_contradictions(data, progress)
-    strange, outside = _out_of_scope(out_of_scope, classifier.out_of_scope, data, out, progress)
-    merged = _merge(data, min_rows, levels, strange, progress)
+    strange, outside = _out_of_scope(
+        options.out_of_scope, classifier.out_of_scope, data, out, progress
+    )
+    merged = _merge(data, options.min_rows, levels, strange, progress)
     path, choice = data.table.path, data.columns
     held_out, slices, more = None, data.slices, list[str]()
-    if valid is not None:
+    if options.valid is not None:
         rejects = rejects_of(Path(f"{out}.valid"))
-        held_out, slices = _read_validation(valid, data, merged, rejects, progress)
-    if unlabelled is not None:
+        held_out, slices = _read_validation(options.valid, data, merged, rejects, progress)
+    if options.unlabelled is not None:
         rejects = rejects_of(Path(f"{out}.unlabelled"))
-        more = _read_like(replace(choice, label=None), unlabelled, rejects, progress).texts
+        more = _read_like(replace(choice, label=None), options.unlabelled, rejects, progress).texts
     columns = Columns(choice.text, choice.label, data.separator, merged.merged, levels, strange)
     folder = savepoint_folder(real_folder(out))
     with held_folder(folder, does="keeps its training in") as savepoints:
@@ -149,27 +129,27 @@ def train_csv(  # noqa: PLR0913 - a training and what it needs
             unlabelled=more,
             outside=outside,
             columns=columns,
-            origin=Provenance(command, path.name, sha256_of(path), slices),
+            origin=Provenance(options.command, path.name, sha256_of(path), slices),
             savepoints=savepoints,
         )
-        bundle_id = classifier.save(out, overwrite=overwrite)
+        bundle_id = classifier.save(out, overwrite=options.overwrite)
         shutil.rmtree(savepoints, ignore_errors=True)
     recipe, seconds = classifier.recipe_[0], time.perf_counter() - started
     return TrainingReport(bundle_id, len(data), choice, dict(classifier.metrics_), recipe, seconds)
 
 
 def _read(
-    data: str | Path | LabelledTable,
-    text: str | Sequence[str] | None,
-    label: str | None,
-    multi_label: str,
-    rejects: Path,
-    progress: Progress,
+    data: str | Path | LabelledTable, options: TrainingOptions, rejects: Path, progress: Progress
 ) -> LabelledTable:
     if isinstance(data, LabelledTable):
         return data
     return read_labelled(
-        data, text=text, label=label, multi_label=multi_label, rejects=rejects, progress=progress
+        data,
+        text=options.text,
+        label=options.label,
+        multi_label=options.multi_label,
+        rejects=rejects,
+        progress=progress,
     )
 
 

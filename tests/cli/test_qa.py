@@ -79,7 +79,7 @@ def test_train_says_how_well_it_answers_and_what_comes_next(run, encoder, questi
     assert (code, told) == (0, ""), err
     assert "20 questions (20 windows) to learn from, 4 about other texts held out" in err
     assert f"Saved {out} (model " in err
-    assert " Validation questions:\n4 questions: exact match " in err
+    assert "Validation questions:\n4 questions: exact match " in err
     assert err.splitlines()[-1] == f"Next: bertcnn qa ask {out} --question '{DEVICE}' TEXT"
     assert not any(character in err for character in "\x1b\r")
     assert left(questions.parent) == ["model", "questions.jsonl"]

@@ -64,7 +64,7 @@ def test_train_says_how_well_it_translates_and_what_comes_next(run, pairs):
     assert (code, told) == (0, ""), err
     assert "pairs to learn from, 4 held out to choose the epoch; " in err
     assert f"Saved {out} (model " in err
-    assert "on 4 validation pairs " in err
+    assert "On 4 validation pairs " in err
     assert err.splitlines()[-1] == f"Next: bertcnn translate {out} 'one and one'"
     assert not any(character in err for character in "\x1b\r")
     assert left(pairs.parent) == ["model", "pairs.tsv"]

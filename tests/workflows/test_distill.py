@@ -51,7 +51,7 @@ def small(teacher, files):
         files / "tickets.csv",
         files / "small",
         layers=1,
-        texts=files / "more.csv",
+        unlabelled=files / "more.csv",
         training=TRAINING,
     )
     assert report.recipe == "full"
