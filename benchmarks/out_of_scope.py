@@ -49,7 +49,9 @@ def read(predictor: Predictor, texts: list[str]) -> DetectorInputs:
     """The model's outputs for the texts, as the detector needs them."""
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
-    return predictor.readings(encoded.token_ids, output.logits, output.found.means)
+    return predictor.detector_inputs(
+        encoded.token_ids, output.logits, output.requested_evidence.means
+    )
 
 
 def scores(

@@ -269,7 +269,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             outcome.model, start, recipe, columns, classes, strange.labels, learning.texts
         )
         origin = replace(
-            (origin or Provenance()).of_rows(held_out.given),
+            (origin or Provenance()).of_rows(held_out.indices),
             validation_learned=outcome.result.refit_logits is not None,
             left_out=usable - len(train_part.texts.texts),
             unlabelled=outcome.result.pseudo_labelled if student is None else len(more),
@@ -456,7 +456,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         data = TrainingData(
             rows,
             valid_part.rows,
-            known=rows_to_know(rows.token_ids, rows.labels),
+            detector_rows=rows_to_know(rows.token_ids, rows.labels),
             label_names=None if names is None else encode(names).token_ids,
             unlabelled=encode(unlabelled).token_ids if unlabelled and student is None else [],
             outside=OutsideRows(*(encode(texts).token_ids for texts in outside)),
@@ -608,7 +608,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         trained = TrainedModel.of(
             outcome,
             *parts,
-            KnownRows(*data.known_rows(), data.outside, outcome.result.known),
+            KnownRows(*data.detector_examples(), data.outside, outcome.result.detector_outputs),
             identity=identity,
             origin=origin,
             strange=strange.measured,
@@ -859,7 +859,7 @@ def _train(
         return examine(
             model,
             quantization_data(data.train, data.valid, result.valid_logits, start.tokenizer.pad_id),
-            data.known_rows()[0],
+            data.detector_examples()[0],
             data.outside,
             progress=run.progress,
         )

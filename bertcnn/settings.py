@@ -358,7 +358,7 @@ class PrecisionTargets(Settings):
     )
 
     @classmethod
-    def of(cls, given: float | str | PrecisionTargets) -> PrecisionTargets:
+    def of(cls, targets: float | str | PrecisionTargets) -> PrecisionTargets:
         """Parse targets that a user wrote: a share, or text such as "0.95,billing=0.99".
 
         Raises:
@@ -368,14 +368,14 @@ class PrecisionTargets(Settings):
             >>> PrecisionTargets.of("0.9,billing=0.99,hardware=0.97").labels
             {'billing': 0.99, 'hardware': 0.97}
         """
-        if isinstance(given, PrecisionTargets):
-            return given
+        if isinstance(targets, PrecisionTargets):
+            return targets
         try:
-            if not isinstance(given, str):
-                return cls(overall=given)
+            if not isinstance(targets, str):
+                return cls(overall=targets)
             named: dict[str, float] = {}
             overall: dict[str, float] = {}
-            for label, share in _shares(given):
+            for label, share in _shares(targets):
                 shares = overall if label is None else named
                 if (label or "") in shares:
                     raise ValueError(f"{label} twice")
@@ -383,7 +383,7 @@ class PrecisionTargets(Settings):
             return cls(labels=named, **({"overall": overall[""]} if overall else {}))
         except (ValueError, SettingsError):
             raise SettingsError(
-                f"automatic precision {one_line(given)}",
+                f"automatic precision {one_line(targets)}",
                 expected=("a share between 0 and 1, optionally followed by LABEL=SHARE pairs"),
                 fix="write 0.95, or '0.95,billing=0.99'",
             ) from None

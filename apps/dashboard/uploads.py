@@ -129,7 +129,7 @@ def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) ->
     Raises:
         TableError: it cannot be read, or has too many rows or columns for a page.
     """
-    with open_table(path, known=trained_on) as reader:
+    with open_table(path, expected_columns=trained_on) as reader:
         if limited:
             _check_columns(path, reader.columns)
         sample, remark = reader.peek(), reader.remark

@@ -141,21 +141,23 @@ def parse_tensors(
     return check_tensors(member, tensors, int8=int8)
 
 
-def check_shapes(member: str, found: Shapes, wanted: Shapes) -> None:
+def check_shapes(member: str, shapes: Shapes, wanted: Shapes) -> None:
     """Compare the shapes of tensors with the expected ones.
 
     Raises:
         BundleError: a tensor is missing, unknown or misshapen; names the first one.
     """
-    if found == wanted:
+    if shapes == wanted:
         return
     name = next(
-        name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)
+        name
+        for name in sorted(shapes.keys() | wanted.keys())
+        if shapes.get(name) != wanted.get(name)
     )
     refuse(
         (
-            f"{member} holds {one_line(name)} of shape {found[name]}"
-            if name in found
+            f"{member} holds {one_line(name)} of shape {shapes[name]}"
+            if name in shapes
             else f"{member} lacks {one_line(name)}"
         ),
         f"the shape {wanted[name]}" if name in wanted else "no tensor of that name",

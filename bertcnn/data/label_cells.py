@@ -38,8 +38,8 @@ class LabelColumn:
         return ["".join(names) for names in self.sets]
 
 
-def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
-    """Parses the label column of a training file; `asked` is as in `choose_separator`.
+def read_label_column(cells: Sequence[str], multi_label: str = AUTO) -> LabelColumn:
+    """Parses the label column of a training file; `multi_label` is as in `choose_separator`.
 
     Raises:
         SettingsError: the separator is blank, or occurs in no cell.
@@ -48,10 +48,10 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
         >>> read_label_column(['["billing"]', '["network"]', "", '["network "]']).sets
         [('billing',), ('network',), (), ('network',)]
     """
-    separator, remarks = choose_separator(cells, asked), []
+    separator, remarks = choose_separator(cells, multi_label), []
     if separator is not None:
-        remarks.append(_describe_sets(cells, separator, asked))
-    elif asked != NO:
+        remarks.append(_describe_sets(cells, separator, multi_label))
+    elif multi_label != NO:
         cells, unwrapped = _without_brackets(cells)
         if unwrapped:
             remarks.append(
@@ -67,8 +67,8 @@ def read_label_column(cells: Sequence[str], asked: str = AUTO) -> LabelColumn:
     return LabelColumn(sets, separator, tuple(remarks))
 
 
-def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) -> list[LabelSet]:
-    """Parses a label column for a model with the labels `known`, in the model's spelling.
+def known_sets(cells: Sequence[str], separator: str | None, labels: KnownLabels) -> list[LabelSet]:
+    """Parses a label column for a model with these labels, in the model's spelling.
 
     From unknown labels only invisible characters are removed.
     """
@@ -76,10 +76,10 @@ def known_sets(cells: Sequence[str], separator: str | None, known: KnownLabels) 
     for cell in cells:
         names = names_in(cell, separator)
         # a list of one, unless a known label has this form
-        if separator is None and names and known.find(cell) is None:
+        if separator is None and names and labels.find(cell) is None:
             listed = bare_list_in_cell(cell)
             names = names if listed is None or len(listed) > 1 else tuple(listed)
-        sets.append(tuple(sorted({known.spelled(name) for name in names if name.strip()})))
+        sets.append(tuple(sorted({labels.spelled(name) for name in names if name.strip()})))
     return sets
 
 

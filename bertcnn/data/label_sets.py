@@ -22,16 +22,16 @@ LISTS = "[]"
 _SHARE = 0.02  # of the labelled rows, which must have several labels
 
 
-def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
+def choose_separator(cells: Sequence[str], requested: str = AUTO) -> str | None:
     """The separator of a row's labels, or None if each row has one label.
 
-    `asked` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at least
-    2% of the cells and the cells are combinations of labels: the number of parts varies, there are
-    fewer distinct parts than distinct cells, and most joined cells only have parts that also occur
-    in other cells. Lists count as several labels if any has more than one element.
+    `requested` is "no", the separator, or "auto". "auto" detects a separator if it occurs in at
+    least 2% of the cells and the cells are combinations of labels: the number of parts varies,
+    there are fewer distinct parts than distinct cells, and most joined cells only have parts that
+    also occur in other cells. Lists count as several labels if any has more than one element.
 
     Raises:
-        SettingsError: `asked` is blank, or occurs in no cell.
+        SettingsError: `requested` is blank, or occurs in no cell.
 
     Example:
         >>> choose_separator(["billing", "network", "billing; network", "network"] * 5)
@@ -40,24 +40,24 @@ def choose_separator(cells: Sequence[str], asked: str = AUTO) -> str | None:
         True
     """
     filled = [cell for cell in cells if cell.strip()]
-    if asked == NO or not filled:
+    if requested == NO or not filled:
         return None
-    if asked == LISTS and any(bare_list_in_cell(cell) is not None for cell in filled):
+    if requested == LISTS and any(bare_list_in_cell(cell) is not None for cell in filled):
         return LISTS
-    if asked != AUTO:
-        if not asked.strip():
+    if requested != AUTO:
+        if not requested.strip():
             raise SettingsError(
                 "a blank separator of labels",
                 expected="a character, 'auto' or 'no'",
                 fix="give for example ';'",
             )
-        if not any(asked in cell for cell in filled):
+        if not any(requested in cell for cell in filled):
             raise SettingsError(
-                f"{asked!r} between the labels of a row",
+                f"{requested!r} between the labels of a row",
                 expected="a separator that stands in the label column",
                 fix=f"correct it; the column holds for example {one_line(filled[0], 60)}",
             )
-        return asked
+        return requested
     lists = [bare_list_in_cell(cell) for cell in filled]
     if None not in lists:
         return LISTS if any(len(set(items or ())) > 1 for items in lists) else None

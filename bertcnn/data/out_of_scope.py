@@ -28,10 +28,10 @@ _NAMES: Final = frozenset(
 _FEWEST_OTHERS = 2
 
 
-def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
+def find_labels(labels: Iterable[str], label: str = AUTO) -> tuple[str, ...]:
     """The labels of out-of-scope rows, rarely more than one.
 
-    `asked` is a label, "no" for none, or "auto", which finds names such as "out of scope", "oos",
+    `label` is its name, "no" for none, or "auto", which finds names such as "out of scope", "oos",
     "spam" and "none of these" in any spelling, if at least two other labels remain.
 
     Raises:
@@ -42,24 +42,24 @@ def find_labels(labels: Iterable[str], asked: str = AUTO) -> tuple[str, ...]:
         ('Out-of-scope',)
     """
     names = sorted(set(labels))
-    if asked == NO:
+    if label == NO:
         return ()
-    if asked == AUTO:
+    if label == AUTO:
         matches = tuple(name for name in names if _key(name) in _NAMES)
         return matches if len(names) - len(matches) >= _FEWEST_OTHERS else ()
-    if asked not in names:
+    if label not in names:
         raise LabelError(
-            f"no row has the out-of-scope label {one_line(asked)}",
+            f"no row has the out-of-scope label {one_line(label)}",
             expected=f"one of the labels: {one_line(', '.join(names), 200)}",
             fix="correct it, or name a file of texts that are out of scope",
         )
     if len(names) <= _FEWEST_OTHERS:
         raise LabelError(
-            f"{len(names) - 1} labels beside {one_line(asked)}, which is out of scope",
+            f"{len(names) - 1} labels beside {one_line(label)}, which is out of scope",
             expected="at least two others to choose from",
             fix="add rows with other labels, or take it as a label with 'no'",
         )
-    return (asked,)
+    return (label,)
 
 
 def _key(name: str) -> str:

@@ -30,9 +30,9 @@ from bertcnn.doctor.mislabelled import (
     check_label_errors,
     check_no_information,
     check_overlap,
-    given_probability,
     label_errors,
     no_information,
+    self_confidence,
 )
 from bertcnn.doctor.multi_label import examine_sets
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold, truncated_texts, unit_embeddings
@@ -226,7 +226,7 @@ def _examine_labels(
         if comparison.verdict == "unclear":
             skipped.append(f"label errors: {comparison.describe()}")
         return check_no_information(comparison), {}
-    suspicion[predictions.rows] = 1 - given_probability(predictions)
+    suspicion[predictions.rows] = 1 - self_confidence(predictions)
     errors = label_errors(predictions, comparison)
     findings, better = check_label_errors(dataset, predictions, errors)
     return findings + check_overlap(dataset, predictions, errors, comparison), better

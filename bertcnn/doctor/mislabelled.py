@@ -22,60 +22,64 @@ _FEWEST_MIXED = 5
 _ENOUGH_GAIN = 0.3
 
 
-def no_information(judged: OutOfFold, groups: np.ndarray) -> NoInformation:
+def no_information(predictions: OutOfFold, groups: np.ndarray) -> NoInformation:
     """Compare held-out answers with the best constant answer.
 
-    `groups` are int [judged], equal for near duplicates, which count as one row.
+    `groups` are int [rows], equal for near duplicates, which count as one row.
     """
-    shares = np.bincount(judged.labels, minlength=len(judged.names)) / len(judged.labels)
+    shares = np.bincount(predictions.labels, minlength=len(predictions.names)) / len(
+        predictions.labels
+    )
     return against_constant(
-        judged.names,
-        judged.labels,
-        judged.probabilities.argmax(axis=1),
-        fair=fair_answers(judged.probabilities, shares),
+        predictions.names,
+        predictions.labels,
+        predictions.probabilities.argmax(axis=1),
+        fair=fair_answers(predictions.probabilities, shares),
         groups=groups,
     )
 
 
-def check_no_information(known: NoInformation) -> list[Finding]:
+def check_no_information(baseline: NoInformation) -> list[Finding]:
     """The finding that the text does not predict the label."""
-    if known.verdict != "uninformative":
+    if baseline.verdict != "uninformative":
         return []
     return [
         Finding(
             "no_information",
             "problem",
-            known.describe(),
-            f"The difference is {known.describe_gain()}. {known.advice} No label is called wrong"
-            " here, since none can be predicted.",
-            figures={"no_information": known.to_json()},
+            baseline.describe(),
+            f"The difference is {baseline.describe_gain()}. {baseline.advice} No label is called"
+            " wrong here, since none can be predicted.",
+            figures={"no_information": baseline.to_json()},
         )
     ]
 
 
-def label_errors(judged: OutOfFold, known: NoInformation | None = None) -> np.ndarray:
-    """Indices into `judged` of probably wrong labels, most suspicious first.
+def label_errors(predictions: OutOfFold, baseline: NoInformation | None = None) -> np.ndarray:
+    """Indices into `predictions` of probably wrong labels, most suspicious first.
 
     Confident learning (Northcutt, Jiang and Chuang 2021, section 3.1, by cleanlab) estimates their
     number; the probability of the given label ranks them. The model must prefer another label. With
-    `known`, other labels need a confidence where answers gain enough on the constant one, and
+    a `baseline`, other labels need a confidence where answers gain enough on the constant one, and
     inseparable labels do not count as errors; by default every answer counts.
     """
     from cleanlab.filter import find_label_issues
 
     issues = find_label_issues(
-        judged.labels, judged.probabilities, filter_by="low_self_confidence", n_jobs=1
+        predictions.labels, predictions.probabilities, filter_by="low_self_confidence", n_jobs=1
     )
-    best = judged.probabilities.argmax(axis=1)
-    issues &= best != judged.labels
-    if known is not None:
-        issues &= judged.probabilities.max(axis=1) >= _least_confidence(judged, known.rate)
-        for pair in known.inseparable:
-            one, other = (judged.names.index(name) for name in pair)
-            issues &= ~((judged.labels == one) & (best == other))
-            issues &= ~((judged.labels == other) & (best == one))
+    best = predictions.probabilities.argmax(axis=1)
+    issues &= best != predictions.labels
+    if baseline is not None:
+        issues &= predictions.probabilities.max(axis=1) >= _least_confidence(
+            predictions, baseline.rate
+        )
+        for pair in baseline.inseparable:
+            one, other = (predictions.names.index(name) for name in pair)
+            issues &= ~((predictions.labels == one) & (best == other))
+            issues &= ~((predictions.labels == other) & (best == one))
     indices = np.flatnonzero(issues)
-    return indices[np.argsort(given_probability(judged)[indices], kind="stable")]
+    return indices[np.argsort(self_confidence(predictions)[indices], kind="stable")]
 
 
 def _least_confidence(predictions: OutOfFold, rate: float) -> float:
@@ -88,26 +92,26 @@ def _least_confidence(predictions: OutOfFold, rate: float) -> float:
     return float(confidence[order][enough[-1]]) if len(enough) else np.inf
 
 
-def given_probability(judged: OutOfFold) -> np.ndarray:
-    """The probability of each row's given label, float64 [judged]."""
-    return judged.probabilities[np.arange(len(judged.rows)), judged.labels]
+def self_confidence(predictions: OutOfFold) -> np.ndarray:
+    """The probability of each row's own label, float64 [rows]."""
+    return predictions.probabilities[np.arange(len(predictions.rows)), predictions.labels]
 
 
 def check_label_errors(
-    dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray
+    dataset: LabelledDataset, predictions: OutOfFold, errors: np.ndarray
 ) -> tuple[list[Finding], dict[int, str]]:
     """The finding, and a suggested label for each of its rows."""
     if not len(errors):
         return [], {}
-    best = judged.probabilities.argmax(axis=1)
-    probabilities = given_probability(judged)
+    best = predictions.probabilities.argmax(axis=1)
+    probabilities = self_confidence(predictions)
     affected: dict[int, str] = {}
     suggestions: dict[int, str] = {}
     examples: list[Example] = []
     for index in errors.tolist():
-        row, better = int(judged.rows[index]), judged.names[best[index]]
-        label = judged.names[judged.labels[index]]
-        share = judged.probabilities[index, best[index]]
+        row, better = int(predictions.rows[index]), predictions.names[best[index]]
+        label = predictions.names[predictions.labels[index]]
+        share = predictions.probabilities[index, best[index]]
         suggestions[row] = better
         affected[row] = (
             f"label probably wrong: {named(better)} has {percent(share)}, this one"
@@ -122,20 +126,21 @@ def check_label_errors(
                 )
             )
     moves = Counter(
-        (judged.names[judged.labels[index]], judged.names[best[index]]) for index in errors.tolist()
+        (predictions.names[predictions.labels[index]], predictions.names[best[index]])
+        for index in errors.tolist()
     )
     return [
         Finding(
             "label_errors",
             "problem",
-            f"{count(len(errors), 'label')} of {len(judged.rows):,}"
-            f" ({percent(len(errors) / len(judged.rows))}) probably wrong",
+            f"{count(len(errors), 'label')} of {len(predictions.rows):,}"
+            f" ({percent(len(errors) / len(predictions.rows))}) probably wrong",
             "Read them, the most suspicious first; --fix writes them down with a suggestion each."
             " Not every one is an error.",
             affected,
             examples,
             {
-                "judged": len(judged.rows),
+                "judged": len(predictions.rows),
                 "moves": [
                     [label, better, number] for (label, better), number in moves.most_common(10)
                 ],
@@ -145,16 +150,16 @@ def check_label_errors(
 
 
 def check_overlap(
-    dataset: LabelledDataset, judged: OutOfFold, errors: np.ndarray, known: NoInformation
+    dataset: LabelledDataset, predictions: OutOfFold, errors: np.ndarray, baseline: NoInformation
 ) -> list[Finding]:
     """Pairs of labels confused in many rows, ignoring rows with wrong labels."""
-    right = np.ones(len(judged.rows), np.bool_)
+    right = np.ones(len(predictions.rows), np.bool_)
     right[errors] = False
-    best = judged.probabilities.argmax(axis=1)
-    sizes = np.bincount(judged.labels[right], minlength=len(judged.names))
+    best = predictions.probabilities.argmax(axis=1)
+    sizes = np.bincount(predictions.labels[right], minlength=len(predictions.names))
     mixed: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for index in np.flatnonzero(right & (best != judged.labels)).tolist():
-        one, two = sorted((int(judged.labels[index]), int(best[index])))
+    for index in np.flatnonzero(right & (best != predictions.labels)).tolist():
+        one, two = sorted((int(predictions.labels[index]), int(best[index])))
         mixed[one, two].append(index)
     pairs = [
         (len(indices) / max(1, sizes[one] + sizes[two]), one, two, indices)
@@ -166,12 +171,12 @@ def check_overlap(
     pairs.sort(key=lambda pair: (-pair[0], pair[1:3]))
     examples = []
     for share, one, two, indices in pairs[:_EXAMPLES]:
-        row = int(judged.rows[indices[0]])
-        pair = (judged.names[one], judged.names[two])
+        row = int(predictions.rows[indices[0]])
+        pair = (predictions.names[one], predictions.names[two])
         says = (
             f"{named(pair[0])} and {named(pair[1])}: {percent(share)} of their"
             f" {sizes[one] + sizes[two]:,} rows"
-            + ("; nothing separates them" if pair in known.inseparable else "")
+            + ("; nothing separates them" if pair in baseline.inseparable else "")
         )
         examples.append(Example(dataset.lines[row], says, shortened(dataset.texts[row], 100)))
     return [
@@ -185,10 +190,11 @@ def check_overlap(
             figures={
                 "pairs": [
                     {
-                        "labels": [judged.names[one], judged.names[two]],
+                        "labels": [predictions.names[one], predictions.names[two]],
                         "mixed_up": len(indices),
                         "share": round(float(share), 4),
-                        "inseparable": (judged.names[one], judged.names[two]) in known.inseparable,
+                        "inseparable": (predictions.names[one], predictions.names[two])
+                        in baseline.inseparable,
                     }
                     for share, one, two, indices in pairs
                 ]

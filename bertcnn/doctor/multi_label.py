@@ -8,7 +8,7 @@ import numpy as np
 
 from bertcnn.data import LabelSet, assign_folds, join_labels, rarest
 from bertcnn.doctor.dataset import LabelledDataset
-from bertcnn.doctor.mislabelled import given_probability, label_errors, no_information
+from bertcnn.doctor.mislabelled import label_errors, no_information, self_confidence
 from bertcnn.doctor.out_of_fold import FOLDS, out_of_fold
 from bertcnn.doctor.report import Example, Finding, named, shortened
 from bertcnn.evaluation import NoInformation
@@ -55,7 +55,7 @@ def examine_sets(
         comparisons[name] = no_information(predictions, groups[predictions.rows])
         if comparisons[name].knows_nothing:
             continue
-        doubt = 1 - given_probability(predictions)
+        doubt = 1 - self_confidence(predictions)
         of_file = np.array(rows)[predictions.rows]
         suspicion[of_file] = np.fmax(suspicion[of_file], doubt)
         for index in label_errors(predictions).tolist():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bertcnn.encoders.download import list_encoders as list_encoders
     from bertcnn.encoders.export import check_encoder_target as check_encoder_target
     from bertcnn.encoders.export import export_encoder as export_encoder
-    from bertcnn.encoders.folder import STORY as STORY
+    from bertcnn.encoders.folder import PRETRAINING_RECORD as PRETRAINING_RECORD
     from bertcnn.encoders.folder import Pieces as Pieces
     from bertcnn.encoders.folder import write_encoder as write_encoder
     from bertcnn.encoders.layout import VOCABULARY as VOCABULARY

@@ -18,9 +18,17 @@ from bertcnn.storage import sync_folder, write_new
 from bertcnn.text import CLASSIFY, MASK, PAD, SEPARATE, UNKNOWN
 
 _MODULES, _POOLING = "modules.json", "1_Pooling"
-STORY: Final = "pretraining.json"  # record of our own pretraining
+PRETRAINING_RECORD: Final = "pretraining.json"  # record of our own pretraining
 FILES: Final = frozenset(
-    {CONFIG, VOCABULARY, TOKENIZER_CONFIG, WEIGHTS, STORY, _MODULES, f"{_POOLING}/{CONFIG}"}
+    {
+        CONFIG,
+        VOCABULARY,
+        TOKENIZER_CONFIG,
+        WEIGHTS,
+        PRETRAINING_RECORD,
+        _MODULES,
+        f"{_POOLING}/{CONFIG}",
+    }
 )  # all files that we write
 
 

@@ -117,23 +117,23 @@ def _spread(rows: int) -> np.ndarray:
 
 def held_out_sets(
     probabilities: np.ndarray,
-    given: np.ndarray,
+    predicted: np.ndarray,
     multi_hot: np.ndarray,
     held_back: HeldBack | None = None,
 ) -> HeldOut:
     """`held_out_answers` for rows with several labels.
 
     An answer is right only if its label set is exactly right. `probabilities` are float32 [rows,
-    C], calibrated; `given` and `multi_hot` are predicted and true labels, bool [rows, C]. Rows that
-    are held back or have no predicted label are never automatic.
+    C], calibrated; `predicted` and `multi_hot` are predicted and true labels, bool [rows, C]. Rows
+    that are held back or have no predicted label are never automatic.
     """
     rows = _spread(len(multi_hot))
     back = (held_back or HeldBack.none(len(multi_hot))).at(rows)
-    back = replace(back, outside=back.outside | (~given[rows].any(axis=1) & ~back.doubtful))
+    back = replace(back, outside=back.outside | (~predicted[rows].any(axis=1) & ~back.doubtful))
     kept, strange = rows[~back.any], back.strange[~back.any]
-    confidence = exact_match_probability(probabilities[kept], given[kept])
+    confidence = exact_match_probability(probabilities[kept], predicted[kept])
     order = np.argsort(-confidence, kind="stable")
-    right = (given[kept] == multi_hot[kept]).all(axis=1) & ~strange
+    right = (predicted[kept] == multi_hot[kept]).all(axis=1) & ~strange
     first = probabilities[kept].argmax(axis=1)
     return HeldOut(
         **_columns(confidence[order], first[order], right[order]),

@@ -201,18 +201,22 @@ def against_constant(
 
 
 def against_constant_sets(
-    names: Sequence[str], actual: np.ndarray, given: np.ndarray, *, usual: LabelSet | None = None
+    names: Sequence[str],
+    actual: np.ndarray,
+    predicted: np.ndarray,
+    *,
+    usual: LabelSet | None = None,
 ) -> NoInformation:
     """Compare a multi-label model with the best constant answer, by exact label sets.
 
-    `actual` and `given` are bool [rows, C]; `usual` is as in `against_constant`.
+    `actual` and `predicted` are bool [rows, C]; `usual` is as in `against_constant`.
     """
     if usual is None:
         rows, counts = np.unique(actual, axis=0, return_counts=True)
         usual = tuple(name for name, has in zip(names, rows[counts.argmax()], strict=True) if has)
     constant = (actual == np.isin(names, usual)).all(axis=1)
-    right = (actual == given).all(axis=1)
-    hits = np.concatenate([(actual & given).sum(axis=0), (~actual & ~given).sum(axis=0)])
+    right = (actual == predicted).all(axis=1)
+    hits = np.concatenate([(actual & predicted).sum(axis=0), (~actual & ~predicted).sum(axis=0)])
     sizes = np.concatenate([actual.sum(axis=0), (~actual).sum(axis=0)])
     both = np.tile((sizes.reshape(2, -1) > 0).all(axis=0), 2)
     balanced = _mean_share(hits[both], sizes[both], 0.5) if both.any() else (0.5, 0.5, 0.5)

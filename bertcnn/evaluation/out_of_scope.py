@@ -66,12 +66,12 @@ class FoldInputs:
     """A fold model's outputs for its training and held-out rows.
 
     Attributes:
-        known: its training rows.
-        labels: int [rows], of `known`.
+        training: its training rows.
+        labels: int [rows], of `training`.
         held_out: its held-out rows.
     """
 
-    known: DetectorInputs
+    training: DetectorInputs
     labels: np.ndarray
     held_out: DetectorInputs
 
@@ -181,10 +181,10 @@ def _scale(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _unweighted(part: FoldInputs, outside: OutsideTexts, seed: int) -> OutOfScopeDetector:
     """A detector with centroids, words and direction, if there are enough rows for a centroid."""
-    scope = _around(OutOfScopeDetector(), part.known, part.labels, seed)
+    scope = _around(OutOfScopeDetector(), part.training, part.labels, seed)
     if not len(scope.logit_centroids) or not len(scope.embedding_centroids):
         return OutOfScopeDetector()
-    return replace(scope, background=_direction(part.known.means, outside))
+    return replace(scope, background=_direction(part.training.means, outside))
 
 
 def _best_weights(features: np.ndarray, unknown: np.ndarray | None, *, classes: int) -> np.ndarray:

@@ -39,8 +39,8 @@ def chosen(probabilities: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return probabilities >= thresholds
 
 
-def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """The probability that the `given` labels [rows, C] are exactly right, float32 [rows].
+def exact_match_probability(probabilities: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """The probability that the `predicted` labels [rows, C] are exactly right, float32 [rows].
 
     Assumes independent labels. `probabilities` are [rows, C].
 
@@ -49,13 +49,15 @@ def exact_match_probability(probabilities: np.ndarray, given: np.ndarray) -> np.
         >>> round(float(exact_match_probability(np.array([[0.9, 0.2]]), given)[0]), 2)
         0.72
     """
-    return np.where(given, probabilities, 1 - probabilities).prod(axis=1).astype(np.float32)
+    return np.where(predicted, probabilities, 1 - probabilities).prod(axis=1).astype(np.float32)
 
 
-def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]) -> list[LabelSet]:
+def names_of(
+    predicted: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]
+) -> list[LabelSet]:
     """The names of each row's labels, the most probable first.
 
-    `given` is bool [rows, C], `probabilities` float32 [rows, C]; `labels` has C names.
+    `predicted` is bool [rows, C], `probabilities` float32 [rows, C]; `labels` has C names.
 
     Example:
         >>> names_of(np.array([[True, False, True]]), np.array([[0.6, 0.1, 0.8]]), ["a", "b", "c"])
@@ -64,5 +66,5 @@ def names_of(given: np.ndarray, probabilities: np.ndarray, labels: Sequence[str]
     order = np.argsort(-probabilities, axis=1, kind="stable")
     return [
         tuple(labels[index] for index in indices if row[index])
-        for row, indices in zip(given, order.tolist(), strict=True)
+        for row, indices in zip(predicted, order.tolist(), strict=True)
     ]

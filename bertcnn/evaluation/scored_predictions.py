@@ -93,7 +93,7 @@ class ScoredPredictions:
         return calibrated_probabilities(self.logits, self.calibration)
 
     @cached_property
-    def given(self) -> np.ndarray:
+    def predicted(self) -> np.ndarray:
         """The predicted labels, if a row may have several, bool [rows, C]."""
         return chosen(self.probabilities, np.array(self.calibration.label_thresholds, np.float32))
 
@@ -108,7 +108,7 @@ class ScoredPredictions:
         return (
             self.probabilities.max(axis=1)
             if self.truth.multi_hot is None
-            else exact_match_probability(self.probabilities, self.given)
+            else exact_match_probability(self.probabilities, self.predicted)
         )
 
     @property
@@ -122,7 +122,9 @@ class ScoredPredictions:
     def indicators(self) -> tuple[np.ndarray, np.ndarray]:
         """True labels and predicted labels, both bool [rows, C + U]."""
         if self.truth.multi_hot is not None:
-            return self.truth.multi_hot, np.pad(self.given, ((0, 0), (0, len(self.truth.unknown))))
+            return self.truth.multi_hot, np.pad(
+                self.predicted, ((0, 0), (0, len(self.truth.unknown)))
+            )
         columns = np.arange(len(self.truth.names) + len(self.truth.unknown))
         return self.truth.labels[:, None] == columns, self.first[:, None] == columns
 
@@ -133,7 +135,7 @@ class ScoredPredictions:
         return (
             probabilities.max(axis=1)
             if self.truth.multi_hot is None
-            else exact_match_probability(probabilities, self.given)
+            else exact_match_probability(probabilities, self.predicted)
         )
 
     def of(self, rows: slice) -> ScoredPredictions:
@@ -209,7 +211,7 @@ class ScoredPredictions:
         """
         if self.truth.multi_hot is None:
             return held_out_answers(self.probabilities, self.truth.labels, held_back, hierarchy)
-        return held_out_sets(self.probabilities, self.given, self.truth.multi_hot, held_back)
+        return held_out_sets(self.probabilities, self.predicted, self.truth.multi_hot, held_back)
 
 
 def label_shares(calibration: Calibration) -> np.ndarray:

@@ -61,7 +61,7 @@ class Parity(Settings):
 
 def compare(
     reference: np.ndarray,
-    found: np.ndarray,
+    exported: np.ndarray,
     texts: Sequence[str],
     *,
     precision: str,
@@ -77,16 +77,16 @@ def compare(
     bound = BOUND if precision == "float32" else None
     # two probabilities can each move by the bound
     undecided = CLEAR if bound is None else 2 * bound
-    differences = np.nan_to_num(np.abs(found - reference), nan=1.0).max(axis=1)
+    differences = np.nan_to_num(np.abs(exported - reference), nan=1.0).max(axis=1)
     if label_thresholds:
         clear, lead, other_labels = _several(
-            reference, found, np.array(label_thresholds, np.float32)
+            reference, exported, np.array(label_thresholds, np.float32)
         )
     else:
-        rows, best, other = np.arange(len(texts)), reference.argmax(axis=1), found.argmax(axis=1)
+        rows, best, other = np.arange(len(texts)), reference.argmax(axis=1), exported.argmax(axis=1)
         lead, other_labels = reference[rows, best] - reference[rows, other], best != other
         clear = reference[rows, best] - np.partition(reference, -2, axis=1)[:, -2]
-    wrong = np.flatnonzero((lead > undecided) | ~np.isfinite(found).all(axis=1))
+    wrong = np.flatnonzero((lead > undecided) | ~np.isfinite(exported).all(axis=1))
     if len(wrong):
         text = one_line(texts[wrong[0]], 40)
         raise _refusal(

@@ -58,12 +58,12 @@ def foreign_texts(
 
 def held_back(
     scope: OutOfScopeDetector,
-    readings: DetectorInputs,
+    inputs: DetectorInputs,
     texts: Sequence[str],
     languages: Sequence[str],
 ) -> HeldBack:
     """Which texts with known labels are never answered automatically."""
-    strangeness = scope.judge(readings)
+    strangeness = scope.judge(inputs)
     foreign = foreign_texts(texts, strangeness, languages)
     return HeldBack(
         strangeness.outside | foreign, strangeness.doubtful & ~foreign, np.zeros(len(texts), bool)
@@ -79,7 +79,7 @@ def decide(
     hierarchy: Hierarchy,
     limits: np.ndarray,
     parent_thresholds: Sequence[float | None] = (),
-    given: np.ndarray | None = None,
+    predicted: np.ndarray | None = None,
 ) -> Decided:
     """The label of each text, and whether it is automatic.
 
@@ -96,14 +96,16 @@ def decide(
         hierarchy: of the labels.
         limits: float32 [C], the lowest automatic confidence of each label.
         parent_thresholds: the same for each level of parents; None if never automatic.
-        given: bool [rows, C], the assigned labels, if a text may have several.
+        predicted: bool [rows, C], the assigned labels, if a text may have several.
     """
     labels, outside = most_probable(probabilities, blank), strangeness.outside
-    if given is None:
+    if predicted is None:
         confidence = probabilities.max(axis=1, initial=0)
     else:
-        confidence = np.where(blank, np.float32(0), exact_match_probability(probabilities, given))
-        outside = outside | ~given.any(axis=1)
+        confidence = np.where(
+            blank, np.float32(0), exact_match_probability(probabilities, predicted)
+        )
+        outside = outside | ~predicted.any(axis=1)
     sure = (confidence >= limits[labels]) & ~strangeness.doubtful
     probabilities = hierarchy.with_parents(probabilities)
     parents, parent_confidence = hierarchy.fall_back(

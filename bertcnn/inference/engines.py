@@ -92,7 +92,7 @@ class EngineOutput:
         )  # False for NaN
 
     @property
-    def found(self) -> Evidence:
+    def requested_evidence(self) -> Evidence:
         """The evidence.
 
         Raises:

@@ -90,7 +90,7 @@ class Predictor:
         if not self.multi_label:
             return np.array(self.labels, object)[probabilities.argmax(axis=1)]
         label_sets = np.empty(len(probabilities), object)
-        label_sets[:] = self.names_given(probabilities)
+        label_sets[:] = self.label_sets(probabilities)
         return label_sets
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
@@ -99,15 +99,15 @@ class Predictor:
         Raises:
             SettingsError: as in `predict_proba`.
         """
-        return self.run(self.encode(check_texts(texts))).found.means
+        return self.run(self.encode(check_texts(texts))).requested_evidence.means
 
-    def given(self, probabilities: np.ndarray) -> np.ndarray:
+    def multi_hot(self, probabilities: np.ndarray) -> np.ndarray:
         """The labels above their thresholds, bool [rows, C], if a text may have several."""
         return chosen(probabilities, self._label_thresholds)
 
-    def names_given(self, probabilities: np.ndarray) -> list[LabelSet]:
+    def label_sets(self, probabilities: np.ndarray) -> list[LabelSet]:
         """The names of the labels above their thresholds, the most probable first."""
-        return names_of(self.given(probabilities), probabilities, self.labels)
+        return names_of(self.multi_hot(probabilities), probabilities, self.labels)
 
     def answer(self, texts: Sequence[str]) -> Answers:
         """`classify` for large files: the same results as arrays."""
@@ -174,12 +174,12 @@ class Predictor:
             np.float32(0),
             calibrated_probabilities(output.logits, self.bundle.calibration),
         )
-        evidence = output.found
+        evidence = output.requested_evidence
         because = self._explainer.spans(
             texts, encoded, evidence, most_probable(probabilities, blank)
         )
         strangeness = self.bundle.scope.judge(
-            self.readings(encoded.token_ids, output.logits, evidence.means)
+            self.detector_inputs(encoded.token_ids, output.logits, evidence.means)
         )
         decided = decide(
             probabilities,
@@ -189,7 +189,7 @@ class Predictor:
             hierarchy=self.hierarchy,
             limits=limits,
             parent_thresholds=(decisions or self.decisions).parent_thresholds,
-            given=self.given(probabilities) if self.multi_label else None,
+            predicted=self.multi_hot(probabilities) if self.multi_label else None,
         )
         return Answers(
             decided.labels,
@@ -200,7 +200,7 @@ class Predictor:
             decided.reasons,
         )
 
-    def readings(
+    def detector_inputs(
         self, token_ids: Sequence[np.ndarray], logits: np.ndarray, means: np.ndarray
     ) -> DetectorInputs:
         """The inputs of the out-of-scope detector: words, lengths and the engine's outputs.
@@ -221,7 +221,7 @@ class Predictor:
     def predictions(self, texts: Sequence[str], answers: Answers) -> list[Prediction]:
         """The answers as one `Prediction` per text."""
         named = (
-            self.names_given(answers.probabilities)
+            self.label_sets(answers.probabilities)
             if self.multi_label
             else [(self.hierarchy.answers[label],) for label in answers.labels]
         )
@@ -285,7 +285,7 @@ class Predictor:
         )
         answers = self.answer_from(checked, encoded, output)
         explanations = self._explainer.explain(
-            checked, encoded, output.found, output.logits, labels, self.labels
+            checked, encoded, output.requested_evidence, output.logits, labels, self.labels
         )
         return [
             replace(explanation, reason=describe_reason(decision, reasons, self.labels))

@@ -56,7 +56,7 @@ class NewEncoder:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class StartingEncoder:
     """An encoder before its pretraining; `tensors` is empty if its weights are random."""
 
     name: str
@@ -85,7 +85,7 @@ def identify(start: str | Path | NewEncoder) -> dict[str, Any]:
 
 def begin_new(
     start: NewEncoder, files: DocumentFiles, learned: Sequence[str] | None, progress: Progress
-) -> Beginning:
+) -> StartingEncoder:
     """Start from random weights, with `learned` as vocabulary or one learned from the files.
 
     Raises:
@@ -103,7 +103,9 @@ def begin_new(
     limits = TokenizerSettings(
         lowercase=start.lowercase, max_tokens=settings.max_positions, head_tokens=1
     )
-    return Beginning("the new encoder", settings, WordPieceTokenizer(learned, limits), {}, None)
+    return StartingEncoder(
+        "the new encoder", settings, WordPieceTokenizer(learned, limits), {}, None
+    )
 
 
 def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
@@ -112,11 +114,11 @@ def _documents(files: DocumentFiles, progress: Progress) -> Iterator[str]:
             yield "\n".join(chain.from_iterable(pieces))
 
 
-def begin_from(start: str | Path, progress: Progress) -> Beginning:
+def begin_from(start: str | Path, progress: Progress) -> StartingEncoder:
     """Start from an encoder, by name or path."""
     fetched = fetch_encoder(start, progress=progress)
     folder = fetched.folder
     settings, tensors = read_published(folder)
     limits = read_tokenizer_settings(folder, settings.max_positions)
     tokenizer = WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), limits)
-    return Beginning(fetched.name, settings, tokenizer, tensors, sha256_of(folder / WEIGHTS))
+    return StartingEncoder(fetched.name, settings, tokenizer, tensors, sha256_of(folder / WEIGHTS))

@@ -18,8 +18,8 @@ from bertcnn.pretraining.batches import PretrainingBatches
 from bertcnn.pretraining.corpus import Corpus, open_corpus
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.pretraining.initialization import (
-    Beginning,
     NewEncoder,
+    StartingEncoder,
     begin_from,
     begin_new,
     identify,
@@ -164,7 +164,7 @@ def pretrain(  # noqa: PLR0913 - a public function with keyword options
             progress,
             options.seconds_between_checkpoints,
             more={"vocabulary": list(beginning.tokenizer.vocabulary)} if new else {},
-            found=earlier,
+            checkpoint=earlier,
         )
         trainer, held_out = _prepare(
             beginning, corpus, data_settings, settings, seed, progress, savepoints, callbacks
@@ -204,7 +204,7 @@ def _begin(
     files: DocumentFiles,
     earlier: Checkpoint | None,
     progress: Progress,
-) -> Beginning:
+) -> StartingEncoder:
     if not isinstance(start, NewEncoder):
         return begin_from(start, progress)
     learned = None if earlier is None else earlier.progress.get("vocabulary")
@@ -221,7 +221,7 @@ def _train(trainer: Trainer) -> None:
 
 def _save(
     target: Path,
-    beginning: Beginning,
+    beginning: StartingEncoder,
     trainer: Trainer,
     held_out: HeldOut,
     identity: Mapping[str, Any],
@@ -232,7 +232,7 @@ def _save(
         target,
         EncoderCheckpoint(beginning.settings, extract(trainer.model.weights)),
         beginning.tokenizer,
-        story={
+        record={
             "bertcnn": version("bertcnn"),
             "settings": identity,
             "steps": trainer.state.step,
@@ -255,7 +255,7 @@ def _tensorboard(folder: Path) -> keras.callbacks.Callback:
 
 
 def _prepare(
-    beginning: Beginning,
+    beginning: StartingEncoder,
     corpus: Corpus,
     data: PretrainingDataSettings,
     settings: PretrainingSettings,

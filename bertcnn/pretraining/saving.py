@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bertcnn.encoders import STORY, EncoderCheckpoint, Pieces, check_encoder_target, write_encoder
+from bertcnn.encoders import (
+    PRETRAINING_RECORD,
+    EncoderCheckpoint,
+    Pieces,
+    check_encoder_target,
+    write_encoder,
+)
 from bertcnn.storage import canonical_json, new_folder, write_new
 from bertcnn.text import WordPieceTokenizer
 
@@ -18,10 +24,10 @@ def save_encoder(
     encoder: EncoderCheckpoint,
     tokenizer: WordPieceTokenizer,
     *,
-    story: Mapping[str, Any],
+    record: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
-    """Save an encoder with its heads atomically; the story is JSON."""
+    """Save an encoder with its heads atomically; the record is JSON."""
     with new_folder(target, overwrite=overwrite, check=check_encoder_target) as new:
         write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))
-        write_new(new / STORY, canonical_json({"version": VERSION, **story}))
+        write_new(new / PRETRAINING_RECORD, canonical_json({"version": VERSION, **record}))

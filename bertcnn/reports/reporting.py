@@ -275,7 +275,7 @@ def certain_enough(
     )
     if judgement.truth.multi_hot is not None:
         # rows without a label go to review even if the confidence is high
-        return sure & judgement.given.any(axis=1)
+        return sure & judgement.predicted.any(axis=1)
     probabilities = hierarchy.with_parents(judgement.probabilities)
     return sure | (hierarchy.fall_back(probabilities, ~sure, decisions.parent_thresholds)[0] >= 0)
 

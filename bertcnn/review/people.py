@@ -73,7 +73,7 @@ def read_people(path: str | Path) -> dict[str, Person]:
         SettingsError: somebody has no role, an unknown one, or two lines.
         TableError: the file cannot be read, or lacks a column.
     """
-    table = read_table(path, known=_COLUMNS)
+    table = read_table(path, expected_columns=_COLUMNS)
     if not set(_COLUMNS) <= set(table.columns):
         raise TableError(
             f"{str(path)!r} has the columns {list_columns(table.columns)}",

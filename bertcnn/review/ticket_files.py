@@ -68,7 +68,7 @@ class TicketFile:
         self._store, self._path, self.rejects = store, path, rejects_of(path)
         self.repeated = self.without_id = self.unreadable = 0
         self.times, self._progress = TicketTimes(dates), progress
-        with open_table(path, known=()) as reader:
+        with open_table(path, expected_columns=()) as reader:
             first = reader.peek()
             self._choice = guess_text_columns(first, text=text, trained_on=trained_on)
             progress.note(f"text: {self._choice.reasons['text']}")
@@ -117,7 +117,7 @@ class TicketFile:
     def chunks(self) -> Iterator[list[NewTicket]]:
         """The second pass: the distinct tickets, some hundreds at a time."""
         seen: set[str] = set()
-        with open_table(self._path, rejects=self.rejects, known=()) as reader:
+        with open_table(self._path, rejects=self.rejects, expected_columns=()) as reader:
             reader.require(self._choice.text)
             for chunk in reader.chunks(_AT_ONCE):
                 yield list(self._tickets(reader, chunk, seen))

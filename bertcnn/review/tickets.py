@@ -295,7 +295,7 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
     shown = predictor.predictions(texts, predictor.answer_from(texts, encoded, output))
-    means = output.found.means  # [rows, D]
+    means = output.requested_evidence.means  # [rows, D]
     norms = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     vectors = (means / norms).astype(np.float16)
     leaves = set(predictor.labels)

@@ -33,7 +33,7 @@ class Question:
         digest: of the rows' texts, in order.
         slots: int64 [texts], cache slot of each answer; -1 if the model is needed.
         kept: new answers for the cache: slots and indices of texts, each int64 [n].
-        asked: texts for the model; empty if the journal has the answers.
+        new_texts: texts for the model; empty if the journal has the answers.
         encoded: their tokens; None if there are none, or other processes run the model.
     """
 
@@ -44,7 +44,7 @@ class Question:
     digest: bytes
     slots: np.ndarray
     kept: tuple[np.ndarray, np.ndarray]
-    asked: list[str]
+    new_texts: list[str]
     encoded: EncodedTexts | None
 
     @property
@@ -145,7 +145,7 @@ class Answering:
         if frame is None:
             answers = self._cache.answers(question.slots)
             if isinstance(output, EngineOutput) and question.encoded is not None:
-                output = self._predictor.answer_from(question.asked, question.encoded, output)
+                output = self._predictor.answer_from(question.new_texts, question.encoded, output)
             if isinstance(output, Answers):
                 answers.put(question.unknown, output)
             frame = Frame(len(question.rows), question.digest, answers)

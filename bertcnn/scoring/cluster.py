@@ -58,7 +58,7 @@ class _Chunk:
     @property
     def is_done(self) -> bool:
         """Whether there is nothing left to compute."""
-        return not self.question.asked or self.answers is not None
+        return not self.question.new_texts or self.answers is not None
 
 
 class _ElsewhereEngine:
@@ -183,7 +183,7 @@ class Cluster:
                 waiting.extend(chunk for chunk in [window[-1]] if not chunk.is_done)
                 continue
             chunk = waiting.popleft()
-            reference = worker.answer(chunk.question.asked, probabilities)
+            reference = worker.answer(chunk.question.new_texts, probabilities)
             self._running[reference] = chunk, worker
             chunk.is_out = True
 

@@ -36,13 +36,13 @@ class OutputColumns:
     """
 
     def __init__(
-        self, given: Named, predictor: Predictor, *, probabilities: bool, reasons: bool
+        self, source: Named, predictor: Predictor, *, probabilities: bool, reasons: bool
     ) -> None:
         self._predictor, self._probabilities, self._reasons = predictor, probabilities, reasons
         why = ["reason"] if reasons else []
         shares = [f"p_{label}" for label in predictor.hierarchy.names] if probabilities else []
         default_names = ("predicted_label", "confidence", "decision", "because", *why, *shares)
-        names = free_names(default_names, (*given.columns, *given.header))
+        names = free_names(default_names, (*source.columns, *source.header))
         self.renamed = {
             ours: name for ours, name in zip(default_names, names, strict=True) if ours != name
         }
@@ -52,7 +52,7 @@ class OutputColumns:
             for name, written in zip(default_names, names, strict=True)
             if name in ("confidence", *shares)
         )
-        self.all = (*given.header, *names)
+        self.all = (*source.header, *names)
         self._none = ("", "", "review:empty", "", *[_EMPTY for _ in why], *["" for _ in shares])
 
     def counts(self, answers: Answers, places: list[int]) -> np.ndarray:
@@ -63,7 +63,7 @@ class OutputColumns:
         names = len(self._predictor.hierarchy.names)
         if not self._predictor.multi_label:
             return np.bincount(answers.labels[places] + 1, minlength=names + 1)
-        predicted = self._predictor.given(answers.probabilities)[places]
+        predicted = self._predictor.multi_hot(answers.probabilities)[places]
         blank = answers.labels[places] < 0
         return np.concatenate([[blank.sum()], predicted[~blank].sum(axis=0)])
 
@@ -102,7 +102,7 @@ class OutputColumns:
             separator = str(self._predictor.bundle.config.label_separator)
             return [
                 join_labels(names, separator)
-                for names in self._predictor.names_given(answers.probabilities)
+                for names in self._predictor.label_sets(answers.probabilities)
             ]
         names = self._predictor.hierarchy.answers
         return [names[label] for label in answers.labels.tolist()]

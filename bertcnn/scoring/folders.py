@@ -43,17 +43,17 @@ class Shard:
             )
 
     @classmethod
-    def of(cls, given: str, environment: Mapping[str, str] = os.environ) -> Self:
+    def of(cls, text: str, environment: Mapping[str, str] = os.environ) -> Self:
         """Parse I/N, or N with the index from $JOB_COMPLETION_INDEX, which starts at 0.
 
         Raises:
             SettingsError: the value is invalid.
         """
         index = environment.get(_INDEX, "")
-        match = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,9})", given)
+        match = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,9})", text)
         if not match or (not match[1] and not re.fullmatch(r"\d{1,9}", index)):
             raise SettingsError(
-                f"--shard {one_line(given)}",
+                f"--shard {one_line(text)}",
                 expected=f"I/N, such as 1/4, or N where ${_INDEX} gives the number",
                 fix="give the part and the number of parts",
             )

@@ -108,7 +108,7 @@ class FileRun:
             kind = check_input(self.source)
         target = kind_of(self.target.resolve())
         if target is not None and target.format == "xlsx" and kind.format != "xlsx":
-            with open_table(self.source, known=()) as reader:
+            with open_table(self.source, expected_columns=()) as reader:
                 check_fits_excel((chunk.line_numbers, chunk.rows) for chunk in reader.chunks())
 
     @contextmanager
@@ -126,7 +126,7 @@ class FileRun:
         text, note = self.options.text, self.options.progress.note
         named = text.split(",") if isinstance(text, str) else text
         text_columns = tuple(trained_on if named is None else (name.strip() for name in named))
-        with open_table(self.source, rejects=self.rejects, known=text_columns) as reader:
+        with open_table(self.source, rejects=self.rejects, expected_columns=text_columns) as reader:
             first = reader.peek()
             if not first.rows:
                 self._check_rejects(reader, journal)

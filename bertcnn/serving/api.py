@@ -17,9 +17,9 @@ from bertcnn.serving import conventions
 from bertcnn.serving.bodies import Body, to_json
 from bertcnn.serving.conventions import (
     AnswerOptions,
-    Asked,
     InvocationBody,
     PredictionBody,
+    PredictionRequest,
     is_csv,
     read_csv,
     read_invocation,
@@ -269,7 +269,7 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
         kind = request.headers.get("content-type", "")
         body = await service.read_body(request)
         if is_csv(kind):
-            parsed = Asked(await asyncio.to_thread(read_csv, body, kind, columns))
+            parsed = PredictionRequest(await asyncio.to_thread(read_csv, body, kind, columns))
         else:
             parsed = read_invocation(body, columns)
         return await _answered(service, request, parsed)
@@ -283,7 +283,7 @@ def _add_conventions(app: FastAPI, service: Service) -> None:
 async def _answered(
     service: Service,
     request: Request,
-    parsed: Asked,
+    parsed: PredictionRequest,
     model: str | None = None,
     version: str | None = None,
 ) -> Response:

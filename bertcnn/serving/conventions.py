@@ -63,7 +63,7 @@ class InvocationBody(Body):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictionRequest:
     """Texts of a request, and the response format; `by_columns`: one list per field."""
 
     texts: list[str]
@@ -83,7 +83,7 @@ class Asked:
         return {"predictions": rows}
 
 
-def read_prediction(body: bytes, columns: TextColumns) -> Asked:
+def read_prediction(body: bytes, columns: TextColumns) -> PredictionRequest:
     """Parse {"instances": [...]}, or TensorFlow Serving's {"inputs": ...}.
 
     Raises:
@@ -100,11 +100,11 @@ def read_prediction(body: bytes, columns: TextColumns) -> Asked:
     _one_of(parsed, ("instances", "inputs"))
     options = parsed.parameters or AnswerOptions()
     if parsed.instances is not None:
-        return Asked(columns.from_values(parsed.instances, "instances"), options)
-    return Asked(_inputs(parsed.inputs, columns), options, by_columns=True)
+        return PredictionRequest(columns.from_values(parsed.instances, "instances"), options)
+    return PredictionRequest(_inputs(parsed.inputs, columns), options, by_columns=True)
 
 
-def read_invocation(body: bytes, columns: TextColumns) -> Asked:
+def read_invocation(body: bytes, columns: TextColumns) -> PredictionRequest:
     """Parse the body's one key for inputs; RequestError if it has several, none, or bad values."""
     parsed = InvocationBody.read(body)
     name = _one_of(parsed, ("inputs", "instances", "dataframe_split", "dataframe_records"))
@@ -119,7 +119,7 @@ def read_invocation(body: bytes, columns: TextColumns) -> Asked:
         rows = parsed.dataframe_records or []
         check_number(len(rows), columns.most)
         texts = columns.from_rows(rows, name, is_table=True)
-    return Asked(texts, options)
+    return PredictionRequest(texts, options)
 
 
 def _one_of(body: BaseModel, names: tuple[str, ...]) -> str:

@@ -56,7 +56,7 @@ class ServeOptions(Settings):
     limits: Limits = Limits()
 
 
-def named_models(given: Sequence[str]) -> dict[str, str]:
+def named_models(arguments: Sequence[str]) -> dict[str, str]:
     """Parse MODEL or NAME=MODEL arguments; the first is the default model.
 
     Raises:
@@ -67,7 +67,7 @@ def named_models(given: Sequence[str]) -> dict[str, str]:
         {'triage': 'models/triage', 'spam': 's3://models/spam'}
     """
     models: dict[str, str] = {}
-    for text in given:
+    for text in arguments:
         name, equals, location = text.partition("=")
         if not equals or not _NAME.fullmatch(name):
             name, location = re.sub(r"[^A-Za-z0-9._-]", "-", _last_part(text)).lstrip("._-"), text
@@ -82,10 +82,10 @@ def named_models(given: Sequence[str]) -> dict[str, str]:
     return models
 
 
-def folders_of(places: Iterable[str]) -> tuple[Path, ...]:
+def folders_of(locations: Iterable[str]) -> tuple[Path, ...]:
     """The parent folders of local models."""
     return tuple(
-        dict.fromkeys(Path(place).resolve().parent for place in places if "://" not in place)
+        dict.fromkeys(Path(place).resolve().parent for place in locations if "://" not in place)
     )
 
 

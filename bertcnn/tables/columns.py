@@ -28,14 +28,14 @@ _LONGEST_NAME = 5  # words; longer names, such as a survey's question, get a rem
 _OF_TWO = frozenset(("label", "class", "target", "klasse", "classe", "clase"))
 
 
-def free_names(wanted: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
+def free_names(wanted: Iterable[str], columns: Iterable[str]) -> tuple[str, ...]:
     """Names for new columns; a name that is already used gets the prefix `bertcnn_`.
 
     Example:
         >>> free_names(["finding", "decision"], ["text", "finding"])
         ('bertcnn_finding', 'decision')
     """
-    taken, names = set(given), []
+    taken, names = set(columns), []
     for name in wanted:
         while name in taken:
             name = f"bertcnn_{name}"

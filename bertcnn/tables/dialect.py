@@ -213,9 +213,9 @@ def check_encoding(name: str) -> str:
     return "utf-8-sig" if canonical == "utf-8" else canonical
 
 
-def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], given: str | None) -> str:
-    """The encoding `given`, or detected in a sample; raises TableError for a binary file."""
-    encoding = check_encoding(given) if given else detect_encoding(blocks)
+def find_encoding(path: Path, kind: FileKind, blocks: list[bytes], requested: str | None) -> str:
+    """The encoding `requested`, or detected in a sample; raises TableError for a binary file."""
+    encoding = check_encoding(requested) if requested else detect_encoding(blocks)
     if encoding is None:
         raise TableError(
             f"{str(path)!r} is not text: it holds binary data",

@@ -28,7 +28,7 @@ class ExcelSource:
     `remark` names the parts of the workbook that are not read.
     """
 
-    def __init__(self, path: Path, known: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, expected_columns: Sequence[str] = ()) -> None:
         import python_calamine
 
         self._path = path
@@ -45,8 +45,8 @@ class ExcelSource:
             ) from None
         self._sheet = sheet
         self._rows: Iterator[tuple[int, Any]] = iter(())
-        if sheet is None and known:
-            self.header, self.remark, self.total = tuple(known), "", 0
+        if sheet is None and expected_columns:
+            self.header, self.remark, self.total = tuple(expected_columns), "", 0
             return
         if sheet is None:
             raise TableError(
@@ -62,7 +62,7 @@ class ExcelSource:
                 f"only the sheet {one_line(sheet.name, 40)} of {str(path)!r} is read; other sheets:"
                 f" {_listed(unread)}"
             )
-        first, above = below_header(rows, known)
+        first, above = below_header(rows, expected_columns)
         if above:
             remarks.append(skipped_remark(above))
         self._header_row, self._rows = first[0][0] - 1, chain(first[1:], rows)  # counted from 0

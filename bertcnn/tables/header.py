@@ -54,7 +54,11 @@ class TextStart:
 
 
 def find_start(
-    text: str, is_tsv: bool, delimiter: str | None, quote: str | None, known: Sequence[str] = ()
+    text: str,
+    is_tsv: bool,
+    delimiter: str | None,
+    quote: str | None,
+    expected_columns: Sequence[str] = (),
 ) -> TextStart:
     r"""Detects the dialect of a text file and the number of lines above its header.
 
@@ -78,7 +82,7 @@ def find_start(
                 one, first.quote if quote is None and one == first.delimiter else _given(quote)
             ),
         )
-        index = header_place(rows, known)
+        index = header_place(rows, expected_columns)
         if index:
             width = extent(rows[index])
             share = (
@@ -129,9 +133,9 @@ def _first_rows(lines: Iterable[str], dialect: Dialect) -> tuple[list[tuple[str,
     return rows, ends
 
 
-def header_place(rows: Sequence[Sequence[str]], known: Sequence[str] = ()) -> int:
-    """The index of the header among the first rows, none blank; `known` are expected columns."""
-    if known and (index := _row_with(known, rows)) is not None:
+def header_place(rows: Sequence[Sequence[str]], expected_columns: Sequence[str] = ()) -> int:
+    """The index of the header among the first rows, none blank."""
+    if expected_columns and (index := _row_with(expected_columns, rows)) is not None:
         return index
     start = next((index for index, row in enumerate(rows[: _DEEPEST + 1]) if not _is_none(row)), 0)
     if not rows or (_is_header(rows[start]) and extent(rows[start]) > 1):
@@ -285,7 +289,7 @@ def _share(rows: Sequence[Sequence[str]], fits: Callable[[Sequence[str]], bool])
 
 
 def below_header(
-    rows: Iterator[tuple[int, Sequence[object]]], known: Sequence[str]
+    rows: Iterator[tuple[int, Sequence[object]]], expected_columns: Sequence[str]
 ) -> tuple[list[tuple[int, Sequence[object]]], list[str]]:
     """The first rows of a sheet from its header on, and the text of each row above it."""
     first: list[tuple[int, Sequence[object]]] = []
@@ -297,7 +301,7 @@ def below_header(
             texts.append(text)
         if len(first) == ROWS_SEEN:
             break
-    start = header_place(texts, known)
+    start = header_place(texts, expected_columns)
     return first[start:], [
         ", ".join(cell for cell in text if cell.strip()) for text in texts[:start]
     ]

@@ -56,7 +56,9 @@ class ElementsPlace:
     is_inside: bool = False
 
 
-def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> ElementsPlace | None:
+def find_place(
+    path: Path, file: TextFile, expected_columns: Sequence[str] = ()
+) -> ElementsPlace | None:
     """The position of the objects of a freshly opened JSON file; None for JSON Lines.
 
     Raises:
@@ -70,7 +72,7 @@ def find_place(path: Path, file: TextFile, known: Sequence[str] = ()) -> Element
     if text[begin] == "[":
         return ElementsPlace(begin) if text[begin + 1 :].lstrip()[:1] in ("{", "]", "") else None
     if text[begin] == "{":
-        return _place_of_objects(path, text, begin, lines, is_whole, known)
+        return _place_of_objects(path, text, begin, lines, is_whole, expected_columns)
     if problem := recognized(text):
         raise refusal(path, *problem)
     return None

@@ -39,7 +39,11 @@ class JsonLinesSource:
     delimiter: str | None = None
 
     def __init__(
-        self, path: Path, kind: FileKind, encoding: str | None, known: Sequence[str] | None = None
+        self,
+        path: Path,
+        kind: FileKind,
+        encoding: str | None,
+        expected_columns: Sequence[str] | None = None,
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         found_encoding = find_encoding(path, kind, blocks, encoding)
@@ -50,7 +54,7 @@ class JsonLinesSource:
             path, kind.gzipped, found_encoding, is_mixed=is_mixed
         )
         with self._open() as file:
-            self._place = find_place(path, file, known or ())
+            self._place = find_place(path, file, expected_columns or ())
         self._keys = _Keys()
         columns, widest, blank, read = 0, _WIDEST, True, 0
         with self._open() as lines:
@@ -66,7 +70,7 @@ class JsonLinesSource:
                     columns += self._keys.narrow(widest)
                 if columns > MOST_COLUMNS - self._keys.has_rest:
                     columns += self._keys.forget(columns - MOST_COLUMNS + 1)
-        no_rows = blank and known is not None
+        no_rows = blank and expected_columns is not None
         if not columns and not no_rows:
             lack = "holds no line that is a JSON object with keys"
             if blank:
@@ -79,7 +83,7 @@ class JsonLinesSource:
         if columns * read > max(_MOST_CELLS, _SPARSE * self._keys.filled()):
             self._keys.keep_frequent(read)
         names = (
-            list(known or ["text"])
+            list(expected_columns or ["text"])
             if no_rows
             else [well_formed(".".join(path)) for path in self._keys.paths()]
         )

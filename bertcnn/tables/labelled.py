@@ -150,7 +150,7 @@ def read_columns(
     choose: Callable[[Table], ColumnChoice],
     *,
     rejects: Path | None = None,
-    known: Sequence[str] = (),
+    expected_columns: Sequence[str] = (),
     as_written: bool = False,
     most: int | None = None,
     reading: Progress | None = None,
@@ -162,7 +162,7 @@ def read_columns(
         data: the file.
         choose: chooses the columns of a table; columns with a reason are reported.
         rejects: as in `read_labelled`; a missing folder is created.
-        known: the expected columns; see `open_table`.
+        expected_columns: see `open_table`.
         as_written: whether the table keeps the quotes of `escape_formula`; texts and labels do not.
         most: rows to keep in memory; see `TableReader.whole`.
         reading: reports how much of the file is read; none by default.
@@ -176,11 +176,13 @@ def read_columns(
     def read(required: Sequence[str] = ()) -> Table:
         is_there = rejects is None or rejects.parent.is_dir()
         rejects_path = rejects if is_there else None
-        table = _read_whole(data, rejects_path, known, required, as_written, reading, most)
+        table = _read_whole(
+            data, rejects_path, expected_columns, required, as_written, reading, most
+        )
         if rejects is None or is_there or not table.rejected:
             return table
         rejects.parent.mkdir(parents=True, exist_ok=True)  # only needed if there are rejected rows
-        return _read_whole(data, rejects, known, required, as_written, reading, most)
+        return _read_whole(data, rejects, expected_columns, required, as_written, reading, most)
 
     table = read()
     if table.remark:
@@ -222,7 +224,9 @@ def _read_whole(
     reading: Progress | None,
     most: int | None,
 ) -> Table:
-    with open_table(data, rejects=rejects, as_written=as_written, known=expected or None) as reader:
+    with open_table(
+        data, rejects=rejects, as_written=as_written, expected_columns=expected or None
+    ) as reader:
         reader.require(required)
         return reader.whole(reading, most)
 

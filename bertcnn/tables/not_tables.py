@@ -63,7 +63,7 @@ def recognized(text: str) -> tuple[str, str] | None:
     return next(((kind, fix) for pattern, kind, fix in _KINDS if pattern.match(start)), None)
 
 
-def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | None:
+def json_error(record: Mapping[str, Any], expected_columns: Sequence[str] = ()) -> str | None:
     """A description of a file's only object if it is an error message, not a row; else None.
 
     Example:
@@ -71,8 +71,8 @@ def json_error(found: Mapping[str, Any], known: Sequence[str] = ()) -> str | Non
         >>> refused, json_error({"message": "my router is dead"})
         ("an error message (JSON: 'Not Found')", None)
     """
-    plain = {key.casefold().replace("-", "_"): value for key, value in found.items()}
-    is_row = known and find_names(known, list(found)) is not None
+    plain = {key.casefold().replace("-", "_"): value for key, value in record.items()}
+    is_row = expected_columns and find_names(expected_columns, list(record)) is not None
     if is_row or not plain.keys() <= _ERRORS | _AROUND_ERRORS:
         return None
     status = next((plain[key] for key in ("status", "code", "status_code") if key in plain), "")

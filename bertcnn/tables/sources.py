@@ -64,16 +64,16 @@ def open_source(
     quote: str | None,
     *,
     as_written: bool = False,
-    known: Sequence[str] | None = None,
+    expected_columns: Sequence[str] | None = None,
 ) -> RowSource:
-    """The source for an accepted file; `known` columns are also the header of an empty file."""
+    """The source for an accepted file; an empty one gets the expected columns as its header."""
     if kind.format != "jsonl" and not path.stat().st_size:
         kind = FileKind("csv", gzipped=False)
     if kind.format in ("parquet", "xlsx"):
-        return WorkerSource(path, kind.format, known or ())
+        return WorkerSource(path, kind.format, expected_columns or ())
     if kind.format == "jsonl":
-        return JsonLinesSource(path, kind, encoding, known)
-    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written, known)
+        return JsonLinesSource(path, kind, encoding, expected_columns)
+    return _DelimitedSource(path, kind, delimiter, encoding, quote, as_written, expected_columns)
 
 
 class _DelimitedSource:
@@ -85,7 +85,7 @@ class _DelimitedSource:
         encoding: str | None,
         quote: str | None,
         as_written: bool,
-        known: Sequence[str] | None,
+        expected_columns: Sequence[str] | None,
     ) -> None:
         blocks = sample_bytes(path, kind.gzipped)
         requested, encoding = encoding, find_encoding(path, kind, blocks, encoding)
@@ -94,7 +94,7 @@ class _DelimitedSource:
         check_is_table(
             path, codecs.getincrementaldecoder(encoding)("replace").decode(blocks[0][:_LOOKED_AT])
         )
-        start = find_start(sample, kind.format == "tsv", delimiter, quote, known or ())
+        start = find_start(sample, kind.format == "tsv", delimiter, quote, expected_columns or ())
         dialect, self.remark = start.dialect, "; ".join(filter(None, (mixed, start.remark)))
         self.encoding: str | None = encoding
         self.delimiter: str | None = dialect.delimiter
@@ -108,7 +108,7 @@ class _DelimitedSource:
         )
         try:
             self._reader.skip(start.above)
-            self.header = self._header(path, known)
+            self.header = self._header(path, expected_columns)
         except BaseException:
             self.close()
             raise

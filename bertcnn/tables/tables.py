@@ -459,7 +459,7 @@ def open_table(
     quote: str | None = None,
     rejects: str | Path | None = None,
     as_written: bool = False,
-    known: Sequence[str] | None = None,
+    expected_columns: Sequence[str] | None = None,
 ) -> TableReader:
     r"""Opens a table for reading, in constant memory.
 
@@ -494,8 +494,8 @@ def open_table(
             such rows, and complete when the reader is closed. An earlier one is replaced, or
             removed when the whole table was read.
         as_written: keep the quotes before cells of CSV and TSV.
-        known: the expected columns: a line near the start with all of them is the header. If None,
-            JSON without any object is rejected, since it has no columns.
+        expected_columns: a line near the start with all of them is the header. If None, JSON
+            without any object is rejected, since it has no columns.
 
     Raises:
         OutputError: `rejects` cannot be written, or is another kind of file.
@@ -515,7 +515,15 @@ def open_table(
     kind = check_input(path)
     if rejects is not None:
         check_rejects(Path(rejects))
-    source = open_source(path, kind, delimiter, encoding, quote, as_written=as_written, known=known)
+    source = open_source(
+        path,
+        kind,
+        delimiter,
+        encoding,
+        quote,
+        as_written=as_written,
+        expected_columns=expected_columns,
+    )
     return TableReader(path, source, kind.format, None if rejects is None else Path(rejects))
 
 
@@ -552,7 +560,7 @@ def read_table(
     quote: str | None = None,
     rejects: str | Path | None = None,
     required: Sequence[str] = (),
-    known: Sequence[str] | None = None,
+    expected_columns: Sequence[str] | None = None,
 ) -> Table:
     """Reads a whole table into memory; see `open_table`, and `TableReader.require` for `required`.
 
@@ -560,7 +568,12 @@ def read_table(
         TableError: as in `open_table`; or the file has only a header, or every row was rejected.
     """
     with open_table(
-        path, delimiter=delimiter, encoding=encoding, quote=quote, rejects=rejects, known=known
+        path,
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        rejects=rejects,
+        expected_columns=expected_columns,
     ) as reader:
         reader.require(required)
         return reader.whole()

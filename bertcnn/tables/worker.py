@@ -58,7 +58,7 @@ class BinarySource(Protocol):
 
 
 class WorkerSource:
-    """Rows of an Excel or Parquet file, from a worker process; `known`: expected columns.
+    """Rows of an Excel or Parquet file, from a worker process.
 
     Raises:
         TableError: the file cannot be read within the limits.
@@ -67,11 +67,11 @@ class WorkerSource:
     encoding: str | None = None
     delimiter: str | None = None
 
-    def __init__(self, path: Path, format_name: str, known: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, format_name: str, expected_columns: Sequence[str] = ()) -> None:
         self._path, self._format, self._size, self._done = path, format_name, path.stat().st_size, 0
         self._memory = _MEMORY + _MEMORY_PER_BYTE * self._size
         self._seconds = _SECONDS + self._size // _BYTES_PER_SECOND
-        self._process = self._start(format_name, known)
+        self._process = self._start(format_name, expected_columns)
         self._waiting, self._closed = threading.Event(), threading.Event()
         threading.Thread(target=self._watch, name="bertcnn-worker-watch", daemon=True).start()
         try:

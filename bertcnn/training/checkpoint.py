@@ -136,15 +136,15 @@ def _read(path: Path) -> Checkpoint:
     return state
 
 
-def check_same_settings(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
+def check_same_settings(saved: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
     """Raise a SettingsError unless a checkpoint was made with this run's settings.
 
     Only the keys of `wanted`, this run's settings, count. The message names the first difference.
     """
     for name, value in wanted.items():
-        if found.get(name) != value:
+        if saved.get(name) != value:
             raise SettingsError(
-                f"the checkpoint in {folder} was made with {name} = {one_line(found.get(name))},"
+                f"the checkpoint in {folder} was made with {name} = {one_line(saved.get(name))},"
                 f" this run has {one_line(value)}",
                 expected="the settings of the run it goes on with",
                 fix=f"give {name} as it was, or start over with --restart",

@@ -30,16 +30,16 @@ from bertcnn.wording import count, duration
 class FoldAnswers:
     """The predictions of a model that was trained on the other folds, with mean token embeddings.
 
-    `held_out`, int [H], are the training rows of this fold. `known`, int [K], are rows it was
-    trained on that the out-of-scope detector compares with.
+    `held_out`, int [H], are the training rows of this fold. `detector_rows`, int [K], are rows it
+    was trained on that the out-of-scope detector compares with.
     """
 
     held_out: np.ndarray
     logits: np.ndarray
     means: np.ndarray
-    known: np.ndarray
-    known_logits: np.ndarray
-    known_means: np.ndarray
+    detector_rows: np.ndarray
+    detector_logits: np.ndarray
+    detector_means: np.ndarray
 
 
 @contextmanager
@@ -124,22 +124,29 @@ def _answers(
     train: Train, encoder: Bert, data: TrainingData, run: RunOptions, held_out: np.ndarray
 ) -> FoldAnswers:
     others = np.setdiff1d(np.arange(len(data.train.labels)), held_out)
-    known = np.intersect1d(others, np.arange(0) if data.known is None else data.known)
+    rows = np.arange(0) if data.detector_rows is None else data.detector_rows
+    detector_rows = np.intersect1d(others, rows)
     part = replace(
         data,
         train=data.train.of(others),
         valid=data.train.of(held_out),
-        known=np.searchsorted(others, known),
+        detector_rows=np.searchsorted(others, detector_rows),
         outside=OutsideRows(),
     )
     model, result = train(encoder, part, run)
-    if result.known is not None and result.valid_means is not None:
-        return FoldAnswers(held_out, result.valid_logits, result.valid_means, known, *result.known)
+    if result.detector_outputs is not None and result.valid_means is not None:
+        return FoldAnswers(
+            held_out,
+            result.valid_logits,
+            result.valid_means,
+            detector_rows,
+            *result.detector_outputs,
+        )
     engine = KerasEngine(model, pad_id=0)  # [PAD] is masked
-    both = (part.valid, data.train.of(known))
+    both = (part.valid, data.train.of(detector_rows))
     unseen, seen = (engine.run(rows.token_ids, evidence=True) for rows in both)
-    means, known_means = unseen.found.means, seen.found.means
-    return FoldAnswers(held_out, unseen.logits, means, known, seen.logits, known_means)
+    means, detector_means = unseen.requested_evidence.means, seen.requested_evidence.means
+    return FoldAnswers(held_out, unseen.logits, means, detector_rows, seen.logits, detector_means)
 
 
 @dataclass

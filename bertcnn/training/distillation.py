@@ -92,7 +92,7 @@ class Student:
         if truth is None:
             truth = np.arange(taught.shape[1]) == rows.labels[:, None]
         labels = [rows.labels, others.argmax(axis=1)]
-        multi_hot = None if rows.multi_hot is None else [truth, self.teacher.given(others)]
+        multi_hot = None if rows.multi_hot is None else [truth, self.teacher.multi_hot(others)]
         return TokenizedRows(
             [*rows.token_ids, *tokens],
             np.concatenate(labels),

@@ -46,12 +46,12 @@ class LabelledTexts:
     Attributes:
         texts: non-blank strings.
         labels: one label per text, all strings or all integers; or a tuple of labels per text.
-        given: index of each row among the rows passed.
+        indices: of each row among the rows passed.
     """
 
     texts: list[str]
     labels: list[Any]
-    given: list[int]
+    indices: list[int]
 
     @classmethod
     def usable(
@@ -126,7 +126,7 @@ class LabelledTexts:
         return LabelledTexts(
             [self.texts[row] for row in rows],
             [self.labels[row] for row in rows],
-            [self.given[row] for row in rows],
+            [self.indices[row] for row in rows],
         )
 
     def part(self, most: int | None, seed: int) -> np.ndarray:
@@ -180,7 +180,7 @@ class TokenizedTexts:
         """The rows with their weights in the loss, from the weights of the rows passed."""
         if weights is None:
             return self
-        return replace(self, rows=replace(self.rows, weights=weights[self.texts.given]))
+        return replace(self, rows=replace(self.rows, weights=weights[self.texts.indices]))
 
 
 def checked_weights(weights: Sequence[float], rows: int) -> np.ndarray:
@@ -383,4 +383,4 @@ class KnownRows:
         if self.answered is not None:
             return self.answered
         output = engine.run(self.token_ids, evidence=True)
-        return output.logits, output.found.means
+        return output.logits, output.requested_evidence.means

@@ -81,7 +81,7 @@ class TrainedModel:
         bundle: the model without detector, card and report; its decisions come from Keras.
         reference: the Keras model as a predictor.
         quantization_data: the rows that decide about a compiled engine.
-        known: training rows that the out-of-scope detector compares with.
+        detector_rows: training rows that the out-of-scope detector compares with.
         examined: the compiled model's predictions before a refit on the held-out rows, if any.
         unlearned: float32 [rows, C], logits of the held-out rows before such a refit.
         folds: out-of-fold predictions; none without cross-fitting.
@@ -94,7 +94,7 @@ class TrainedModel:
     bundle: Bundle
     reference: Predictor
     quantization_data: QuantizationData
-    known: KnownRows
+    detector_rows: KnownRows
     examined: Examined | None
     unlearned: np.ndarray | None
     train: TokenizedTexts
@@ -111,7 +111,7 @@ class TrainedModel:
         outcome: Outcome,
         train: TokenizedTexts,
         valid: TokenizedTexts,
-        known: KnownRows,
+        detector_rows: KnownRows,
         *,
         identity: ModelIdentity,
         origin: Provenance,
@@ -155,7 +155,7 @@ class TrainedModel:
             quantization_data=quantization_data(
                 train.rows, valid.rows, result.model_logits, pad_id
             ),
-            known=known,
+            detector_rows=detector_rows,
             examined=outcome.examined,
             unlearned=None if result.refit_logits is None else result.valid_logits,
             train=train,
@@ -196,17 +196,19 @@ class TrainedModel:
         out-of-fold predictions in float32 count.
         """
         progress.stage("choosing thresholds", 0)
-        known, examined, seed = self.known, self.examined, bundle.config.seed
+        known, examined, seed = self.detector_rows, self.examined, bundle.config.seed
         if examined is None:
             answers = valid.logits if self.unlearned is None else self.unlearned
             examined = Examined(
-                (answers, valid.found.means), known.answers(engine), known.outside.answers(engine)
+                (answers, valid.requested_evidence.means),
+                known.answers(engine),
+                known.outside.answers(engine),
             )
-        read, token_ids = self.reference.readings, self.quantization_data.valid
+        read, token_ids = self.reference.detector_inputs, self.quantization_data.valid
         texts = read(token_ids, *examined.valid)
         outside = self._outside(examined.outside)
         folds = [self._fold(fold) for fold in self.folds]
-        inputs = read(known.token_ids, *examined.known)
+        inputs = read(known.token_ids, *examined.detector_outputs)
         fit = fit_detector(inputs, known.labels, texts, outside, seed=seed, folds=folds)
         scope = fit.detector
         judgement = ScoredPredictions(
@@ -217,7 +219,7 @@ class TrainedModel:
         held_back = self._held_back(bundle, fit, texts, folds, outside.valid)
         if self.unlearned is not None:
             output = engine.run(known.token_ids, evidence=True)
-            inputs = read(known.token_ids, output.logits, output.found.means)
+            inputs = read(known.token_ids, output.logits, output.requested_evidence.means)
             now = self._outside(known.outside.answers(engine))
             scope = refit_detector(scope, inputs, known.labels, now, seed=seed)
         with_strange = scored.with_strange(examined.outside["strange"][0])
@@ -241,8 +243,8 @@ class TrainedModel:
         return self._written_up(evaluated, engine, measured, progress)
 
     def _outside(self, answers: Mapping[str, Answered]) -> OutsideTexts:
-        rows = self.known.outside.strange
-        strange = self.reference.readings(rows, *answers["strange"]) if len(rows) else None
+        rows = self.detector_rows.outside.strange
+        strange = self.reference.detector_inputs(rows, *answers["strange"]) if len(rows) else None
         return OutsideTexts(answers["background"][1], answers["learned"][1], strange)
 
     def _held_back(
@@ -266,9 +268,9 @@ class TrainedModel:
         return result.with_strange(others.outside, others.doubtful)
 
     def _fold(self, fold: FoldAnswers) -> FoldInputs:
-        read, rows = self.reference.readings, self.train.rows
-        known, held_out = rows.of(fold.known), rows.of(fold.held_out)
-        inputs = read(known.token_ids, fold.known_logits, fold.known_means)
+        read, rows = self.reference.detector_inputs, self.train.rows
+        known, held_out = rows.of(fold.detector_rows), rows.of(fold.held_out)
+        inputs = read(known.token_ids, fold.detector_logits, fold.detector_means)
         answered = read(held_out.token_ids, fold.logits, fold.means)
         return FoldInputs(inputs, known.labels, answered)
 

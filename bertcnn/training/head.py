@@ -85,13 +85,13 @@ def train_head(
         held_out = examples(rows, np.arange(first, len(rows.labels)))
         untrained = extract(head.weights)
         result = learn(rows, np.arange(first), run)
-        if (known_rows := data.known) is not None:
+        if (detector_rows := data.detector_rows) is not None:
             logits = Forward(head, result.padded_lengths).rows(
-                features.of(known_rows).collate, rows.lengths[known_rows]
+                features.of(detector_rows).collate, rows.lengths[detector_rows]
             )
             result = replace(
                 result,
-                known=(logits, features.means(known_rows)),
+                detector_outputs=(logits, features.means(detector_rows)),
                 valid_means=features.means(np.arange(first, len(rows.labels))),
             )
         if run.refit:

@@ -34,7 +34,7 @@ class Examined:
     """
 
     valid: Answered
-    known: Answered
+    detector_outputs: Answered
     outside: dict[str, Answered]
     record: EngineRecord | None = None
 
@@ -60,21 +60,21 @@ def quantization_data(
 def examine(
     model: BertCnn,
     quantization_data: QuantizationData,
-    known: Sequence[np.ndarray],
+    detector_token_ids: Sequence[np.ndarray],
     outside: OutsideRows,
     *,
     progress: Progress,
 ) -> Examined:
     """Compile a model as it would be saved, and run it on the evaluation rows.
 
-    `known` are token ids of the training rows that the out-of-scope detector compares with.
+    `detector_token_ids` are of the training rows that the out-of-scope detector compares with.
     """
     weights, shapes = extract(model.weights), (model.encoder_settings, model.head.settings)
     built = build_engine(weights, *shapes, quantization_data, progress=progress)
-    answers = built.running.run(known, evidence=True)
+    answers = built.running.run(detector_token_ids, evidence=True)
     return Examined(
-        (built.valid.logits, built.valid.found.means),
-        (answers.logits, answers.found.means),
+        (built.valid.logits, built.valid.requested_evidence.means),
+        (answers.logits, answers.requested_evidence.means),
         outside.answers(built.running),
         built.saved.record,
     )
@@ -144,7 +144,7 @@ def _as_parts(
         "averaged": result.averaged,
         "record": None if examined.record is None else examined.record.model_dump(mode="json"),
     }
-    answers = {"valid": examined.valid, "known": examined.known, **examined.outside}
+    answers = {"valid": examined.valid, "known": examined.detector_outputs, **examined.outside}
     arrays = {
         f"{name}_{part}": array
         for name, answered in answers.items()

@@ -65,8 +65,8 @@ class Savepoints:
         settings: everything the result depends on, as JSON; only the same settings resume.
         seconds: minimum time between savepoints; by default a minute.
         more: additional JSON for each savepoint.
-        found: the checkpoint to resume from, with an error if it cannot be used. By default it is
-            the newest one, and if that cannot be used the training starts over.
+        checkpoint: to resume from, with an error if it cannot be used. By default it is the newest
+            one, and if that cannot be used the training starts over.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Savepoints:
         seconds: float | None = None,
         *,
         more: Mapping[str, Any] | None = None,
-        found: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self._folder, self._settings, self._progress = folder, dict(settings), progress
-        self._more, self._found = more or {}, found
+        self._more, self._found = more or {}, checkpoint
         self._seconds = _SECONDS_BETWEEN if seconds is None else seconds
         self._saved = time.monotonic()
 

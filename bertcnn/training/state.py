@@ -24,9 +24,9 @@ class FitResult:
     Attributes:
         kept_epoch: the epoch of the weights, from 1: the last one not clearly worse than the best.
         valid_logits: float32 [rows, C], of the validation rows under those weights.
-        known: logits float32 [rows, C] and mean token embeddings float32 [rows, D] of the rows in
-            `TrainingData.known`; None if the saved engine computes them as cheaply.
-        valid_means: float32 [rows, D], mean embeddings of the validation rows; None as for `known`.
+        detector_outputs: logits float32 [rows, C] and mean token embeddings float32 [rows, D] of
+            `TrainingData.detector_rows`; None if the saved engine computes them as cheaply.
+        valid_means: float32 [rows, D], mean embeddings of the validation rows; None as above.
         refit_logits: float32 [rows, C], of the validation rows after a refit that included them;
             everything else is from before the refit.
         pseudo_labelled: number of unlabelled rows that were trained on with pseudo-labels.
@@ -37,7 +37,7 @@ class FitResult:
     kept_epoch: int
     valid_logits: np.ndarray
     padded_lengths: tuple[int, ...]
-    known: tuple[np.ndarray, np.ndarray] | None = None
+    detector_outputs: tuple[np.ndarray, np.ndarray] | None = None
     valid_means: np.ndarray | None = None
     refit_logits: np.ndarray | None = None
     pseudo_labelled: int = 0

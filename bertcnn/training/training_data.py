@@ -38,7 +38,7 @@ class OutsideRows:
         outputs = {}
         for name in ("background", "learned", "strange"):
             output = engine.run(getattr(self, name), evidence=True)
-            outputs[name] = output.logits, output.found.means
+            outputs[name] = output.logits, output.requested_evidence.means
         return outputs
 
 
@@ -48,8 +48,8 @@ class TrainingData:
 
     Attributes:
         valid: rows that choose the epoch whose weights are kept.
-        known: int [K], training rows that the out-of-scope detector compares with. All recipes
-            except `full` predict them at the end, since they have the features at hand.
+        detector_rows: int [K], training rows that the out-of-scope detector compares with. All
+            recipes except `full` predict them at the end, since they have the features at hand.
         label_names: token ids of each label's name, for `few-shot`.
         unlabelled: token ids of rows without a label, for `few-shot`.
         outside: texts that belong to no label.
@@ -57,14 +57,14 @@ class TrainingData:
 
     train: TokenizedRows
     valid: TokenizedRows
-    known: np.ndarray | None = None
+    detector_rows: np.ndarray | None = None
     label_names: Sequence[np.ndarray] | None = None
     unlabelled: Sequence[np.ndarray] = ()
     outside: OutsideRows = OutsideRows()
 
-    def known_rows(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Token ids and labels of the rows in `known`."""
-        rows = self.train.of(np.arange(0) if self.known is None else self.known)
+    def detector_examples(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Token ids and labels of the `detector_rows`."""
+        rows = self.train.of(np.arange(0) if self.detector_rows is None else self.detector_rows)
         return list(rows.token_ids), rows.labels
 
     def arrays(self) -> list[np.ndarray]:

@@ -138,7 +138,7 @@ def _figures(
         part = texts[start : start + _AT_ONCE]
         probabilities = predictor.predict_proba(part)
         if predictor.multi_label:
-            predicted_sets += predictor.names_given(probabilities)
+            predicted_sets += predictor.label_sets(probabilities)
         else:
             predicted += probabilities.argmax(axis=1).tolist()
             fair += fair_answers(probabilities, shares).tolist()

@@ -76,7 +76,7 @@ def read_as_in_training(
 
     known_columns = [*config.text_columns, *filter(None, [config.label_column])]
     known_columns = known_columns if text is label is None else []
-    read = read_columns(data, choose, known=known_columns, progress=progress)
+    read = read_columns(data, choose, expected_columns=known_columns, progress=progress)
     note_left_out(read.table, None, progress)
     return read
 

@@ -67,7 +67,7 @@ class _Answered:
     """Texts with the model's output for them."""
 
     texts: Sequence[str]
-    readings: DetectorInputs
+    detector_inputs: DetectorInputs
 
 
 def recalibrate_csv(  # noqa: PLR0913 - options that callers name
@@ -120,15 +120,15 @@ def recalibrate_csv(  # noqa: PLR0913 - options that callers name
     truth = GroundTruth(
         predictor.labels, multi_hot.argmax(axis=1), multi_hot if predictor.multi_label else None
     )
-    logits = valid.readings.logits
+    logits = valid.detector_inputs.logits
     scored = ScoredPredictions(truth, logits, truth.calibrate(logits))
     old = read_bundle(model)
     scope = old.scope
     if scope:
-        scope = with_limits(scope, valid.readings, strange.readings)
+        scope = with_limits(scope, valid.detector_inputs, strange.detector_inputs)
     back = _held_back(replace(old, scope=scope), valid, strange)
     decisions = decide(
-        scored.with_strange(strange.readings.logits).held_out(back, old.hierarchy),
+        scored.with_strange(strange.detector_inputs.logits).held_out(back, old.hierarchy),
         old.labels,
         targets or old.decisions.auto_precision,
     )
@@ -234,17 +234,17 @@ def _answered(predictor: Predictor, texts: Sequence[str], progress: Progress) ->
         encoded = predictor.encode(texts[first : first + _AT_ONCE])
         output = predictor.run(encoded)
         logits.append(output.logits)
-        means.append(output.found.means)
+        means.append(output.requested_evidence.means)
         token_ids += encoded.token_ids
         progress.advance(len(encoded.token_ids))
     return _Answered(
-        texts, predictor.readings(token_ids, np.concatenate(logits), np.concatenate(means))
+        texts, predictor.detector_inputs(token_ids, np.concatenate(logits), np.concatenate(means))
     )
 
 
 def _held_back(bundle: Bundle, valid: _Answered, strange: _Answered) -> HeldBack:
     result, others = (
-        held_back(bundle.scope, rows.readings, rows.texts, bundle.config.languages)
+        held_back(bundle.scope, rows.detector_inputs, rows.texts, bundle.config.languages)
         for rows in (valid, strange)
     )
     return result.with_strange(others.outside, others.doubtful)

@@ -202,10 +202,10 @@ def texts_of(
     return read.texts
 
 
-def is_file(given: str | Path) -> bool:
+def is_file(name: str | Path) -> bool:
     """Whether this names a file rather than a label."""
     try:
-        return Path(given).is_file()
+        return Path(name).is_file()
     except (OSError, ValueError):  # a label may be longer than a file name can be
         return False
 

@@ -6,7 +6,7 @@ import pytest
 
 from bertcnn.encoders.checkpoint import HEADS, EncoderCheckpoint, read_checkpoint
 from bertcnn.encoders.export import export_encoder
-from bertcnn.encoders.folder import FILES, STORY, Pieces, write_encoder
+from bertcnn.encoders.folder import FILES, PRETRAINING_RECORD, Pieces, write_encoder
 from bertcnn.errors import EncoderError, OutputError
 from tests.encoders.test_checkpoint import SETTINGS, VOCABULARY, random_tensors, same
 
@@ -29,7 +29,7 @@ def test_it_has_everything_and_the_same_numbers(encoder, tmp_path):
         for path in (tmp_path / "out").rglob("*")
         if path.is_file()
     }
-    assert found == FILES - {STORY}  # these weights are not from our own pretraining
+    assert found == FILES - {PRETRAINING_RECORD}  # these weights are not from our own pretraining
     same(read_checkpoint(tmp_path / "out").tensors, random_tensors())
     modules = json.loads((tmp_path / "out" / "modules.json").read_text())
     assert [module["path"] for module in modules] == ["", "1_Pooling"]

@@ -115,7 +115,7 @@ def test_thresholds_of_automatic_answers_come_from_whole_answers():
         GroundTruth(list("abcd"), multi_hot.argmax(axis=1), multi_hot), logits, calibration
     )
     decisions = decide(judged.held_out(), list("abcd"), PrecisionTargets(overall=0.6))
-    automatic = (judged.confidence >= decisions.thresholds[0]) & judged.given.any(axis=1)
+    automatic = (judged.confidence >= decisions.thresholds[0]) & judged.predicted.any(axis=1)
     assert 0.1 < automatic.mean() < 0.9
     assert judged.right[automatic].mean() >= 0.6 > judged.right.mean()
     assert judged.figures().accuracy == pytest.approx(judged.right.mean())

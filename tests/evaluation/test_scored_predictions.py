@@ -42,7 +42,7 @@ def test_with_single_labels_the_most_probable_is_right_or_wrong():
 
 def test_of_several_labels_an_answer_is_right_if_all_are():
     found = scored(SEVERAL)
-    assert found.given.tolist() == (LOGITS >= 0).tolist()
+    assert found.predicted.tolist() == (LOGITS >= 0).tolist()
     assert found.right.tolist() == [True, True, False, False]  # the last one lacks an unknown label
     shares = 1 / (1 + np.exp(-LOGITS / 2))
     each = np.where(LOGITS >= 0, shares, 1 - shares)

@@ -44,7 +44,7 @@ def decided(
         hierarchy=hierarchy,
         limits=np.array(limits, np.float32),
         parent_thresholds=parents,
-        given=None if given is None else np.array([given]),
+        predicted=None if given is None else np.array([given]),
     )
     return (
         int(found.labels[0]),

@@ -44,8 +44,10 @@ def test_a_graph_of_the_tensors_computes_what_nncfs_graph_does(activation, layer
     model = Classifier(activation, layers)
     nncf = OpenVINOEngine.of_graph(model.graph, 0, "int8").run(rows(seed=2), evidence=True)
     ours = model.run(model.tensors)
-    np.testing.assert_array_equal(ours.found.activations, nncf.found.activations)
-    np.testing.assert_array_equal(ours.found.means, nncf.found.means)
+    np.testing.assert_array_equal(
+        ours.requested_evidence.activations, nncf.requested_evidence.activations
+    )
+    np.testing.assert_array_equal(ours.requested_evidence.means, nncf.requested_evidence.means)
     # NNCF multiplies the features by factors and divides the last weights, in float32, by them
     np.testing.assert_allclose(ours.logits, nncf.logits, atol=1e-5)
 

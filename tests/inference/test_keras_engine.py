@@ -60,9 +60,14 @@ def test_on_a_gpu_it_computes_in_bfloat16_nearly_what_it_does_in_float32(
     assert (exact.name, engine.name) == ("keras", "keras-bfloat16")
     difference = answers.logits - expected.logits
     assert 0 < np.sqrt(np.mean(difference**2)) < 0.05 * expected.logits.std()
-    np.testing.assert_allclose(answers.found.means, expected.found.means, atol=0.05)
-    won = expected.found.activations > 0
-    assert np.mean((answers.found.windows == expected.found.windows)[won]) > 0.9
+    np.testing.assert_allclose(
+        answers.requested_evidence.means, expected.requested_evidence.means, atol=0.05
+    )
+    won = expected.requested_evidence.activations > 0
+    assert (
+        np.mean((answers.requested_evidence.windows == expected.requested_evidence.windows)[won])
+        > 0.9
+    )
     np.testing.assert_array_equal(engine.run(token_ids).logits, answers.logits)
 
 
@@ -71,7 +76,9 @@ def test_its_logits_are_exact_sums_of_its_evidence_in_either_precision(model, to
     kernel, bias = (np.asarray(weight) for weight in model.head.get_layer("logits").weights)
     for precision in ("float32", "bfloat16"):
         output = KerasEngine(model, 0, precision=precision).run(token_ids, evidence=True)
-        found = np.concatenate([output.found.activations, output.found.means], axis=1)
+        found = np.concatenate(
+            [output.requested_evidence.activations, output.requested_evidence.means], axis=1
+        )
         np.testing.assert_allclose(output.logits, found @ kernel + bias, rtol=0, atol=1e-4)
 
 

@@ -94,16 +94,20 @@ def test_it_answers_as_the_engine_in_int8_does(engine, stored, bundle):
     np.testing.assert_allclose(output.logits, reference.logits, atol=INT8_ROUNDING)
     for part in ("activations", "means"):
         np.testing.assert_allclose(
-            getattr(output.found, part), getattr(reference.found, part), atol=INT8_ROUNDING
+            getattr(output.requested_evidence, part),
+            getattr(reference.requested_evidence, part),
+            atol=INT8_ROUNDING,
         )
-    clear = reference.found.activations > INT8_ROUNDING
-    same = output.found.windows == reference.found.windows
+    clear = reference.requested_evidence.activations > INT8_ROUNDING
+    same = output.requested_evidence.windows == reference.requested_evidence.windows
     assert same[clear].mean() > 0.9
 
 
 def test_a_logit_is_the_sum_of_what_the_evidence_says(engine, bundle):
     output = engine.run(rows(count=40), evidence=True)
-    features = np.concatenate([output.found.activations, output.found.means], axis=1)
+    features = np.concatenate(
+        [output.requested_evidence.activations, output.requested_evidence.means], axis=1
+    )
     logits = features @ bundle.tensors["logits/kernel"] + bundle.tensors["logits/bias"]
     np.testing.assert_allclose(output.logits, logits, atol=1e-4)
 
@@ -113,8 +117,12 @@ def test_an_answer_depends_neither_on_its_neighbours_nor_on_its_place_in_a_row(e
     together = engine.run(token_ids, evidence=True)
     backwards = engine.run(token_ids[::-1], evidence=True)
     np.testing.assert_array_equal(together.logits, backwards.logits[::-1])
-    np.testing.assert_array_equal(together.found.means, backwards.found.means[::-1])
-    np.testing.assert_array_equal(together.found.windows, backwards.found.windows[::-1])
+    np.testing.assert_array_equal(
+        together.requested_evidence.means, backwards.requested_evidence.means[::-1]
+    )
+    np.testing.assert_array_equal(
+        together.requested_evidence.windows, backwards.requested_evidence.windows[::-1]
+    )
     alone = np.concatenate([engine.run([row]).logits for row in token_ids[::20]])
     np.testing.assert_allclose(together.logits[::20], alone, atol=1e-5)
 

@@ -64,6 +64,8 @@ def test_the_strangest_part_is_the_reason(encoder_folder):
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
     scope = predictor.bundle.scope
-    judged = scope.judge(predictor.readings(encoded.token_ids, output.logits, output.found.means))
+    judged = scope.judge(
+        predictor.detector_inputs(encoded.token_ids, output.logits, output.requested_evidence.means)
+    )
     for row in np.flatnonzero(judged.outside | judged.doubtful):
         assert REASONS[answers.reasons[row, 0]] == PARTS[judged.parts[row].argmax()]

@@ -222,7 +222,7 @@ def test_rows_without_a_label_are_not_automatic_in_slices():
     judgement = ScoredPredictions(truth, logits, truth.calibrate(logits))
     decisions = decide(judgement.held_out(), names, PrecisionTargets())
     sure = certain_enough(decisions, Hierarchy.of(names), judgement)
-    assert not sure[~judgement.given.any(axis=1)].any()
+    assert not sure[~judgement.predicted.any(axis=1)].any()
     assert sure.sum() == automation(decisions).automatic > 0
 
 

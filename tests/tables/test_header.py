@@ -59,13 +59,15 @@ def test_a_line_with_the_columns_looked_for_is_the_header(tmp_path, known):
         tmp_path,
         "Report;Tickets\nAuthor;Ann\n\n" + "Was war;Wohin\n" + "no signal;net\ntoo dear;bill\n",
     )
-    with open_table(path, known=known) as reader:
+    with open_table(path, expected_columns=known) as reader:
         assert reader.columns == ("Was war", "Wohin")
         assert next(reader.chunks()).line_numbers == [5, 6]
 
 
 def test_a_header_without_rows_is_found_below_a_title(tmp_path):
-    with open_table(save(tmp_path, "Ticket export\n\nid,text\n"), known=["text"]) as reader:
+    with open_table(
+        save(tmp_path, "Ticket export\n\nid,text\n"), expected_columns=["text"]
+    ) as reader:
         assert (reader.columns, list(reader.chunks())) == (("id", "text"), [])
 
 

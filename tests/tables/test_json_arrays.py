@@ -100,7 +100,7 @@ def test_an_empty_list_is_no_row(tmp_path):
         ("", "in.jsonl"),
         ("\n", "in.ndjson"),
     ):
-        with open_table(save(tmp_path, content, name), known=["text"]) as reader:
+        with open_table(save(tmp_path, content, name), expected_columns=["text"]) as reader:
             assert (reader.columns, list(reader.chunks())) == (("text",), [])
         with pytest.raises(TableError, match=r"holds an empty list|is empty|blank lines only"):
             read_table(save(tmp_path, content, name))

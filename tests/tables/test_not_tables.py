@@ -87,7 +87,7 @@ def test_rows_of_json_that_speak_of_errors_are_read(tmp_path):
         assert len(read_table(save(tmp_path, line + "\n", "in.jsonl"))) == 1
     with open_table(
         save(tmp_path, '{"text": "my router is dead", "error": "E42"}\n', "in.jsonl"),
-        known=["Text"],
+        expected_columns=["Text"],
     ) as reader:
         assert len(next(reader.chunks())) == 1
 

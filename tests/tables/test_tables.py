@@ -842,20 +842,20 @@ def test_a_file_of_blank_lines_is_told(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
 def test_a_file_without_header_and_rows_has_the_known_columns(tmp_path, content, known):
     name = "in.csv.gz" if content.startswith(b"\x1f") else "in.csv"
-    with open_table(save(tmp_path, content, name), known=known) as reader:
+    with open_table(save(tmp_path, content, name), expected_columns=known) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.json", "in.parquet", "in.xlsx", "in.csv.gz"])
 def test_a_file_of_no_bytes_has_no_rows_in_every_format(tmp_path, name):
-    with open_table(save(tmp_path, b"", name), known=("text",)) as reader:
+    with open_table(save(tmp_path, b"", name), expected_columns=("text",)) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 
 def test_a_workbook_without_cells_has_the_known_columns(tmp_path):
     with xlsxwriter.Workbook(tmp_path / "in.xlsx") as book:
         book.add_worksheet()
-    with open_table(tmp_path / "in.xlsx", known=("text",)) as reader:
+    with open_table(tmp_path / "in.xlsx", expected_columns=("text",)) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 

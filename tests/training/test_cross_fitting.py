@@ -31,7 +31,9 @@ FOLD_OF = np.arange(32) % 2
 
 @pytest.fixture(scope="module")
 def data(make_rows):
-    return TrainingData(make_rows(32, 0), make_rows(12, 1), known=np.array([0, 1, 2, 7, 30]))
+    return TrainingData(
+        make_rows(32, 0), make_rows(12, 1), detector_rows=np.array([0, 1, 2, 7, 30])
+    )
 
 
 def once(recipe, calls=None):
@@ -62,7 +64,7 @@ def folds_of(recipe, data, fold_of=FOLD_OF, savepoints=None, calls=None, **given
 def test_each_fold_is_answered_by_a_model_of_the_others(recipe, data):
     found, result = folds_of(recipe, data)
     assert [fold.held_out.tolist() for fold in found] == [[*range(0, 32, 2)], [*range(1, 32, 2)]]
-    assert [fold.known.tolist() for fold in found] == [[1, 7], [0, 2, 30]]
+    assert [fold.detector_rows.tolist() for fold in found] == [[1, 7], [0, 2, 30]]
     others = found[1].held_out
     part = TrainingData(data.train.of(others), data.train.of(found[0].held_out), np.array([0, 3]))
     encoder = new_encoder()
@@ -72,8 +74,8 @@ def test_each_fold_is_answered_by_a_model_of_the_others(recipe, data):
     rows = [data.train.token_ids[row] for row in (1, 7)]
     answers = KerasEngine(model, 0).run(rows, evidence=True)
     for given, right in (
-        (found[0].known_logits, answers.logits),
-        (found[0].known_means, answers.found.means),
+        (found[0].detector_logits, answers.logits),
+        (found[0].detector_means, answers.requested_evidence.means),
     ):
         np.testing.assert_allclose(given, right, atol=2e-2)  # features are in half precision
 
@@ -81,11 +83,11 @@ def test_each_fold_is_answered_by_a_model_of_the_others(recipe, data):
 def test_a_row_whose_label_no_other_has_stays_with_them(data):
     labels = data.train.labels.copy()
     labels[4] = labels.max() + 1
-    lonely = replace(data, train=TokenizedRows(data.train.token_ids, labels), known=None)
+    lonely = replace(data, train=TokenizedRows(data.train.token_ids, labels), detector_rows=None)
     found, _ = folds_of("frozen", lonely)
     assert 4 not in np.concatenate([fold.held_out for fold in found])
     assert sum(len(fold.held_out) for fold in found) == 31
-    assert all(len(fold.known) == 0 for fold in found)
+    assert all(len(fold.detector_rows) == 0 for fold in found)
 
 
 def test_finished_folds_are_not_trained_again(data, tmp_path):
@@ -96,7 +98,7 @@ def test_finished_folds_are_not_trained_again(data, tmp_path):
     assert calls == [16, 16]
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one.logits, other.logits)
-        np.testing.assert_array_equal(one.known_means, other.known_means)
+        np.testing.assert_array_equal(one.detector_means, other.detector_means)
 
 
 def test_without_time_there_are_no_folds(data):

@@ -24,12 +24,12 @@ def split(texts, labels, valid=None, *, fraction=0.25, most=1000, several=False)
 def test_every_usable_row_is_learned_from_or_held_out():
     texts, labels = tickets(20)
     learning, held_out, unlabelled, notes = split([*texts, " ", "no label"], [*labels, "x", ""])
-    assert sorted(learning.given + held_out.given) == list(range(60))
+    assert sorted(learning.indices + held_out.indices) == list(range(60))
     assert unlabelled == ["no label"]
     assert notes[0] == "1 row left out: the text is blank"
     for part in (learning, held_out):
-        assert part.texts == [texts[row] for row in part.given]
-        assert part.labels == [labels[row] for row in part.given]
+        assert part.texts == [texts[row] for row in part.indices]
+        assert part.labels == [labels[row] for row in part.indices]
     assert {held_out.labels.count(name) for name in set(labels)} == {5}
 
 

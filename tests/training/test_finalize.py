@@ -35,7 +35,9 @@ def test_decisions_and_limits_are_those_of_the_saved_engines_answers(fitted, eng
     texts, labels = VALID
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
-    readings = predictor.readings(encoded.token_ids, output.logits, output.found.means)
+    readings = predictor.detector_inputs(
+        encoded.token_ids, output.logits, output.requested_evidence.means
+    )
     places = np.array([predictor.labels.index(label) for label in labels])
     back = held_back(bundle.scope, readings, texts, bundle.config.languages)
     probabilities = calibrated_probabilities(output.logits, bundle.calibration)

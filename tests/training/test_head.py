@@ -30,7 +30,7 @@ def rows(make_rows):
 
 def trained(tiny_encoder, rows, settings=SETTINGS, *, known=None, refit=False, **given):
     encoder, head = tiny_encoder(), CnnHead(16, 3, HEAD, seed=0, name="head")
-    data, run = TrainingData(*rows, known=known), RunOptions(0, Silent(), refit=refit)
+    data, run = TrainingData(*rows, detector_rows=known), RunOptions(0, Silent(), refit=refit)
     result = train_head(keras_embed(encoder), head, data, settings, run, **given)
     return encoder, head, result
 
@@ -63,7 +63,7 @@ def test_the_rows_it_is_asked_to_know_are_answered(rows, tiny_encoder, token_exa
     encoder, head, result = trained(tiny_encoder, rows, known=known)
     model, part = BertCnn(encoder, head), rows[0].of(known)
     examples = token_examples(part)
-    logits, means = result.known
+    logits, means = result.detector_outputs
     np.testing.assert_allclose(
         logits, Forward(model).rows(examples.collate, examples.lengths), rtol=0, atol=5e-3
     )  # half precision

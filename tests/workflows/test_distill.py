@@ -156,7 +156,7 @@ def test_several_labels_are_learned_as_probabilities_too(encoder_folder, tmp_pat
     lesson = Student.of(tmp_path / "large", 1, seed=0).lesson(
         TokenizedRows([], np.empty(0, np.int64), np.empty((0, 3), bool)), [], MORE
     )
-    np.testing.assert_array_equal(lesson.multi_hot, large.given(lesson.soft))
+    np.testing.assert_array_equal(lesson.multi_hot, large.multi_hot(lesson.soft))
     close = np.abs(made.predict_proba(MORE) - large.predict_proba(MORE)).mean()
     assert close < 0.2
     with pytest.raises(LabelError, match="rows with one label; expected rows with several labels"):

@@ -122,7 +122,7 @@ def test_it_can_be_refused_and_named(encoder_folder, tmp_path):
 def test_several_labels_with_one_of_them_are_out_of_scope():
     rows = LabelledTexts(["a", "b", "c"], [("x",), ("spam", "x"), ("y",)], [0, 1, 2])
     left, texts = rows.without(("spam",))
-    assert (left.texts, left.given, texts) == (["a", "c"], [0, 2], ["b"])
+    assert (left.texts, left.indices, texts) == (["a", "c"], [0, 2], ["b"])
 
 
 def test_out_of_scope_rows_are_split_evenly():

@@ -43,7 +43,9 @@ def test_confidence_and_decisions_are_those_of_the_new_rows(model, rows, tmp_pat
     assert new.calibration.temperature == pytest.approx(fit_temperature(output.logits, places))
     assert new.calibration.temperature > old.calibration.temperature  # a third is wrong now
     assert found.temperature == (old.calibration.temperature, new.calibration.temperature)
-    readings = predictor.readings(encoded.token_ids, output.logits, output.found.means)
+    readings = predictor.detector_inputs(
+        encoded.token_ids, output.logits, output.requested_evidence.means
+    )
     assert new.scope.limit == pytest.approx(with_limits(old.scope, readings).limit, rel=1e-5)
     assert (found.rows, found.strange, found.bundle_id) == (90, 0, new.bundle_id)
     assert new.decisions.held_out.rows == 90

@@ -18,14 +18,14 @@ _HOSTS = re.compile(f"{_HOST}(?:,{_HOST})*")
 _FILE = "sqlite:///"
 
 
-def is_address(given: str) -> bool:
+def is_address(text: str) -> bool:
     """Whether this is an address, not a path.
 
     Example:
         >>> is_address("postgresql://host/tickets"), is_address("inbox.csv")
         (True, False)
     """
-    return _SCHEME.match(given) is not None
+    return _SCHEME.match(text) is not None
 
 
 def database_at(address: str) -> Database:

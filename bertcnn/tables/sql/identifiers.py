@@ -31,7 +31,7 @@ class TableName:
     schema: str | None = None
 
     @classmethod
-    def of(cls, given: str) -> Self:
+    def of(cls, name: str) -> Self:
         """Parses a name as users type it: `answers`, `triage.answers`, `"Answers"`.
 
         As in SQL, an unquoted name becomes lower case, and a dot separates schema and table. Any
@@ -47,21 +47,21 @@ class TableName:
             >>> TableName.of("x; drop table y").sql
             '"x; drop table y"'
         """
-        if not given.strip() or "\0" in given:
+        if not name.strip() or "\0" in name:
             raise SettingsError(
-                f"{one_line(given)} as the name of a table",
+                f"{one_line(name)} as the name of a table",
                 expected="a name such as answers or triage.answers",
                 fix="name the table that the answers go into",
             )
-        match = _SQL_NAME.fullmatch(given)
-        if match is None and "." in given:
+        match = _SQL_NAME.fullmatch(name)
+        if match is None and "." in name:
             raise SettingsError(
-                f"{one_line(given)} as the name of a table",
+                f"{one_line(name)} as the name of a table",
                 expected="TABLE or SCHEMA.TABLE, in the database of the address",
                 fix="""write a name that has a dot or a space itself in quotes: '"my.answers"'""",
             )
         if match is None:
-            return cls(given)
+            return cls(name)
         return cls(_read(match[2]), _read(match[1]) if match[1] else None)
 
     @property

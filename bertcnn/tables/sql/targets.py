@@ -60,13 +60,15 @@ class Target:
             f" ON CONFLICT ({quoted(self.id)}) DO UPDATE SET {changes}"
         )
 
-    def check_columns(self, found: Sequence[str]) -> None:
-        """Raises DatabaseError if the columns of an existing table (`found`) differ."""
-        if not found or set(found) == set(self.names):
+    def check_columns(self, existing: Sequence[str]) -> None:
+        """Raises DatabaseError if the columns of an existing table (`existing`) differ."""
+        if not existing or set(existing) == set(self.names):
             return
         raise DatabaseError(
             f"the table {one_line(self.table)} is there and "
-            + _differences(set(self.names).difference(found), set(found).difference(self.names)),
+            + _differences(
+                set(self.names).difference(existing), set(existing).difference(self.names)
+            ),
             expected=f"a table with the columns {_listed(self.names)}, or none",
             fix="name another table with --into, or drop this one",
         )

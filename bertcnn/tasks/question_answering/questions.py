@@ -151,7 +151,7 @@ def _from_entry(context: Any, entry: Any) -> tuple[Question, bool]:  # noqa: ANN
 
 def _from_table(path: Path, rejects: Path | None) -> tuple[_Found, RejectedRows]:
     found: _Found = []
-    with open_table(path, known=_COLUMNS, rejects=rejects) as table:
+    with open_table(path, expected_columns=_COLUMNS, rejects=rejects) as table:
         columns = {name: find_name(name, table.columns) for name in (*_COLUMNS, *_OPTIONAL)}
         missing = tuple(name for name in _COLUMNS if columns[name] is None)
         if missing:

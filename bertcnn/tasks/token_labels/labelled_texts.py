@@ -170,7 +170,7 @@ def _labelled(lines: Sequence[Sequence[str]]) -> LabelledText:
 
 def _read_table(path: Path, rejects: Path | None) -> tuple[list[LabelledText], RejectedRows]:
     texts = []
-    with open_table(path, known=(_TEXT,), rejects=rejects) as table:
+    with open_table(path, expected_columns=(_TEXT,), rejects=rejects) as table:
         text_column = find_name(_TEXT, table.columns)
         names = [find_name(name, table.columns) for name in _SPANS]
         spans_column = next((name for name in names if name is not None), None)
