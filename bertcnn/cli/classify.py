@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import answer
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AutoPrecision, Engine, Model, Texts
-from bertcnn.cli.startup import prepare_engine
+from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.cli.texts import given_texts
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import print_message, summary
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.resumable import answers_are_kept, show_figures
-from bertcnn.cli.startup import prepare_engine
+from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import SettingsError, one_line
 
 if TYPE_CHECKING:

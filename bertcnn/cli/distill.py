@@ -11,7 +11,6 @@ import typer
 
 from bertcnn.cli.console import command_line, summary
 from bertcnn.cli.devices import start_training
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     DeviceFlags,
     Force,
@@ -26,6 +25,7 @@ from bertcnn.cli.options import (
     grouped,
 )
 from bertcnn.cli.resumable import resumes
+from bertcnn.cli.startup import local_model
 from bertcnn.cli.train import show_next, show_saved
 
 

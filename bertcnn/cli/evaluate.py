@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import print_message
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Engine, Force, JsonFile, Label, Model, Text, grouped
-from bertcnn.cli.startup import prepare_engine
+from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import OutputError
 from bertcnn.storage import as_json, check_file_target, write_whole
 

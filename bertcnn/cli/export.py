@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import print_message
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Model
-from bertcnn.cli.startup import load_keras
+from bertcnn.cli.startup import load_keras, local_model
 
 _NEXT = {
     "openvino": "the example in {folder}/README.md runs it with OpenVINO alone.",

@@ -13,7 +13,6 @@ import typer
 
 from bertcnn.cli.check import check
 from bertcnn.cli.classify import classify
-from bertcnn.cli.clusters import RayCommand
 from bertcnn.cli.console import print_message
 from bertcnn.cli.distill import distill
 from bertcnn.cli.encoder import encoder_app, fill_mask
@@ -36,7 +35,7 @@ from bertcnn.cli.qa import qa_app
 from bertcnn.cli.recalibrate import recalibrate
 from bertcnn.cli.retrain import retrain
 from bertcnn.cli.review import review_app
-from bertcnn.cli.score import score
+from bertcnn.cli.score import RayCommand, score
 from bertcnn.cli.serve import serve
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.tokens import tokens_app

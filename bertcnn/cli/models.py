@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, print_message, show
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import Model
 from bertcnn.cli.review import Name, Store, opened, person
+from bertcnn.cli.startup import local_model
 
 models_app = typer.Typer(
     help="Compare models, promote one, or go back to the one before.", no_args_is_help=True

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, print_message
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AnyModel
+from bertcnn.cli.startup import local_model
 
 
 def push(

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import print_message, summary
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     AutoPrecision,
     Force,
@@ -20,7 +19,7 @@ from bertcnn.cli.options import (
     Text,
     grouped,
 )
-from bertcnn.cli.startup import prepare_engine
+from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.wording import count
 
 

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from bertcnn.cli.clusters import Ray
 from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.databases import DatabaseFlags, check_no_file, check_no_query, score_database
 from bertcnn.cli.interrupts import WRONG_INPUT
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import AutoPrecision, Engine, FileFlags, Model, Summary, grouped
 from bertcnn.cli.resumable import answers_are_kept, show_figures, show_unread
-from bertcnn.cli.startup import prepare_engine
+from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.scoring import FolderReport, ScoringReport
+
+LOCAL = "local"  # as in `bertcnn.scoring.ray_connection`, which imports Ray
+
+_OPTION = "--ray"
+_ADDRESS = re.compile(r"local|auto|[^\s/\\]+:\d+")  # never matches a path or an option
+
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        _OPTION,
+        metavar="[ADDRESS]",
+        help="Use a Ray cluster: auto or HOST:PORT; without it, start Ray here.",
+        show_default=False,
+    ),
+]
+
+
+class RayCommand(TyperCommand):
+    """A command with the option `--ray [ADDRESS]`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's Context
+        """Insert the default address if none follows `--ray`."""
+        end = args.index("--") if "--" in args else len(args)
+        for index in range(end - 1, -1, -1):
+            following = args[index + 1] if index + 1 < end else ""
+            if args[index] == _OPTION and not _ADDRESS.fullmatch(following):
+                args = [*args[:index], f"{_OPTION}={LOCAL}", *args[index + 1 :]]
+        return super().parse_args(ctx, args)
 
 
 @dataclass(frozen=True, kw_only=True)

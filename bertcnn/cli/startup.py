@@ -1,4 +1,4 @@
-"""Imports the numerical libraries without start-up messages and avoidable delays."""
+"""Loads libraries and models before the work of a command begins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from bertcnn.backend import choose_backend, jax_has_gpu
 
@@ -79,3 +80,14 @@ def prepare_engine(engine: str, *, compiled: bool = False) -> None:
         load_keras()
     else:
         skip_converter()
+
+
+def local_model(model: str) -> Path:
+    """The model's folder; a model at a URL is downloaded with a progress bar."""
+    if "://" not in model:
+        return Path(model)
+    from bertcnn.bundle import local_folder
+    from bertcnn.cli.progress import show_progress
+
+    with show_progress() as progress:
+        return local_folder(model, progress=progress)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     Encoder,
     FileFlags,
@@ -26,7 +25,7 @@ from bertcnn.cli.options import (
     grouped,
 )
 from bertcnn.cli.resumable import show_unread
-from bertcnn.cli.startup import skip_converter
+from bertcnn.cli.startup import local_model, skip_converter
 from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, show_figures, train_task
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.wording import count, duration

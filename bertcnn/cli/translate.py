@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.local_model import local_model
 from bertcnn.cli.options import (
     FileFlags,
     Force,
@@ -22,7 +21,7 @@ from bertcnn.cli.options import (
     grouped,
 )
 from bertcnn.cli.resumable import show_unread
-from bertcnn.cli.startup import load_keras
+from bertcnn.cli.startup import load_keras, local_model
 from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, train_task
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
 from bertcnn.wording import count, duration

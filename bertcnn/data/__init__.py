@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertcnn.data.batches import plan_full as plan_full
     from bertcnn.data.batches import plan_scoring as plan_scoring
     from bertcnn.data.batches import plan_training as plan_training
+    from bertcnn.data.batches import prefetch as prefetch
     from bertcnn.data.hashing import splitmix64 as splitmix64
     from bertcnn.data.hierarchy import LEVELS as LEVELS
     from bertcnn.data.hierarchy import LONGEST_SEPARATOR as LONGEST_SEPARATOR
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from bertcnn.data.packing import places as places
     from bertcnn.data.packing import plan_packed as plan_packed
     from bertcnn.data.packing import position_segments as position_segments
-    from bertcnn.data.prefetching import prefetch as prefetch
     from bertcnn.data.rare_labels import MergedLabels as MergedLabels
     from bertcnn.data.rare_labels import merge_rare as merge_rare
     from bertcnn.data.same_labels import KnownLabels as KnownLabels

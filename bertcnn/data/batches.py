@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +26,8 @@ _SHORTER = (8, 10, 12, 20, 24, 40)
 MANY = 8  # with this many batches, filling up the last ones is cheaper than new shapes
 _MOST_PADDED = 4 / 3  # a row is padded to at most this multiple of its length to fill a batch
 _LONG_STEP = 128  # between lengths over 512
+T = TypeVar("T")
+_END = object()
 
 
 @dataclass(frozen=True)
@@ -274,3 +279,20 @@ def _full_batches(longest: int) -> dict[int, int]:
             {longest: max(1, max(_FULL) // longest), **dict.fromkeys(beyond, 1), **sizes}.items()
         )
     )
+
+
+def prefetch(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same items, each computed in a thread while the previous one is in use.
+
+    At most one item waits. An error is raised where its item would have come. `break` or Ctrl-C
+    ends the thread and closes `items`.
+
+    Example:
+        >>> list(prefetch(number**2 for number in range(4)))
+        [0, 1, 4, 9]
+    """
+    with closing(items), ThreadPoolExecutor(1, thread_name_prefix="prefetch") as thread:
+        coming = thread.submit(next, items, _END)
+        while (item := coming.result()) is not _END:
+            coming = thread.submit(next, items, _END)
+            yield item  # type: ignore[misc]  # _END is gone

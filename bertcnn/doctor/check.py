@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from bertcnn.doctor.dataset import (
     judged_rows,
     read_dataset,
 )
-from bertcnn.doctor.fixing import write_fixed
 from bertcnn.doctor.labels import check_missing, check_rare, check_similar_names, check_spellings
-from bertcnn.doctor.languages import check_languages
 from bertcnn.doctor.leaks import (
     check_after_decision,
     check_other_columns,
@@ -43,14 +41,78 @@ from bertcnn.doctor.texts import (
     check_blank,
     check_characters,
     check_duplicates,
+    check_languages,
     check_lengths,
     check_markup,
     check_near_duplicates,
 )
 from bertcnn.encoders import FetchedEncoder, fetch_encoder
 from bertcnn.progress import Progress, Silent
-from bertcnn.tables import check_input, check_outcome, rejects_of
+from bertcnn.tables import (
+    DELIMITED,
+    Chunk,
+    TableWriter,
+    check_input,
+    check_outcome,
+    free_names,
+    kind_of,
+    open_table,
+    rejects_of,
+    unescape_formula,
+)
 from bertcnn.wording import count
+
+SUGGESTED, FINDING = "suggested_label", "finding"
+_BETWEEN = "; "
+_LEFT_OUT = ("not examined",)
+
+
+def write_fixed(
+    dataset: LabelledDataset,
+    findings: Iterable[Finding],
+    suggestions: Mapping[int, str],
+    target: Path,
+    overwrite: bool,
+) -> None:
+    """Write all rows unchanged and in order, with suggested labels and findings.
+
+    Rows outside the examined sample are marked in `finding`.
+
+    Unlike in a scored file, cells are not quoted for spreadsheets from CSV to CSV or TSV: the input
+    must not change, and our cells begin with our words or are labels of the input. Other formats
+    are quoted as usual.
+
+    Raises:
+        OutputError: the disk is full, or the format cannot hold the table.
+    """
+    said: dict[int, list[str]] = {line: [] for line in dataset.lines}
+    for finding in findings:
+        for row, words in finding.rows.items():
+            said[dataset.lines[row]].append(words)
+    better = {dataset.lines[row]: label for row, label in suggestions.items()}
+    table, kind = dataset.table, kind_of(target)
+    raw = {dataset.facts["format"], kind and kind.format} <= DELIMITED
+    plain = unescape_formula if dataset.facts["format"] in DELIMITED and not raw else str
+    columns = (
+        *map(plain, table.header),
+        *free_names((SUGGESTED, FINDING), (*table.columns, *table.header)),
+    )
+    with TableWriter(target, columns, raw=raw, overwrite=overwrite) as writer:
+        for chunk in _chunks(dataset):
+            writer.write(
+                (*map(plain, cells), better.get(line, ""), _BETWEEN.join(said.get(line, _LEFT_OUT)))
+                for line, cells in zip(chunk.line_numbers, chunk.rows, strict=True)
+            )
+
+
+def _chunks(dataset: LabelledDataset) -> Iterator[Chunk]:
+    """All rows of the file; reads it again if they are not in memory."""
+    if not dataset.table.left_out:
+        yield dataset.table
+        return
+    with open_table(dataset.table.path, as_written=True) as reader:
+        reader.require(dataset.choice.text)
+        yield from reader.chunks()
 
 
 def check_csv(

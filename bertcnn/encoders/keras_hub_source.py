@@ -22,9 +22,9 @@ from bertcnn.encoders.keras_hub import (
     preset_files,
     read_preset_lowercase,
     read_preset_settings,
+    read_preset_tensors,
     read_preset_vocabulary,
 )
-from bertcnn.encoders.keras_hub_weights import read_preset_tensors
 from bertcnn.encoders.layout import SourceError
 from bertcnn.encoders.process import PATIENCE, Watched, reason, run_watched
 from bertcnn.encoders.provenance import Provenance
@@ -142,7 +142,7 @@ def write_published(preset: Path, folder: Path) -> None:
     """Convert a preset to Hugging Face layout, in an empty folder.
 
     Raises:
-        EncoderError: the preset is invalid; see `keras_hub.py` and `keras_hub_weights.py`.
+        EncoderError: the preset is invalid; see `keras_hub.py`.
         OSError: the folder is not writable.
     """
     preset_files(preset)

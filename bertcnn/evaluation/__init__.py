@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
-    from bertcnn.evaluation.background import background_texts as background_texts
-    from bertcnn.evaluation.best_of_many import p_value as p_value
     from bertcnn.evaluation.calibration import CalibrationFigures as CalibrationFigures
     from bertcnn.evaluation.calibration import ReliabilityBin as ReliabilityBin
     from bertcnn.evaluation.calibration import compare_calibration as compare_calibration
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from bertcnn.evaluation.label_shift import estimate_label_shift as estimate_label_shift
     from bertcnn.evaluation.limit_analysis import automation_limits as automation_limits
     from bertcnn.evaluation.limit_analysis import saved_limits as saved_limits
-    from bertcnn.evaluation.macro_f1 import macro_f1_score as macro_f1_score
     from bertcnn.evaluation.metrics import LARGEST_MATRIX as LARGEST_MATRIX
     from bertcnn.evaluation.metrics import Evaluation as Evaluation
     from bertcnn.evaluation.metrics import OutOfScopeRows as OutOfScopeRows
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
     from bertcnn.evaluation.metrics import evaluate as evaluate
     from bertcnn.evaluation.metrics import evaluate_sets as evaluate_sets
     from bertcnn.evaluation.metrics import find_unknown as find_unknown
+    from bertcnn.evaluation.metrics import macro_f1_score as macro_f1_score
     from bertcnn.evaluation.no_information import NoInformation as NoInformation
     from bertcnn.evaluation.no_information import against_constant as against_constant
     from bertcnn.evaluation.no_information import against_constant_sets as against_constant_sets
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from bertcnn.evaluation.out_of_scope import DetectorFit as DetectorFit
     from bertcnn.evaluation.out_of_scope import FoldInputs as FoldInputs
     from bertcnn.evaluation.out_of_scope import OutsideTexts as OutsideTexts
+    from bertcnn.evaluation.out_of_scope import background_texts as background_texts
     from bertcnn.evaluation.out_of_scope import fit_detector as fit_detector
     from bertcnn.evaluation.out_of_scope import refit_detector as refit_detector
     from bertcnn.evaluation.out_of_scope import rows_to_know as rows_to_know
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from bertcnn.evaluation.paired import lost_labels as lost_labels
     from bertcnn.evaluation.paired import mid_p as mid_p
     from bertcnn.evaluation.paired import net_change as net_change
+    from bertcnn.evaluation.paired import p_value as p_value
     from bertcnn.evaluation.paired import paired_difference as paired_difference
     from bertcnn.evaluation.paired import share_differing as share_differing
     from bertcnn.evaluation.probabilities import (

@@ -3,9 +3,9 @@
 The logits and mean token embeddings of a label's texts have few directions, represented by k-means
 centroids. A text is unusual if it is far from all centroids, has no probable label, or has unusual
 words for its label. It is also unusual if a logistic regression assigns it to a background of
-general texts (`bertcnn.evaluation.background`), which is the strongest feature with few labels. The
-limit is a quantile of the validation rows' scores, exceeded by one in fifty similar texts (split
-conformal prediction, Vovk et al. 2005, section 4.1).
+general texts, which is the strongest feature with few labels. The limit is a quantile of the
+validation rows' scores, exceeded by one in fifty similar texts (split conformal prediction, Vovk et
+al. 2005, section 4.1).
 
 Chosen by holding out labels (figures in docs/benchmarks), against the highest probability, energy,
 Mahalanobis distances and nearest rows. Nearest rows do as well but would store training rows in the
@@ -18,6 +18,8 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
 
@@ -363,3 +365,14 @@ def _centres(
         centres.append(np.stack(kept or [of_label.mean(axis=0)]))
         owners += [label] * len(centres[-1])
     return unit(np.concatenate(centres)), np.array(owners, np.int32)
+
+
+@cache
+def background_texts() -> tuple[str, ...]:
+    """All background texts, without blanks and duplicates; all written for this purpose.
+
+    Messages to many trades, everyday talk, news, code, spam, scams, job applications, praise,
+    misdirected mail, and other languages. A model stores only a direction computed from them.
+    """
+    lines = files("bertcnn.evaluation").joinpath("background.txt").read_text("utf-8").splitlines()
+    return tuple(dict.fromkeys(line for line in lines if line.strip()))

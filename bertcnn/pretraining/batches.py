@@ -8,12 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from bertcnn.data import pack
+from bertcnn.data import pack, splitmix64
 from bertcnn.errors import SettingsError
 from bertcnn.pretraining.corpus import Corpus
 from bertcnn.pretraining.masking import Vocabulary, mask_tokens
 from bertcnn.pretraining.pairs import Sentences, draw_pairs, pair_lengths, ranges
-from bertcnn.pretraining.shuffle import Shuffle
 from bertcnn.settings import PretrainingDataSettings
 
 Part = Literal["training", "held_out"]
@@ -23,6 +22,39 @@ _WINDOW = 8192
 _KEPT_WINDOWS, _KEPT_EPOCHS = 3, 2
 _MASKED_TOGETHER = 8  # rows per random generator, so that masks do not depend on `own`
 _ORDER, _PAIRS, _MASKS = 1, 2, 3
+_ROUNDS = 6
+
+
+class Shuffle:
+    """A permutation of 0 .. size - 1.
+
+    A Feistel network over the next power of 4, repeated until the result is below `size` (Black
+    and Rogaway 2002); the generator draws the keys of its rounds.
+
+    Example:
+        >>> order = Shuffle(5, np.random.default_rng(1))
+        >>> sorted(order(np.arange(5)).tolist())
+        [0, 1, 2, 3, 4]
+    """
+
+    def __init__(self, size: int, generator: np.random.Generator) -> None:
+        self._size = size
+        self._bits = np.uint64(max(1, -(-max(1, size - 1).bit_length() // 2)))
+        self._keys = generator.integers(0, 1 << 63, _ROUNDS, dtype=np.uint64)
+
+    def __call__(self, places: np.ndarray) -> np.ndarray:
+        """The elements at these places of the permutation; both int64 [n], below `size`."""
+        elements = self._network(places.astype(np.uint64))
+        while len(outside := np.flatnonzero(elements >= self._size)):
+            elements[outside] = self._network(elements[outside])
+        return elements.astype(np.int64)
+
+    def _network(self, values: np.ndarray) -> np.ndarray:
+        low_bits = (np.uint64(1) << self._bits) - np.uint64(1)
+        left, right = values >> self._bits, values & low_bits
+        for key in self._keys:
+            left, right = right, left ^ (splitmix64(right + key) & low_bits)
+        return (left << self._bits) | right
 
 
 @dataclass(frozen=True)

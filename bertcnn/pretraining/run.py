@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import keras
 
-from bertcnn.encoders import EncoderCheckpoint, check_encoder_target
+from bertcnn.encoders import (
+    PRETRAINING_RECORD,
+    EncoderCheckpoint,
+    Pieces,
+    check_encoder_target,
+    write_encoder,
+)
 from bertcnn.errors import SettingsError, explain_missing_packages
 from bertcnn.models import Bert, BertPretraining, extract, pretraining_figures
 from bertcnn.pretraining.batches import PretrainingBatches
@@ -34,10 +40,18 @@ from bertcnn.pretraining.loop import (
     evaluated_after,
     make_optimizer,
 )
-from bertcnn.pretraining.saving import save_encoder
 from bertcnn.progress import Progress, Silent
 from bertcnn.settings import CONTINUED, FROM_NOTHING, PretrainingDataSettings, PretrainingSettings
-from bertcnn.storage import companion, held_folder, output_error, real_folder
+from bertcnn.storage import (
+    canonical_json,
+    companion,
+    held_folder,
+    new_folder,
+    output_error,
+    real_folder,
+    write_new,
+)
+from bertcnn.text import WordPieceTokenizer
 from bertcnn.training import (
     Checkpoint,
     Savepoints,
@@ -49,6 +63,8 @@ from bertcnn.training import (
     newest_of_first,
     note_device,
 )
+
+VERSION: Final = 1
 
 
 @dataclass(frozen=True)
@@ -299,3 +315,17 @@ def _prepare(
         stage=("pretraining", "steps"),
     )
     return trainer, evaluation
+
+
+def save_encoder(
+    target: Path,
+    encoder: EncoderCheckpoint,
+    tokenizer: WordPieceTokenizer,
+    *,
+    record: Mapping[str, Any],
+    overwrite: bool,
+) -> None:
+    """Save an encoder with its heads atomically; the record is JSON."""
+    with new_folder(target, overwrite=overwrite, check=check_encoder_target) as new:
+        write_encoder(new, encoder, Pieces(tokenizer.vocabulary, tokenizer.settings.lowercase))
+        write_new(new / PRETRAINING_RECORD, canonical_json({"version": VERSION, **record}))

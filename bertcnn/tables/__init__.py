@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from bertcnn.tables.delimited import MAX_CELL_CHARACTERS as MAX_CELL_CHARACTERS
     from bertcnn.tables.dialect import detect_encoding as detect_encoding
     from bertcnn.tables.dialect import sample_bytes as sample_bytes
-    from bertcnn.tables.folders import tables_in as tables_in
     from bertcnn.tables.formats import DELIMITED as DELIMITED
     from bertcnn.tables.formats import KNOWN_EXTENSIONS as KNOWN_EXTENSIONS
     from bertcnn.tables.formats import check_input as check_input
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from bertcnn.tables.formats import kind_of as kind_of
     from bertcnn.tables.formats import read_head as read_head
     from bertcnn.tables.formats import seems_to_be as seems_to_be
+    from bertcnn.tables.formats import tables_in as tables_in
     from bertcnn.tables.formulas import unescape_formula as unescape_formula
     from bertcnn.tables.labelled import LabelledTable as LabelledTable
     from bertcnn.tables.labelled import note_left_out as note_left_out

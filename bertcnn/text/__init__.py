@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bertcnn.text.languages import is_foreign as is_foreign
     from bertcnn.text.languages import language_of as language_of
     from bertcnn.text.languages import main_languages as main_languages
-    from bertcnn.text.segments import segments_of as segments_of
     from bertcnn.text.vocabulary import CONTINUATION as CONTINUATION
     from bertcnn.text.vocabulary import learn_vocabulary as learn_vocabulary
     from bertcnn.text.wordpiece import CLASSIFY as CLASSIFY
@@ -29,5 +28,6 @@ if TYPE_CHECKING:
     from bertcnn.text.wordpiece import EncodedTexts as EncodedTexts
     from bertcnn.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
     from bertcnn.text.wordpiece import read_vocabulary as read_vocabulary
+    from bertcnn.text.wordpiece import segments_of as segments_of
 
 __getattr__, __dir__, __all__ = door(__name__)

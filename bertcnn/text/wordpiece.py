@@ -18,7 +18,6 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.storage import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions, split_lines
 from bertcnn.text.joining import join_words
-from bertcnn.text.segments import segments_of
 from bertcnn.text.word_cache import TokenizedWords, tokenize_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -39,6 +38,25 @@ JOINS = 2  # joins parts of a word, as in "12.50"
 PUNCTUATION = 4
 # Unicode's categories, including signs such as | and =
 _PUNCTUATION = ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk")
+
+
+def segments_of(token_ids: Sequence[np.ndarray]) -> np.ndarray:
+    """Segments of all tokens of all texts, 0 for A and 1 for B, int32 [tokens].
+
+    `token_ids` are int [T] per text, which ends with [SEP]. A [SEP] before that ends segment A
+    (Devlin et al. 2019, section 3), so a text without one is all A.
+
+    Example:
+        >>> segments_of([np.array([2, 7, 3, 8, 9, 3]), np.array([2, 7, 3])]).tolist()
+        [0, 0, 0, 1, 1, 1, 0, 0, 0]
+    """
+    lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+    ids = np.concatenate([np.empty(0, np.int32), *token_ids])
+    ends = np.cumsum(lengths)[lengths > 0]
+    separators = ids == np.repeat(ids[ends - 1], lengths[lengths > 0])
+    before = np.cumsum(separators) - separators  # [SEP] tokens before each token
+    first = np.repeat(before[ends - lengths[lengths > 0]], lengths[lengths > 0])
+    return (before > first).astype(np.int32)
 
 
 @dataclass(frozen=True)

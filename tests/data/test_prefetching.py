@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from bertcnn.data.prefetching import prefetch
+from bertcnn.data.batches import prefetch
 
 
 def test_the_next_item_is_made_while_this_one_is_in_use_and_no_other():

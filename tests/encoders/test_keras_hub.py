@@ -17,8 +17,7 @@ from bertcnn.encoders import keras_hub_source
 from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder, load_tokenizer
 from bertcnn.encoders.download import encoder_info, fetch_encoder
-from bertcnn.encoders.keras_hub import is_preset, read_preset_settings
-from bertcnn.encoders.keras_hub_weights import read_preset_tensors
+from bertcnn.encoders.keras_hub import is_preset, read_preset_settings, read_preset_tensors
 from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.text.wordpiece import read_vocabulary
 from tests.tickets import as_csv, tickets

@@ -11,8 +11,13 @@ from sklearn.metrics import roc_auc_score
 
 from bertcnn.bundle.scope import BACKGROUND, DetectorInputs, unit
 from bertcnn.data.splits import duplicate_key
-from bertcnn.evaluation.background import background_texts
-from bertcnn.evaluation.out_of_scope import OutsideTexts, fit_detector, refit_detector, with_limits
+from bertcnn.evaluation.out_of_scope import (
+    OutsideTexts,
+    background_texts,
+    fit_detector,
+    refit_detector,
+    with_limits,
+)
 from bertcnn.text.languages import language_of
 
 DATA = Path(__file__).parents[2] / "data"

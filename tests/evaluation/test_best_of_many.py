@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertcnn.evaluation.best_of_many import p_value
+from bertcnn.evaluation.paired import p_value
 
 
 def predicted(labels, share, generator):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from bertcnn.evaluation.macro_f1 import macro_f1_score
+from bertcnn.evaluation.metrics import macro_f1_score
 
 
 def test_of_rows_with_one_label_it_is_scikit_learns():

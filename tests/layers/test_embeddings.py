@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.embeddings import BertEmbeddings
-from bertcnn.layers.positions import SINUSOIDS
+from bertcnn.layers.embeddings import SINUSOIDS, BertEmbeddings
 from bertcnn.training.step import make_gradients
 
 BATCH, TOKENS, WIDTH, VOCABULARY = 2, 5, 6, 11

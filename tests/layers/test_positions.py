@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from bertcnn.layers.positions import concatenated_sinusoids, interleaved_sinusoids
+from bertcnn.layers.embeddings import concatenated_sinusoids, interleaved_sinusoids
 
 POSITIONS, WIDTH = 50, 12
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertcnn.pretraining.shuffle import Shuffle
+from bertcnn.pretraining.batches import Shuffle
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 1000, 4096, 5000])

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from bertcnn.training import device_speed
-from bertcnn.training.device_speed import cpu_speed, gpu_speed, measured_cpu_speed
+from bertcnn.training.recipe_choice import cpu_speed, gpu_speed, measured_cpu_speed
 
 ZEN_3, ZEN_4 = "flags : sse2 avx avx2 fma", "flags : sse2 avx2 fma avx512f avx512_vnni"
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.semi_supervised import LabelSpreading
 
-from bertcnn.training.label_spreading import PseudoLabels, spread_labels
+from bertcnn.training.few_shot import PseudoLabels, spread_labels
 
 
 def moons(rows=300, labelled=3):

@@ -9,8 +9,13 @@ import pytest
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
 from bertcnn.training import device_speed, recipe_choice
-from bertcnn.training.device_speed import DeviceSpeed, gpu_speed
-from bertcnn.training.recipe_choice import CostEstimate, choose_recipe, fold_count
+from bertcnn.training.recipe_choice import (
+    CostEstimate,
+    DeviceSpeed,
+    choose_recipe,
+    fold_count,
+    gpu_speed,
+)
 
 # the calculations below assume five epochs in which all layers learn
 SETTINGS = FULL.model_copy(update={"epochs": 5, "frozen_share": 0.0})
