@@ -1,9 +1,10 @@
-"""Shared code of buttons: the required role, and a message after the action."""
+"""Shared code of buttons: the required role, a message after the action, and times."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import NoReturn
+from datetime import datetime, timedelta, timezone
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 from literal import plain
@@ -43,13 +44,28 @@ def answer_what_waits(store: ReviewStore) -> None:
     start_job(store, ["review", "answer"], person(), folder=new_folder(store))
 
 
+def button_or_why(label: str, why_not: str, **options: Any) -> bool:  # noqa: ANN401 - of st.button
+    """A button that is disabled while there is a reason, which stands below it."""
+    pressed = st.button(label, disabled=bool(why_not), **options)
+    if why_not:
+        st.caption(plain(why_not))
+    return pressed
+
+
+def local_time(seconds: float) -> datetime:
+    """A time in the visitor's time zone, with the offset of that date."""
+    try:
+        return datetime.fromtimestamp(seconds, ZoneInfo(str(st.context.timezone)))
+    except (ValueError, ZoneInfoNotFoundError):  # a zone that this machine does not know
+        offset = timedelta(minutes=-(st.context.timezone_offset or 0))
+        return datetime.fromtimestamp(seconds, timezone(offset))
+
+
 def day(seconds: float) -> str:
     """A date in the visitor's time zone, such as 2026-11-27."""
-    offset = 60 * (st.context.timezone_offset or 0)
-    return datetime.fromtimestamp(seconds - offset, UTC).date().isoformat()
+    return local_time(seconds).date().isoformat()
 
 
 def moment(seconds: float) -> str:
     """A time in the visitor's time zone, such as 2026-11-27 09:30."""
-    offset = 60 * (st.context.timezone_offset or 0)
-    return datetime.fromtimestamp(seconds - offset, UTC).strftime("%Y-%m-%d %H:%M")
+    return local_time(seconds).strftime("%Y-%m-%d %H:%M")

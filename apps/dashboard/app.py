@@ -6,8 +6,11 @@ streamlit run apps/dashboard/app.py -- [--models FOLDER] [--files FOLDER] [--sto
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 from literal import one_line_errors
+from menu_counts import menu_counts
 from protection import Protection, prepared
 from review_store import may_see
 from starlette.middleware import Middleware
@@ -15,34 +18,47 @@ from visitors import admit
 
 from bertcnn.review import Role
 
-# a file in pages_, its title and icon, and the role it needs; None: it needs no store
-PAGES: tuple[tuple[str, str, str, Role | None], ...] = (
-    ("classify", "Classify", ":material/send:", None),
-    ("inbox", "Inbox", ":material/inbox:", None),
-    ("review", "Review", ":material/fact_check:", "reviewer"),
-    ("audit", "Audit", ":material/rule:", "viewer"),
-    ("health", "Health", ":material/monitor_heart:", "viewer"),
-    ("models", "Models", ":material/deployed_code:", "viewer"),
-    ("train", "Train", ":material/model_training:", "admin"),
-    ("jobs", "Jobs", ":material/pending_actions:", "viewer"),
+# a file in pages_, its address, title and icon, and the role it needs; None: it needs no store
+PAGES: tuple[tuple[str, str, str, str, Role | None], ...] = (
+    ("inbox", "inbox", "Inbox", ":material/inbox:", None),
+    ("review", "desk", "Desk", ":material/fact_check:", "reviewer"),
+    ("audit", "audit", "Audit", ":material/rule:", "viewer"),
+    ("health", "health", "Health", ":material/monitor_heart:", "viewer"),
+    ("train", "train", "Train", ":material/model_training:", "admin"),
+    ("models", "models", "Models", ":material/deployed_code:", "viewer"),
+    ("jobs", "jobs", "Jobs", ":material/pending_actions:", "viewer"),
+    ("classify", "try", "Try a text", ":material/edit_note:", None),
 )
 
 
 def main() -> None:
     """Draw the requested page."""
-    st.set_page_config(page_title="Ticket classifier", page_icon="📥", layout="wide")
+    st.set_page_config(page_icon="📥", layout="wide")
+    st.html(Path(__file__).with_name("frame.css"))
     with (
         st.container(horizontal_alignment="center"),
         st.container(width=1040),
         one_line_errors(),
     ):
         admit()
+        waiting = menu_counts()
         pages = [
-            st.Page(f"pages_/{name}.py", title=title, icon=icon)
-            for name, title, icon, role in PAGES
+            st.Page(
+                f"pages_/{name}.py",
+                title=f"{title} ({waiting[address]:,})" if waiting.get(address) else title,
+                icon=icon,
+                url_path=address,
+            )
+            for name, address, title, icon, role in PAGES
             if may_see(role)
         ]
-        st.navigation(pages, position="top").run()
+
+        def first_page() -> None:
+            st.switch_page(pages[0], query_params=st.query_params.to_dict())
+
+        # a page of the address "/" has no other: each page shall have its own
+        home = st.Page(first_page, title=PAGES[0][2], default=True, visibility="hidden")
+        st.navigation([home, *pages], position="top").run()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from charts import attention_map
 from literal import plain
 
-from bertcnn import BertCNNClassifier, Predictor
+from bertcnn import Predictor
+
+if TYPE_CHECKING:
+    from bertcnn import BertCNNClassifier
 
 _MOST_PIECES = 40  # tokens shown
 _ALL = "mean"  # of the heads
@@ -17,7 +21,7 @@ _ALL = "mean"  # of the heads
 def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
     """An expander with the attention, which is computed when it is opened."""
     part = st.expander(
-        "Attention by layer and head, for the curious",
+        "Details: attention by layer and head",
         key="attention",
         icon=":material/visibility:",
         on_change="rerun",
@@ -25,7 +29,7 @@ def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
     if not part.open:
         return
     with part:
-        with st.spinner("Looking inside the encoder ..."):
+        with st.spinner("Looking inside the model ..."):
             attention = _classifier(str(folder), predictor.bundle.bundle_id).attention([text])[0]
         layers, heads = attention.weights.shape[:2]
         with st.container(horizontal=True):
@@ -42,7 +46,7 @@ def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
         st.caption(
             plain(
                 "Each row is a piece of the text, and how much it looked at each other piece. This"
-                " shows how the encoder works, not why the label was given: for that see the words"
+                " shows how the model works, not why the label was given: for that see the words"
                 f" marked above.{cut}"
             )
         )
@@ -50,4 +54,6 @@ def offer_attention(folder: Path, predictor: Predictor, text: str) -> None:
 
 @st.cache_resource(show_spinner=False, max_entries=1)
 def _classifier(folder: str, bundle_id: str) -> BertCNNClassifier:  # noqa: ARG001 - part of the key
+    from bertcnn import BertCNNClassifier  # imports TensorFlow, which takes seconds
+
     return BertCNNClassifier.load(folder)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit as st
-from literal import plain
 from server_files import files_roots, server_file, server_files, server_folder, server_folders
 from uploads import FORMATS, limits, save_in, session_folder
 
@@ -51,12 +50,33 @@ def _on_server(roots: Sequence[Path], key: str, *, folders: bool) -> Path | None
     listed = [f"{path}{os.sep}" for path in server_folders(roots)] if folders else []
     listed += map(str, server_files(roots))
     if not listed:
-        st.info(plain(f"There is no table in {' or '.join(map(str, roots))} yet."))
+        st.info("There is no table in the server's folder yet.")
     label = "File or folder on the server" if folders else "File on the server"
-    chosen = st.selectbox(label, listed, index=None, key=key, filter_mode="contains")
+    chosen = st.selectbox(
+        label,
+        listed,
+        index=None,
+        key=key,
+        filter_mode="contains",
+        format_func=lambda path: _shown(path, roots),
+    )
     if chosen is None:
         return None
     return (server_folder if chosen.endswith(os.sep) else server_file)(chosen, roots)
+
+
+def _shown(path: str, roots: Sequence[Path]) -> str:
+    """A file's place below the server's folder, such as tickets/2026/may.csv."""
+    root = next(root for root in roots if Path(path).is_relative_to(root))
+    shown = (Path(root.name) / Path(path).relative_to(root)).as_posix()
+    return f"{shown}/" if path.endswith(os.sep) else shown
+
+
+def kept(store: ReviewStore, file: Path) -> Path:
+    """A copy of an upload that stays on the server; other files stay where they are."""
+    if not file.is_relative_to(session_folder()):
+        return file
+    return _copied(file, new_folder(store))
 
 
 def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
@@ -66,8 +86,11 @@ def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
         return folder, ""
     if not file.is_relative_to(session_folder()):
         return folder, str(file)
+    return folder, _copied(file, folder).name
+
+
+def _copied(file: Path, folder: Path) -> Path:
     try:
-        shutil.copyfile(file, folder / file.name)
+        return Path(shutil.copyfile(file, folder / file.name))
     except OSError as error:
         raise output_error(folder / file.name, error) from None
-    return folder, file.name

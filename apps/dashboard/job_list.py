@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 import streamlit as st
 from actions import done, may, moment
 from literal import one_line_errors, plain
+from model_choice import tell_of
 from review_store import person, review_store
 
 from bertcnn.errors import BertCNNError
@@ -35,11 +37,11 @@ _COLORS: dict[str, Color] = {
 NAMES = {
     "check": "Check a file",
     "evaluate": "Evaluate a model",
-    "pretrain": "Pretrain an encoder",
+    "pretrain": "Learn the language of texts",
     "qa extract": "Extract fields",
     "qa train": "Train question answering",
-    "recalibrate": "Recalibrate a model",
-    "retrain": "Retrain",
+    "recalibrate": "Correct a model's confidence",
+    "retrain": "Train the next model",
     "review add": "Add tickets",
     "review answer": "Answer waiting tickets again",
     "review export": "Export decisions",
@@ -49,6 +51,8 @@ NAMES = {
     "translate train": "Train a translator",
     "tune": "Search settings",
 }
+_SUBJECTS = {"check": 1, "score": 2, "review add": 2, "review start": 2}  # places of files
+_TRAINING = ("retrain", "train")
 
 Results = Callable[[Job], None]  # draws the results of a finished job
 
@@ -104,33 +108,59 @@ def _of(store: ReviewStore, commands: Sequence[str] | None) -> list[Job]:
 def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{plain(NAMES.get(job.command, job.command))}**", width="content")
+            st.markdown(f"**{plain(_title(job))}**", width="content")
             st.badge(_state(job), color=_COLORS[job.state])
             st.caption(plain(f"{moment(job.created_at)}, {job.actor}"), width="content")
             st.space("stretch")
             _buttons(store, job)
-        st.caption(plain(" ".join(job.arguments)))
         if job.ended_at is None:
             progress = job.progress
             left = f", about {progress.left} left" if progress.left else ""
             st.progress(progress.share or 0.0, plain(f"{progress.stage or 'starting'}{left}"))
-            return
-        if job.state != "done" and job.message:
+        elif job.state != "done" and job.message:
             show = st.error if job.state == "failed" else st.info
             show(plain(job.message))
-        if results is not None:
+        elif job.command in _TRAINING and job.state == "done":
+            _show_training(job)
+        if job.ended_at is not None and results is not None:
             results(job)
+        with st.expander("Details"):
+            st.caption(plain(f"bertcnn {' '.join(job.arguments)}"))
+
+
+def _title(job: Job) -> str:
+    """What a job does, with the file or the model that it is about."""
+    name = NAMES.get(job.command, job.command)
+    place = _SUBJECTS.get(job.command)
+    if "--out" in job.arguments[:-1]:
+        subject = job.arguments[job.arguments.index("--out") + 1]
+    elif place is not None and place < len(job.arguments):
+        subject = job.arguments[place]
+    else:
+        return name
+    return f"{name}: {Path(subject).name}"
+
+
+def _show_training(job: Job) -> None:
+    """How often the new model is right, what limits it, and the page where it is promoted."""
+    tell_of(job.arguments[job.arguments.index("--out") + 1])
+    st.page_link(
+        "pages_/models.py", label="Compare and promote on Models", icon=":material/deployed_code:"
+    )
 
 
 def _buttons(store: ReviewStore, job: Job) -> None:
     if not (may("admin") or (may("reviewer") and job.actor == person().name)):
         return
     if job.ended_at is None and not job.dead:
-        if st.button(
-            "Cancel", key=f"cancel-{job.id}", icon=":material/close:", disabled=job.cancelled
-        ):
-            cancel_job(store, job.id, person())
-            st.rerun(scope="fragment")
+        st.button(
+            "Cancel",
+            key=f"cancel-{job.id}",
+            icon=":material/close:",
+            disabled=job.cancelled,
+            on_click=_cancel,
+            args=(store, job.id),
+        )
         return
     if job.state != "done" and st.button(
         "Start again", key=f"again-{job.id}", icon=":material/refresh:"
@@ -139,7 +169,13 @@ def _buttons(store: ReviewStore, job: Job) -> None:
         st.rerun()
     if not job.dead and st.button("Remove", key=f"remove-{job.id}", icon=":material/delete:"):
         remove_job(store, job.id, person())
-        done(f"{NAMES.get(job.command, job.command)}: removed, with its files.")
+        done(f"{_title(job)}: removed, with its files.")
+
+
+def _cancel(store: ReviewStore, id: str) -> None:
+    """Runs before the list is drawn, so that the next drawing shows it."""
+    with one_line_errors():
+        cancel_job(store, id, person())
 
 
 def _state(job: Job) -> str:

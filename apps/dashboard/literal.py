@@ -24,11 +24,7 @@ def one_line_errors() -> Iterator[None]:
             plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:"
         )
     except MemoryError:
-        st.error(
-            "Out of memory. Upload a smaller file, or score it on the command line with: bertcnn"
-            " score",
-            icon=":material/error:",
-        )
+        st.error("Out of memory. Upload a smaller file.", icon=":material/error:")
 
 
 def plain(text: str) -> str:

@@ -17,7 +17,13 @@ import streamlit as st
 from bertcnn.data import split_cell
 from bertcnn.errors import ColumnError, TableError
 from bertcnn.storage import output_error
-from bertcnn.tables import MAX_CELL_CHARACTERS, TableReader, guess_text_columns, open_table
+from bertcnn.tables import (
+    MAX_CELL_CHARACTERS,
+    Chunk,
+    TableReader,
+    guess_text_columns,
+    open_table,
+)
 
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
 ROWS_SHOWN = 1000
@@ -135,13 +141,26 @@ def look_into(path: Path, trained_on: Sequence[str], *, limited: bool = True) ->
         sample, remark = reader.peek(), reader.remark
         if limited:
             _check_rows(path, reader)
-    try:
-        guessed = guess_text_columns(sample, trained_on=trained_on).text
-    except ColumnError:  # no column looks like text: the user decides
-        guessed = ()
     return Upload(
-        path, sample.columns, guessed, _frame(sample.rows[:_PREVIEW_ROWS], sample.columns), remark
+        path,
+        sample.columns,
+        guessed_text(sample, trained_on),
+        _frame(sample.rows[:_PREVIEW_ROWS], sample.columns),
+        remark,
     )
+
+
+def guessed_text(sample: Chunk, trained_on: Sequence[str] = ()) -> tuple[str, ...]:
+    """The text columns that a page offers: as in training, else those that look like text.
+
+    Empty if no column does; then the user decides.
+    """
+    for columns in (trained_on, ()):
+        try:
+            return guess_text_columns(sample, trained_on=columns).text
+        except ColumnError:
+            continue
+    return ()
 
 
 def limits() -> str:
@@ -149,7 +168,7 @@ def limits() -> str:
     size = st.get_option("server.maxUploadSize")
     return (
         f"At most {size} MB, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, and"
-        f" {MAX_CELL_CHARACTERS:,} characters in a cell. Score larger files with: bertcnn score"
+        f" {MAX_CELL_CHARACTERS:,} characters in a cell."
     )
 
 
@@ -158,7 +177,7 @@ def _check_columns(path: Path, columns: Sequence[str]) -> None:
         raise TableError(
             f"{str(path)!r} has {len(columns):,} columns",
             expected=f"at most {MOST_COLUMNS:,} on this page",
-            fix="remove some, or score the file on the command line with: bertcnn score",
+            fix="remove the ones that are not needed",
         )
 
 
@@ -170,7 +189,7 @@ def _check_rows(path: Path, reader: TableReader) -> None:
             raise TableError(
                 f"{str(path)!r} has more than {MOST_ROWS:,} rows",
                 expected="at most as many on this page",
-                fix="split the file, or score it on the command line with: bertcnn score",
+                fix="split the file",
             )
 
 

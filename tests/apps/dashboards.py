@@ -100,8 +100,7 @@ def save_model(folder, **changes):
 def open_app(models, monkeypatch, page="classify"):
     """Run the app on a page in Streamlit's test harness."""
     monkeypatch.setenv("BERTCNN_MODELS", str(models))
-    app = AppTest.from_file(str(APP), default_timeout=120).run()
-    return app if page == "classify" else on_page(app, page)
+    return on_page(AppTest.from_file(str(APP), default_timeout=120).run(), page)
 
 
 def on_page(app, page):

@@ -517,7 +517,7 @@ def test_in_a_browser_a_list_that_changes_counts_on_pages_that_are_open(page, tm
         proxying(server.port) as proxy,
     ):
         proxy.added = {"X-Email": "rob@example.org"}
-        page.goto(f"{proxy.address}/review")
+        page.goto(f"{proxy.address}/desk")
         page.locator(".desk .text").wait_for()
         page.keyboard.press("1")
         page.locator(".desk .unsent").get_by_text("All saved", exact=True).wait_for()

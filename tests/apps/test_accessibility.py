@@ -45,7 +45,7 @@ def server(tmp_path_factory):
 def test_axe_finds_nothing(server):
     from axe_playwright_python.sync_playwright import Axe
 
-    pages = [name for name, *_ in part("app").PAGES]
+    pages = [address for _, address, *_ in part("app").PAGES]
     assert len(pages) == 8
     found = {}
     with browsing() as browser:

@@ -123,10 +123,16 @@ def press(app, label):
     return button.click().run()
 
 
+def states(app, state):
+    """The words behind each badge with a state."""
+    words = [one.value.replace("\\", "") for one in app.markdown]
+    return [words[place + 1] for place, word in enumerate(words) if f"[{state}]" in word]
+
+
 def test_a_store_without_a_model_says_what_to_do(health):
     app = health()
     assert not app.exception
-    assert "No model serves yet." in said(app.info)
+    assert "There is no model yet." in said(app.info)
 
 
 def test_a_store_without_tickets_says_what_to_do(store, models, health):
@@ -134,7 +140,8 @@ def test_a_store_without_tickets_says_what_to_do(store, models, health):
     app = health()
     assert not app.exception
     assert "There are no automatic answers yet." in said(app.markdown)
-    assert "No tickets yet. Add some: bertcnn review add" in said(app.info)
+    assert "not known yet" in said(app.markdown)
+    assert "No tickets yet. Upload some on the page Tickets." in said(app.info)
 
 
 def test_what_has_changed_is_said_and_drawn(store, models, health):
@@ -143,7 +150,7 @@ def test_what_has_changed_is_said_and_drawn(store, models, health):
     assert not app.exception
     assert "texts are out of scope; usual on a" in said(app.warning)
     assert "New frequent words: 'fritzbox'" in said(app.warning)
-    assert "first (" in said(app.markdown)
+    assert "**first**" in said(app.markdown)
     assert "by root" in said(app.caption)
     assert len(app.get("vega_lite_chart")) == 3
     assert app.dataframe[0].value["word"].tolist() == ["fritzbox"]
@@ -153,9 +160,10 @@ def test_what_has_changed_is_said_and_drawn(store, models, health):
 def test_a_usual_week_is_one_line(store, models, health):
     filled(store, models)
     app = health()
-    assert said(app.success) == "Nothing has changed."
     assert not app.warning
-    assert any(one.label.startswith("As before (") for one in app.expander)
+    (tested,) = states(app, "as before")
+    assert tested.startswith("tickets that fit no label, tickets answered automatically")
+    assert not states(app, "not known yet")[1:], "only the accuracy: nobody has read an audit"
 
 
 def test_first_days_are_not_known_yet(store, models, health):
@@ -164,7 +172,8 @@ def test_first_days_are_not_known_yet(store, models, health):
     assert not app.exception
     assert not app.warning
     assert not app.success
-    assert any(one.label.startswith("Not known yet (") for one in app.expander)
+    assert not states(app, "as before"), "green is only for what was tested"
+    assert "tickets that fit no label" in states(app, "not known yet")[1]
     assert "earlier tickets to compare with" in said(app.markdown)
 
 
@@ -178,10 +187,10 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     assert "What was promised does not hold any more" in said(app.error)
     assert "40 of 40 audits wrong" in said(app.error)
     assert len(app.get("vega_lite_chart")) == 4  # the accuracy is shown too
-    app = press(app, f"Let first ({first.id[:8]}) serve again")
+    app = press(app, "Go back to first")
     assert not app.exception
     assert serving_model(store).id == first.id
-    assert "serves again." in said(app.success)
+    assert "first is in use again." in said(app.success)
     assert [one.arguments for one in jobs.list_jobs(store)] == [("review", "answer")]
     assert not app.error
     assert second.id != first.id
@@ -306,6 +315,6 @@ def test_it_is_drawn_within_seconds_and_fits_a_telephone(store, models, tmp_path
         page.locator("canvas, svg.marks").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("button", name="Roll back").click()
-        page.get_by_role("button", name="serve again").click()
-        page.get_by_text("serves again.").wait_for()
+        page.get_by_role("button", name="Go back to first").click()
+        page.get_by_text("first is in use again.").wait_for()
     assert serving_model(store).id == first.id

@@ -411,7 +411,7 @@ class Desk:
         page.set_default_timeout(30_000)
         page.on("dialog", lambda dialog: (self.dialogs.append(dialog.type), dialog.accept()))
         page.on("request", lambda request: self.requests.append(request.url))
-        self.address = f"{server.address}/review"
+        self.address = f"{server.address}/desk"
 
     def open(self, wait="text"):
         self.page.goto(self.address)

@@ -2,12 +2,14 @@
 
 import csv
 import os
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import streamlit.config
+from sqlalchemy import select
 
 from bertcnn import load, score_folder
 from bertcnn.bundle.schemas import Decisions
@@ -23,10 +25,12 @@ from bertcnn.review.models import (
 )
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
+from bertcnn.review.schema import draw
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.starting import start_review
 from bertcnn.review.store import now, open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
+from bertcnn.review.training_files import TrainingFile
 from tests.apps.dashboards import CHROMIUM, browsing, open_app, said, save_model, serving
 from tests.tickets import as_csv, tickets
 
@@ -95,7 +99,7 @@ def test_classify_begins_with_the_serving_model_after_a_promotion_and_a_rollback
     def shown():
         box = made.page("classify").selectbox[0]
         marked = [option for option in box.options if option.endswith(" (serving)")]
-        assert marked == [f"{box.value} (serving)"]
+        assert marked == [f"{made.models.name}/{Path(box.value).name} (serving)"]
         return Path(box.value).name
 
     assert shown() == "second"
@@ -114,12 +118,40 @@ def test_classify_begins_with_the_serving_model_after_a_promotion_and_a_rollback
     assert Path(app.run().selectbox[0].value).name == "first"  # a choice stays
 
 
+def test_the_serving_model_is_offered_wherever_its_folder_is(made, tmp_path):
+    saved = save_model(tmp_path / "elsewhere" / "live", labels=("x", "y"))
+    add_model(made.store, saved, ROOT)
+    box = made.page("classify").selectbox[0]
+    assert (box.value, box.options[0]) == (str(saved), "live (serving)")
+    moved = saved.rename(made.models / "moved")
+    try:
+        app = made.page("classify")
+        assert app.selectbox[0].value == str(moved)
+        assert "2 labels: x, y" in said(app.caption)
+    finally:
+        shutil.rmtree(moved)
+    app = made.page("classify")
+    assert app.selectbox[0].value is None
+    assert "The files of the serving model, live, are gone" in said(app.warning)
+    assert not app.text_area
+
+
+def test_a_model_without_automatic_answers_promises_nothing(made, tmp_path):
+    metrics = {"decisions": {"automatic": 0, "rows": 40}}
+    add_model(made.store, save_model(tmp_path / "few", metrics=metrics), ROOT)
+    for page in ("models", "audit"):
+        app = made.page(page)
+        words = said([*app.markdown, *app.info, *app.caption])
+        assert "It gives no automatic answers: a person decides on every ticket." in words
+        assert "95%" not in words
+
+
 # --- Models ------------------------------------------------------------------------------------
 
 
 def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
     app = made.page("models")
-    assert "No model serves yet" in said(app.info)
+    assert "There is no model yet" in said(app.info)
     app.selectbox[0].set_value(str(made.models / "first"))
     app = press(app, "Add")
     assert "was added" in said(app.success)
@@ -152,13 +184,13 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
         "80.0%",
         "-15.0 to -5.0",
     ]
-    app = press(app, "Let second")
+    app = press(app, "Use second from now on")
     assert "expected a written reason" in said(app.error)
     app.text_input(key=f"reason-{second.id}").set_value("it knows the new tariffs")
-    app = press(app, "Let second")
+    app = press(app, "Use second from now on")
     assert serving_model(made.store).id == second.id
     app.text_input[0].set_value("complaints")
-    app = press(app, f"Let first ({first.id[:8]}) serve again")
+    app = press(app, "Go back to first")
     assert serving_model(made.store).id == first.id
     history = app.dataframe[-1].value
     assert history["what"].tolist()[0] == "rolled back"
@@ -169,12 +201,12 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
 # --- Audit -------------------------------------------------------------------------------------
 
 
-def answered(made, number):
-    """Automatic answers that are all drawn for audit."""
+def answered(made, number, audited=1.0):
+    """Automatic answers, by default all drawn for audit."""
     predictor = load(made.models / "first")
     add_model(made.store, made.models / "first", ROOT)
     new = [NewTicket(f"T-{row}", f"router {'led ' * row}") for row in range(number)]
-    add_tickets(made.store, predictor, new, source="tests", audited=1.0)
+    add_tickets(made.store, predictor, new, source="tests", audited=audited)
     found = predictor.classify([one.text for one in new])
     answers = {one.text: answer.label for one, answer in zip(new, found, strict=True)}
     return {one.id: answers[one.text] for one in claim(made.store, BOB, most=number)}
@@ -192,7 +224,7 @@ def decide(made, person, decisions):
 
 
 def test_the_audit_page_shows_figures_the_alarm_and_disagreements(made):
-    assert "No model serves yet" in said(made.page("audit").info)
+    assert "There is no model yet" in said(made.page("audit").info)
     answers = answered(made, 40)
     app = made.page("audit")
     assert "Nobody has checked any of 40 automatic answers yet" in said(app.info)
@@ -202,14 +234,35 @@ def test_the_audit_page_shows_figures_the_alarm_and_disagreements(made):
     decide(made, BOB, {ticket: answers[ticket] for ticket in half})
     app = made.page("audit")
     figures = {metric.label: metric.value for metric in app.metric}
-    assert (figures["Right"], figures["Audits read"]) == ("100.0%", "20 of 40 answers")
+    assert "Right" not in figures
+    assert figures["Right, with 95% confidence"] == "91.2% to 100.0%"
+    assert figures["Audits read"] == "20 of 40 answers"
     assert not app.error
+    assert "found none so far" in said(app.markdown)
     decide(made, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half})
     decide(made, EVE, {half[0]: wrong[half[0]]})
     app = made.page("audit")
     assert "does not hold any more" in said(app.error)
     assert app.dataframe[0].value["decisions"][0].count(": ") == 2
     assert "On 1 ticket" in said(app.markdown)
+    shown = said(app.markdown)
+    assert shown.count("The model: **") == 10, "a page of wrong answers"
+    assert "router led led" in shown
+
+
+def test_more_audits_are_drawn_with_a_button(made):
+    answered(made, 40, audited=0.1)
+    app = made.page("audit")
+    before = sum(row.drawn for row in draws(made.store))
+    app.number_input[0].set_value(5)
+    app = press(app, "Draw")
+    assert "5 more audits wait on the page Desk." in said(app.success)
+    assert sum(row.drawn for row in draws(made.store)) == before + 5
+
+
+def draws(store):
+    with store.reading() as connection:
+        return connection.execute(select(draw)).all()
 
 
 # --- Train -------------------------------------------------------------------------------------
@@ -221,8 +274,8 @@ def test_a_labelled_file_of_the_server_trains_a_first_model(made, idle):
     app = made.page("train")
     app.radio(key="labelled-place").set_value("On the server").run()
     app = app.selectbox(key="labelled-file").set_value(str(file)).run()
-    chosen = {box.label: box.value for box in app.selectbox}
-    assert (chosen["Text"], chosen["Label"]) == ("text", "label")
+    chosen = {box.label: box.value for box in (*app.selectbox, *app.multiselect)}
+    assert (chosen["Text column"], chosen["Label"]) == (["text"], "label")
     app.text_input[0].set_value("../my model").run()
     app = press(app, "Train")
     assert "The training of my-model has begun" in said(app.success)
@@ -237,6 +290,55 @@ def test_a_labelled_file_of_the_server_trains_a_first_model(made, idle):
         "--person": "root",
     }
     assert job.folder.startswith(f"{made.store.name}.jobs")
+
+
+@pytest.mark.parametrize("header", ["Nr,Beschwerde,Kategorie", "Nr,message,Kategorie"])
+def test_a_text_column_is_guessed_the_same_way_on_all_pages(made, header):
+    file = made.folder / "files" / "new.csv"
+    rows = [f'{row},"Der Router ist seit Tag {row} kaputt",tv*' for row in range(12)]
+    file.write_text("\n".join([header, *rows]))
+    for page, way, key in (
+        ("train", "Tickets with labels", "labelled"),
+        ("train", "Tickets without labels", "unlabelled"),
+        ("inbox", None, "inbox"),
+    ):
+        app = made.page(page)
+        if way is not None:
+            app.radio[0].set_value(way).run()
+        app.radio(key=f"{key}-place").set_value("On the server").run()
+        app = app.selectbox(key=f"{key}-file").set_value(str(file)).run()
+        [box] = [box for box in app.multiselect if box.label == "Text column"]
+        assert box.value == [header.split(",")[1]], (page, way)
+
+
+def test_the_next_training_finds_the_file_of_the_serving_model(made, idle):
+    file = made.folder / "files" / "old.csv"
+    file.write_text(as_csv(*tickets()))
+    known = TrainingFile.of(file, text="text", label="label")
+    add_model(made.store, made.models / "first", ROOT, figures={"data": known.to_json()})
+    app = made.page("train")
+    assert "learned from old.csv" in said(app.markdown)
+    assert not app.file_uploader
+    app = press(app, "Train")
+    (job,) = list_jobs(made.store)
+    assert job.arguments[:2] == ("retrain", str(file))
+    assert job.arguments[6:10] == ("--text", "text", "--label", "label")
+    file.write_text(as_csv(*tickets(18)))
+    app = made.page("train")
+    assert "is not on the server in that form" in said(app.markdown)
+    assert labels_of(app.radio) == ["File that the serving model was trained on"]
+
+
+def test_a_finished_training_shows_how_often_it_is_right_and_leads_to_models(made, idle, models):
+    save_model(models / "third", labels=LABELS, metrics={"accuracy": 0.9, "rows": 200})
+    start_job(made.store, ["retrain", "--out", str(models / "third")], ROOT)
+    with made.store.writing() as connection:
+        connection.execute(job_table.update().values(state="done", ended_at=now()))
+    for page in ("train", "jobs"):
+        app = made.page(page)
+        assert "Right on 85% to 93% of tickets (180 of 200 kept aside)" in said(app.markdown)
+        assert "Train the next model: third" in said(app.markdown)
+        assert [link.proto.page for link in app.get("page_link")] == ["models"]
 
 
 def test_a_training_whose_model_knows_nothing_is_marked(made, idle):
@@ -256,7 +358,7 @@ def test_unlabelled_tickets_become_groups_then_decisions_then_a_model(made, idle
     app.selectbox(key="unlabelled-file").set_value(str(file)).run()
     app = press(app, "Find groups")
     (job,) = list_jobs(made.store)
-    assert job.arguments == ("review", "start", str(file), "--person", "root")
+    assert job.arguments == ("review", "start", str(file), "--text", "text", "--person", "root")
     start_review(made.store, file, ROOT, text="text", encoder=encoder_folder)
     app = app.run()
     assert "60 tickets wait in 5 groups" in said(app.markdown)
@@ -273,8 +375,8 @@ def test_a_name_that_is_taken_and_one_column_for_both_are_refused(made):
     add_model(made.store, made.models / "first", ROOT)
     app = made.page("train")
     app.text_input[0].set_value("second").run()
-    assert "There is a model second already" in said(app.warning)
-    assert "Train" not in labels_of(app.button)
+    assert "There is a model second already" in said(app.caption)
+    assert all(button.disabled for button in app.button if button.label == "Train")
 
 
 def test_a_name_that_was_typed_stays_while_time_passes(made, monkeypatch):

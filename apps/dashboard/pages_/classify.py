@@ -1,4 +1,4 @@
-"""Page: classify one complaint."""
+"""Page: try the model on a text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LONG_LABEL = 22  # characters; st.metric would cut a longer label
 
 def page() -> None:
     """Draw the page."""
-    st.title("Classify a complaint", anchor=False)
-    st.markdown("Find out which team a complaint belongs to, and how certain the model is.")
+    st.title("Try a text", anchor=False)
+    st.markdown("See which label the model gives to a text, how sure it is, and why.")
     if chosen := chosen_model():
         folder, predictor = chosen
         classify_one(predictor)
@@ -35,7 +35,7 @@ def classify_one(predictor: Predictor) -> None:
     left, right = st.columns(2, gap="large")
     with left, st.form("one", border=False):
         text = st.text_area(
-            "Complaint",
+            "Text",
             EXAMPLE,
             height=150,
             help="Press Ctrl+Enter to classify the text.",
@@ -59,7 +59,7 @@ def answer_one(predictor: Predictor, text: str) -> None:
     answer = predictor.classify([text])[0]
     if answer.label is None or answer.confidence is None:
         st.info(
-            "There is no text to classify yet. Write a complaint, then press Classify.",
+            "There is no text to classify yet. Write one, then press Classify.",
             icon=":material/edit:",
         )
         return

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
-from actions import answer_what_waits, done, may, moment, tell_done
+from actions import done, may, moment, tell_done
+from audited import holds, how_right, offer_audits
 from charts import accuracy_over_time, mix_now_and_before, share_by_day
-from literal import badge, plain
+from literal import plain
+from model_choice import model_names
 from review_store import person, review_store
+from rollback import offer_rollback
 
 from bertcnn.review import (
     AuditReport,
-    KnownModel,
     ReviewStore,
     ShadowReport,
     StoreDrift,
@@ -30,7 +32,6 @@ from bertcnn.review import (
     model_history,
     newest_day,
     read_texts,
-    roll_back,
     serving_model,
     serving_predictor,
     shadow_report,
@@ -43,6 +44,23 @@ _KEPT = 600.0  # seconds that unchanged figures are cached
 _PAGES = 8  # cached stores and states
 _MOST_WEEKS = 26
 
+Color = Literal["gray", "green", "red"]
+STATES: dict[Color, str] = {
+    "gray": "not known yet",
+    "green": "promise holds",
+    "red": "promise broken",
+}
+ABOUT = {  # the names of findings
+    "out_of_scope": "tickets that fit no label",
+    "automatic": "tickets answered automatically",
+    "in another language": "tickets in another language",
+    "labels": "how often each label is given",
+    "label_shift": "estimated shares of the labels",
+    "confidence": "how sure the model is",
+    "lengths": "length of the tickets",
+    "words": "new frequent words",
+}
+
 
 def page() -> None:
     """Draw the page; slow parts come last."""
@@ -51,17 +69,20 @@ def page() -> None:
     store = review_store()
     serving = serving_model(store)
     if serving is None:
-        st.info("No model serves yet. Train one on the page Train, or add one on the page Models.")
+        st.info(
+            "There is no model yet. Train one on the page Train, or add one on the page Models."
+        )
         return
-    show_serving(store, serving)
+    names = model_names(store)
+    show_serving(store, names[serving.id])
     changes = last_changes(store)
     audits = cached_audits(store.name, changes, store)
     if audits.broken:
-        show_alarm(store, audits)
+        show_alarm(store, audits, names)
     show_accuracy(audits, cached_shadow(store.name, changes, store))
     st.header("What comes in", anchor=False)
     if newest_day(store) is None:
-        st.info("No tickets yet. Add some: bertcnn review add tickets.csv --store STORE")
+        st.info("No tickets yet. Upload some on the page Tickets.")
         return
     with st.spinner("Counting the last nine weeks ..."):
         drift = cached_drift(store.name, changes, store)
@@ -108,16 +129,16 @@ def cached_topics(name: str, changes: tuple[int, ...], _store: ReviewStore) -> S
 # === The model ===
 
 
-def show_serving(store: ReviewStore, serving: KnownModel) -> None:
+def show_serving(store: ReviewStore, name: str) -> None:
     """The serving model, since when, and who promoted it."""
     since = [one for one in model_history(store) if one.kind in ("promoted", "rolled_back")][-1]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{plain(name_of(serving))}**", width="content")
-        st.badge("serves", color="green")
+        st.markdown(f"**{plain(name)}**", width="content")
+        st.badge("serving", color="green")
         st.caption(plain(f"since {moment(since.at)}, by {since.actor}"), width="content")
 
 
-def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
+def show_alarm(store: ReviewStore, audits: AuditReport, names: Mapping[str, str]) -> None:
     """The alarm for a broken promise: its evidence, and the rollback."""
     promised, alarm = percent(audits.model.precision), audits.alarm
     when = "" if alarm is None else f" Noticed on {moment(alarm.at)}: {alarm.reason}."
@@ -128,24 +149,12 @@ def show_alarm(store: ReviewStore, audits: AuditReport) -> None:
         ),
         icon=":material/warning:",
     )
-    earlier = earlier_model(store)
-    if earlier is None:
-        st.markdown("No other model served before this one. Train the next one on the page Train.")
-        return
-    if not may("admin"):
+    if earlier_model(store) is None:
+        st.markdown("There is no earlier model. Train the next one on the page Train.")
+    elif not may("admin"):
         st.markdown("An admin can go back to the earlier model.")
-        return
-    with st.popover("Roll back", icon=":material/undo:", type="primary"):
-        reason = st.text_input("Why?", "what was promised does not hold any more")
-        if st.button(badge(f"Let {name_of(earlier)} serve again"), type="primary"):
-            roll_back(store, person(), reason=reason)
-            answer_what_waits(store)
-            done(f"{name_of(earlier)} serves again. It is answering the tickets that wait.")
-
-
-def name_of(one: KnownModel) -> str:
-    """A model's folder and the first characters of its id."""
-    return f"{Path(one.folder).name} ({one.id[:8]})"
+    reason = "what was promised does not hold any more"
+    offer_rollback(store, names, reason=reason, urgent=True)
 
 
 # === Accuracy ===
@@ -154,7 +163,8 @@ def name_of(one: KnownModel) -> str:
 def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
     """The audited accuracy over time, and the previous model's accuracy on the same tickets."""
     st.header("Automatic answers", anchor=False)
-    st.markdown(plain(audits.lines()[0]))
+    state: Color = "green" if holds(audits) else "red" if audits.broken else "gray"
+    with_badge(STATES[state], state, how_right(audits))
     weeks = [(one.start, one.accuracy) for one in audits.weeks][-_MOST_WEEKS:]
     if any(one.accuracy is not None for _, one in weeks):
         st.altair_chart(accuracy_over_time(weeks, audits.model.precision), width="stretch")
@@ -162,8 +172,7 @@ def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
             f"Points: accuracy of the answers of each week. Bars: 95% confidence. Dashed line:"
             f" {percent(audits.model.precision)}, as promised."
         )
-    elif audits.waiting:
-        st.info(f"{count(audits.waiting, 'audit')} wait on the page Review.")
+    offer_audits(audits)
     if beside is not None:
         st.markdown(plain(" ".join(beside.lines())))
 
@@ -172,26 +181,32 @@ def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
 
 
 def show_changes(drift: StoreDrift) -> None:
-    """The alarms, then unchanged and unknown findings."""
-    first, *_ = drift.lines()
-    st.markdown(plain(first))
-    findings = drift.report.findings
+    """The changes, then what is not known yet, then what was tested and is as before."""
+    day, week = drift.report.day, sum(one.texts for one in drift.week)
+    st.markdown(f"{count(week, 'ticket')} in the seven days up to {day:%A}, {day.day} {day:%B %Y}.")
     for one in drift.report.changed:
         st.warning(plain(one.sentence), icon=":material/change_circle:")
-    same = [one for one in findings if one.changed is False]
-    unknown = [one for one in findings if one.changed is None]
-    if not drift.changed and same:
-        st.success("Nothing has changed.", icon=":material/check:")
-    listed("As before", same)
-    listed("Not known yet", unknown)
+    findings = drift.report.findings
+    listed("not known yet", "gray", [one for one in findings if one.changed is None])
+    listed("as before", "green", [one for one in findings if one.changed is False])
 
 
-def listed(title: str, findings: Sequence[DriftFinding]) -> None:
-    """Findings that are no alarm."""
-    if findings:
-        with st.expander(f"{title} ({len(findings)})"):
+def listed(state: str, color: Color, findings: Sequence[DriftFinding]) -> None:
+    """Findings that are no alarm: their names, and their sentences on request."""
+    if not findings:
+        return
+    with st.container(border=True):
+        with_badge(state, color, ", ".join(ABOUT.get(one.about, one.about) for one in findings))
+        with st.expander("Details"):
             for one in findings:
                 st.markdown(plain(one.sentence))
+
+
+def with_badge(state: str, color: Color, words: str) -> None:
+    """A state before the words that it is about."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.badge(state, color=color)
+        st.markdown(plain(words), width="content")
 
 
 def show_charts(drift: StoreDrift) -> None:
@@ -199,14 +214,14 @@ def show_charts(drift: StoreDrift) -> None:
     week, before = drift.week, drift.before
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**Out of scope**")
+        st.markdown("**Tickets that fit no label**")
         shares = [(one.day, one.out_of_scope, one.texts) for one in drift.days]
         if any(texts for _, _, texts in shares):
             recent = {one.day for one in week}
-            st.altair_chart(share_by_day(shares, "out of scope", recent), width="stretch")
+            st.altair_chart(share_by_day(shares, "fit no label", recent), width="stretch")
             st.caption("Share of each day's tickets; the last seven days in blue.")
     with right:
-        st.markdown("**Confidence**")
+        st.markdown("**How sure the model is**")
         now, earlier = bins(week), bins(before)
         shown = [name for name in now if now[name] or earlier[name]]
         if any(now.values()):
@@ -276,8 +291,8 @@ def show_shares(store: ReviewStore, changes: tuple[int, ...]) -> None:
     """The estimated share of each label and its share of the answers."""
     st.header("Estimated shares of the labels", anchor=False)
     st.markdown(
-        "How often a label is answered says little of how frequent it is where the model errs."
-        " This estimate allows for its errors."
+        "The model's mistakes distort how often each label is given. This estimate corrects for"
+        " them."
     )
     if not wanted("Estimate", ":material/query_stats:"):
         return

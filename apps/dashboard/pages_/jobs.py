@@ -12,4 +12,4 @@ st.markdown(
     " cancelled job has done is kept: start it again, and it goes on from there."
 )
 tell_done()
-show_jobs(empty="No jobs yet. Score a file on the page Inbox, or train on the page Train.")
+show_jobs(empty="No jobs yet. Long work, such as a training, is listed here.")

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
-from actions import done, may, tell_done
-from file_choice import chosen_file, for_job
+from actions import button_or_why, done, local_time, may, tell_done
+from file_choice import chosen_file, for_job, kept
 from job_list import show_jobs
 from literal import plain
-from model_choice import tell_of
 from model_folders import models_roots
 from review_store import person, review_store
+from server_files import files_roots, server_files
+from uploads import guessed_text, session_folder
 
 from bertcnn.errors import ColumnError, LabelColumnError
 from bertcnn.review import (
+    KnownModel,
     ReviewStore,
     TicketGroup,
+    TrainingFile,
     decided,
     model_history,
     name_groups,
     now,
     serving_model,
     ticket_groups,
+    training_file,
     waiting_tickets,
 )
-from bertcnn.review.jobs import Job, start_job
+from bertcnn.review.jobs import start_job
+from bertcnn.storage import sha256_of
 from bertcnn.tables import Chunk, guess_columns, open_table
 from bertcnn.wording import count
 
@@ -47,15 +52,13 @@ def page() -> None:
     store = review_store()
     if not may("admin"):
         st.info("Only an admin may train a model.")
-    elif serving_model(store) is not None:
-        train_next(store)
+    elif (serving := serving_model(store)) is not None:
+        train_next(store, serving)
     elif groups := ticket_groups(store):
         name_and_train(store, groups)
     else:
         begin(store)
-    show_jobs(
-        ("retrain", "review start", "review answer"), results=trained, empty="No training yet."
-    )
+    show_jobs(("retrain", "review start", "review answer"), empty="No training yet.")
 
 
 # === The first model ===
@@ -84,11 +87,14 @@ def begin(store: ReviewStore) -> None:
 
 def group(store: ReviewStore, file: Path | None) -> None:
     """Start a job that finds groups."""
+    text = [] if file is None else chosen_text(read_sample(file))
     if file is None:
         return
-    if st.button("Find groups", type="primary", icon=":material/category:"):
+    why_not = "" if text else "Choose the column with the texts first."
+    if button_or_why("Find groups", why_not, type="primary", icon=":material/category:"):
         folder, name = for_job(store, file)
-        start_job(store, ["review", "start", name, *me()], person(), folder=folder)
+        options = ["--text", ",".join(text), *me()]
+        start_job(store, ["review", "start", name, *options], person(), folder=folder)
         done("The tickets are read and put into groups. This takes about a minute for 2,000.")
 
 
@@ -117,7 +123,8 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
         if label != one.name
     }
     with st.container(horizontal=True):
-        if st.button("Use these names", disabled=not names, icon=":material/edit:"):
+        why_not = "" if names else "Change a label in the table first."
+        if button_or_why("Use these names", why_not, icon=":material/edit:"):
             name_groups(store, person(), names)
             del st.session_state["groups"]
             done("The desk offers these labels now.")
@@ -139,9 +146,9 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
     start_training(store, None, (), "few-shot")
 
 
-def train_on(store: ReviewStore, file: Path | None) -> None:
+def train_on(store: ReviewStore, file: Path | None, trained_on: TrainingFile | None = None) -> None:
     """Train on a file: check its columns and start the job."""
-    columns = None if file is None else chosen_columns(file)
+    columns = None if file is None else chosen_columns(file, trained_on)
     if file is not None and columns is not None:
         start_training(store, file, columns, "auto")
 
@@ -149,64 +156,115 @@ def train_on(store: ReviewStore, file: Path | None) -> None:
 # === The next model ===
 
 
-def train_next(store: ReviewStore) -> None:
+def train_next(store: ReviewStore, serving: KnownModel) -> None:
     """Train the next model with people's decisions."""
     trained = [one.at for one in model_history(store) if one.kind == "added"]
     counts = decided(store, since=max(trained))
     st.markdown(
         f"{count(counts.tickets, 'ticket')} decided since the last training. The next model learns"
-        " from the old file and from all decisions, but for those that are kept to compare models"
-        " on. It does not serve before somebody promotes it on the page Models."
+        " from the file of the serving model and from all decisions, but for those that are kept to"
+        " compare models on. It is not used before somebody promotes it on the page Models."
     )
+    known = training_file(store, serving.id)
+    place = None if known is None else found(known)
+    if known is not None and place is not None:
+        with st.container(border=True):
+            st.markdown(plain(f"The serving model learned from {known.name}. It is still there."))
+            if not st.checkbox("Use another file", key="another file"):
+                columns = (",".join(known.text), known.label or "")
+                start_training(store, place, columns if all(columns) else (), "auto")
+                return
+    elif known is not None:
+        st.markdown(
+            plain(
+                f"The serving model learned from {known.name}, which is not on the server in that"
+                " form. Choose it, so that the next model learns from it too."
+            )
+        )
     file = chosen_file("File that the serving model was trained on", "old")
     if file is None:
         st.caption("Without the file, the next model learns from decisions only.")
         start_training(store, None, (), "auto")
     else:
-        train_on(store, file)
+        train_on(store, file, known)
+
+
+def found(known: TrainingFile) -> Path | None:
+    """A file with the remembered content, where it was or among the server's; None if gone."""
+    candidates = [Path(known.path)] if known.path else [SAMPLE, *server_files(files_roots())]
+    for path in candidates:
+        if path.name == known.name and path.is_file():
+            status = path.stat()
+            if content_of(str(path), status.st_size, status.st_mtime_ns) == known.sha256:
+                return path.resolve()
+    return None
+
+
+@st.cache_data(max_entries=16, show_spinner="Reading the file ...")
+def content_of(path: str, size: int, written_at: int) -> str:  # noqa: ARG001 - parts of the key
+    """A file's hash, cached until the file changes."""
+    return sha256_of(Path(path))
 
 
 # === Shared ===
 
 
-def chosen_columns(file: Path) -> tuple[str, str] | None:
-    """The text and label columns, guessed and then chosen; None if one is missing."""
+def read_sample(file: Path) -> Chunk:
+    """The first rows of a file."""
     with open_table(file) as reader:
-        sample = reader.peek()
-    text, label = guessed(sample)
+        return reader.peek()
+
+
+def chosen_text(sample: Chunk, trained_on: Sequence[str] = ()) -> list[str]:
+    """The text columns, guessed as on all pages and then chosen."""
+    names = list(sample.columns)
+    return st.multiselect("Text column", names, default=list(guessed_text(sample, trained_on)))
+
+
+def chosen_columns(file: Path, trained_on: TrainingFile | None) -> tuple[str, str] | None:
+    """The text and label columns, guessed and then chosen; None if one is missing."""
+    sample, known = read_sample(file), trained_on or TrainingFile("", "")
     names = list(sample.columns)
     left, right = st.columns(2)
     with left:
-        text = st.selectbox("Text", names, index=None if text is None else names.index(text))
+        text = chosen_text(sample, known.text)
+    label = known.label if known.label in names else guessed_label(sample, text)
     with right:
         label = st.selectbox("Label", names, index=None if label is None else names.index(label))
-    if text is None or label is None:
+    if not text or label is None:
+        st.caption("Choose the columns with the texts and with the labels first.")
         return None
-    if text == label:
+    if label in text:
         st.warning("Text and label are the same column.")
         return None
-    return text, label
+    return ",".join(text), label
 
 
-def guessed(sample: Chunk) -> tuple[str | None, str | None]:
-    """The columns that look like text and label."""
+def guessed_label(sample: Chunk, text: Sequence[str]) -> str | None:
+    """The column that looks like labels."""
     try:
-        choice = guess_columns(sample)
-    except ColumnError as error:
-        if isinstance(error, LabelColumnError):
-            st.warning(str(error))
-        return None, None
-    return choice.text[0], choice.label
+        return guess_columns(sample, text=text or None).label
+    except LabelColumnError as error:
+        st.warning(plain(str(error)))
+    except ColumnError:
+        pass
+    return None
 
 
 def start_training(
     store: ReviewStore, file: Path | None, columns: tuple[str, ...], recipe: str
 ) -> None:
     """Draw the options and the button that starts the job."""
+    keep = False
+    if file is not None and file.is_relative_to(session_folder()):
+        keep = st.checkbox(
+            "Keep a copy of this file on the server, so that the next training is one button",
+            value=True,
+            help="Erasing a ticket does not change the copy.",
+        )
     with st.expander("Options"):
         # cached: a new default a minute later would clear the box
-        offered = datetime.fromtimestamp(now(), UTC).strftime("model-%Y-%m-%d-%H%M")
-        st.session_state.setdefault(_NAME, offered)
+        st.session_state.setdefault(_NAME, local_time(now()).strftime("model-%Y-%m-%d-%H%M"))
         typed = st.text_input("Name of the model", key=_NAME)
         recipe = st.selectbox(
             "Recipe",
@@ -216,22 +274,17 @@ def start_training(
         )
     name = re.sub(r"[^\w.-]+", "-", typed).strip(".-")[:_LONGEST_NAME]
     out = models_roots()[0].resolve() / name
-    if not name or out.exists():
-        st.warning(plain(f"There is a model {name} already." if name else "The model has no name."))
-        return
-    if st.button("Train", type="primary", icon=":material/model_training:"):
+    taken = f"There is a model {name} already: give another name in Options."
+    why_not = "Give the model a name in Options." if not name else taken if out.exists() else ""
+    if button_or_why("Train", why_not, type="primary", icon=":material/model_training:"):
+        if file is not None and keep:
+            file = kept(store, file)
         folder, data = for_job(store, file)
         named = ["--text", columns[0], "--label", columns[1]] if columns else []
         options = ["--out", str(out), "--recipe", recipe, *named, *me()]
         start_job(store, ["retrain", *([data] if data else []), *options], person(), folder=folder)
         del st.session_state[_NAME]
         done(f"The training of {out.name} has begun.")
-
-
-def trained(job: Job) -> None:
-    """Show what limits a trained model's automatic answers."""
-    if job.state == "done" and "--out" in job.arguments:
-        tell_of(job.arguments[job.arguments.index("--out") + 1])
 
 
 def me() -> list[str]:
