@@ -192,10 +192,30 @@ SIZES = {
 }  # layers, width
 
 
-class TranslatorSettings(Settings):
+class WriterSettings(Settings):
+    """The shape of a model that writes texts, with one table of embeddings."""
+
+    vocabulary_size: Count = Field(le=1 << 21, description="V, number of WordPieces")
+    width: Count = Field(128, le=1 << 14, description="D, model width")
+    heads: Count = Field(4, le=1 << 14, description="H, attention heads; must divide the width")
+    feed_forward_width: Count = Field(
+        512, le=1 << 16, description="F, inner width of the feed-forward layers"
+    )
+    positions: Literal["interleaved", "concatenated"] = Field(
+        "interleaved", description="the layout of the sinusoids, as in EncoderSettings"
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError("an even width that is a multiple of heads")
+        return self
+
+
+class TranslatorSettings(WriterSettings):
     """The shape of a model that writes a text for a text.
 
-    Encoder and decoder have the same width and as many layers, and share one table of embeddings.
+    Encoder and decoder have the same width, also of each LSTM's state, and as many layers.
     """
 
     architecture: Literal["transformer", "recurrent"] = Field(
@@ -205,17 +225,8 @@ class TranslatorSettings(Settings):
             " (Bahdanau et al. 2014)"
         ),
     )
-    vocabulary_size: Count = Field(le=1 << 21, description="V, number of WordPieces")
-    width: Count = Field(128, le=1 << 14, description="D, model width; of each LSTM's state too")
     layers: Count = Field(
         2, le=256, description="blocks of the encoder, and of the decoder; of a transformer only"
-    )
-    heads: Count = Field(4, le=1 << 14, description="H, attention heads; must divide the width")
-    feed_forward_width: Count = Field(
-        512, le=1 << 16, description="F, inner width of the feed-forward layers"
-    )
-    positions: Literal["interleaved", "concatenated"] = Field(
-        "interleaved", description="the layout of the sinusoids, as in EncoderSettings"
     )
     source_tokens: Annotated[int, Field(ge=2, le=1 << 12)] = Field(
         64, description="S, longest source, in tokens; longer ones are cut"
@@ -225,11 +236,15 @@ class TranslatorSettings(Settings):
     )
     dropout: Fraction = Field(0.1, description="share of hidden values dropped in training")
 
-    @pydantic.model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
-        if self.width % self.heads or self.width % 2:
-            raise ValueError("an even width that is a multiple of heads")
-        return self
+
+class LanguageModelSettings(WriterSettings):
+    """The shape of a decoder-only Transformer, which predicts the next token of a text."""
+
+    layers: Count = Field(2, le=256, description="blocks")
+    context_tokens: Annotated[int, Field(ge=8, le=1 << 12)] = Field(
+        128, description="L, tokens that a prediction sees; longer texts are read in windows"
+    )
+    dropout: Fraction = Field(0.3, description="share of hidden values dropped in training")
 
 
 class HeadSettings(Settings):
@@ -635,18 +650,18 @@ FROM_NOTHING = PretrainingSettings(learning_rate=5e-4)
 CONTINUED = PretrainingSettings(epochs=3, learning_rate=5e-5)
 
 
-class TranslationTrainingSettings(Settings):
-    """How a translator is trained.
+class WriterTrainingSettings(Settings):
+    """How a model that writes texts is trained.
 
-    Batches of similar lengths, Adam with the warm-up of Vaswani et al. 2017, section 5.3; the epoch
-    with the lowest loss on the validation pairs is kept.
+    Batches of similar lengths, AdamW with the warm-up of Vaswani et al. 2017, section 5.3; the
+    epoch with the lowest loss on the validation texts is kept.
     """
 
-    epochs: Count = Field(60, description="most passes over the training pairs")
+    epochs: Count = Field(60, description="most passes over the training texts")
     patience: Count | None = Field(
         10, description="epochs without a lower loss before training stops; null for never"
     )
-    batch_size: Count = Field(64, description="pairs per batch")
+    batch_size: Count = Field(64, description="texts per batch")
     learning_rate: Positive = Field(
         2e-3, description="peak; in the paper (width * warmup_steps) ** -0.5"
     )
@@ -654,17 +669,47 @@ class TranslationTrainingSettings(Settings):
     label_smoothing: Fraction = Field(
         0.1, description="share of the target probability spread over the vocabulary"
     )
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+        0.0, description="of AdamW, for all weights but biases and normalisation"
+    )
     gradient_clip: Positive = Field(1.0, description="largest global norm of the gradient")
     precision: ComputePrecision = "auto"
-    vocabulary_size: Count = Field(
-        2000, description="most WordPieces, shared by both languages; fewer if the pairs are few"
-    )
+    vocabulary_size: Count = Field(2000, description="most WordPieces; fewer if the texts are few")
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
-        0.1, description="share of the pairs held out for validation"
+        0.1, description="share of the texts held out for validation"
     )
-    validation_pairs: Count = Field(2000, description="most pairs held out for validation")
     compiled_shapes: Annotated[int, Field(ge=1, le=6)] = Field(
         2, description="padded lengths; XLA compiles a program for each"
+    )
+
+
+class TranslationTrainingSettings(WriterTrainingSettings):
+    """How a translator is trained; a text is a pair, and both languages share the WordPieces."""
+
+    validation_pairs: Count = Field(2000, description="most pairs held out for validation")
+
+
+class LanguageTrainingSettings(WriterTrainingSettings):
+    """How a language model is trained."""
+
+    label_smoothing: Fraction = Field(
+        0.0, description="share of the target probability spread over the vocabulary"
+    )
+    time_budget: Positive | None = Field(
+        None, description="minutes; training ends with the last epoch that fits; null for no limit"
+    )
+
+
+class SamplingSettings(Settings):
+    """How a language model continues a text."""
+
+    max_tokens: Count = Field(40, description="most tokens to generate")
+    temperature: Annotated[float, Field(ge=0.0)] | None = Field(
+        None, description="divides the logits; 0 is greedy; null for 1 with top_k or top_p, else 0"
+    )
+    top_k: Count | None = Field(None, description="draw from as many most probable tokens only")
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
+        None, description="draw from the fewest tokens whose probabilities sum to this"
     )
 
 

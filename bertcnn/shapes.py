@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bertcnn.settings import EncoderSettings, HeadSettings, TranslatorSettings
+from bertcnn.settings import (
+    EncoderSettings,
+    HeadSettings,
+    LanguageModelSettings,
+    TranslatorSettings,
+)
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -149,6 +154,22 @@ def translator_shapes(settings: TranslatorSettings) -> Shapes:
     return {**table, **_dense(dense), **_norms(norms, width)}
 
 
+def language_model_shapes(settings: LanguageModelSettings) -> Shapes:
+    """Shapes of a decoder-only Transformer."""
+    layers = [f"layer_{number}" for number in range(settings.layers)]
+    products = _block_products(settings)
+    return {
+        "tokens/embeddings": (settings.vocabulary_size, settings.width),
+        **_dense(
+            {f"{layer}/{part}": shape for layer in layers for part, shape in products.items()}
+        ),
+        **_norms(
+            [f"{layer}/{part}" for layer in layers for part in ("attention_norm", "output_norm")],
+            settings.width,
+        ),
+    }
+
+
 def parameters_of(shapes: Shapes) -> int:
     """Number of parameters.
 
@@ -159,7 +180,9 @@ def parameters_of(shapes: Shapes) -> int:
     return sum(map(math.prod, shapes.values()))
 
 
-def _block_products(settings: EncoderSettings) -> dict[str, tuple[int, int]]:
+def _block_products(
+    settings: EncoderSettings | LanguageModelSettings,
+) -> dict[str, tuple[int, int]]:
     """Inputs and outputs of the products in a Transformer block, by name."""
     width, inner = settings.width, settings.feed_forward_width
     attention = {

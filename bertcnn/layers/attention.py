@@ -20,6 +20,7 @@ from bertcnn.backend import on_gpu
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
+KeysAndValues = tuple[Any, Any]
 _MASKED = -1e9  # added to the scores of padding; exp() of it is exactly 0
 _WIDEST_FUSED = 128  # limit of the head width in cuDNN's attention before the Hopper generation
 
@@ -90,7 +91,17 @@ def _fused_pays(queries: Any, keys: Any) -> bool:
 
 def _for_all_heads(mask: Any) -> Any:
     """Broadcast a mask over heads: [B, S] to [B, 1, 1, S], [B, T, S] to [B, 1, T, S]."""
-    return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
+    return _by_token(mask)[:, None]
+
+
+def _by_token(mask: Any) -> Any:
+    """Broadcast a mask over tokens: [B, S] to [B, 1, S]; [B, T, S] stays."""
+    return mask[:, None] if len(mask.shape) == 2 else mask
+
+
+def causal_mask(length: int) -> Any:
+    """Causal attention mask, int32 [1, T, T]: each token attends to itself and earlier tokens."""
+    return ops.cast(ops.tril(ops.ones((1, length, length))), "int32")
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -109,6 +120,7 @@ class MultiHeadAttention(keras.layers.Layer):
             all tokens are attended to.
         memory: float [B, S, D], by default `hidden` itself.
         return_attention: also return the probabilities, float [B, H, T, S].
+        use_causal_mask: each token attends to itself and earlier tokens only.
 
     Returns:
         float [B, T, D].
@@ -139,7 +151,7 @@ class MultiHeadAttention(keras.layers.Layer):
             layer.build(hidden_shape)
         self.built = True
 
-    def call(
+    def call(  # noqa: PLR0913 - Keras passes the last three
         self,
         hidden: Any,
         attention_mask: Any = None,
@@ -147,6 +159,7 @@ class MultiHeadAttention(keras.layers.Layer):
         memory: Any = None,
         training: bool = False,
         return_attention: bool = False,
+        use_causal_mask: bool = False,
         mask: Any = None,
         hidden_mask: Any = None,
         memory_mask: Any = None,
@@ -163,6 +176,9 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"attention_mask is {attention_mask.dtype}{tuple(attention_mask.shape)}; expected"
                 " int or bool [B, S] or [B, T, S]. Pass a second sequence as memory=..."
             )
+        if use_causal_mask:
+            attention_mask = ops.cast(_by_token(attention_mask), "int32")
+            attention_mask = attention_mask * causal_mask(ops.shape(hidden)[1])
         keys, values = self.keys_and_values(hidden if memory is None else memory)
         output, attention = self.attend_to(
             hidden, keys, values, attention_mask, training=training, explained=return_attention
@@ -197,6 +213,27 @@ class MultiHeadAttention(keras.layers.Layer):
             )
             context, attention = attend(queries, keys, values, attention_mask, drop)
         return self.projection(self._join_heads(context)), attention
+
+    def attend_step(
+        self, hidden: Any, position: Any, kept: KeysAndValues
+    ) -> tuple[Any, KeysAndValues]:
+        """Attend from one more token to itself and all earlier tokens, as with a causal mask.
+
+        Args:
+            hidden: float [B, 1, D], of the new token.
+            position: int [], its position, from 0.
+            kept: keys and values of earlier tokens, float [B, L, H, K] each, with L the maximum
+                length.
+
+        Returns:
+            float [B, 1, D]; and `kept` with the new token.
+        """
+        keys, values = (
+            ops.slice_update(all_, (0, position, 0, 0), one)
+            for all_, one in zip(kept, self.keys_and_values(hidden), strict=True)
+        )
+        so_far = ops.cast(ops.arange(keys.shape[1]) <= position, "int32")[None]  # [1, L]
+        return self.attend_to(hidden, keys, values, so_far)[0], (keys, values)
 
     def _split_heads(self, hidden: Any) -> Any:
         batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]

@@ -7,17 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.attention import MultiHeadAttention, bert_initializer
+from bertcnn.layers.attention import KeysAndValues, MultiHeadAttention, bert_initializer
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.encoder import ACTIVATIONS
 from bertcnn.layers.linear import Linear
-
-KeysAndValues = tuple[Any, Any]
-
-
-def causal_mask(length: int) -> Any:
-    """Causal attention mask, int32 [1, T, T]: each token attends to itself and earlier tokens."""
-    return ops.cast(ops.tril(ops.ones((1, length, length))), "int32")
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
@@ -98,10 +91,9 @@ class DecoderBlock(keras.layers.Layer):
         """Decode all tokens at once, as in training; see the class."""
         if memory_mask is None:
             memory_mask = ops.ones((1, ops.shape(memory)[1]), "int32")
-        written = self.self_attention.keys_and_values(hidden)
         source = self.source_attention.keys_and_values(memory)
-        mask = causal_mask(ops.shape(hidden)[1])
-        return self._transform(hidden, written, mask, source, memory_mask, training=training)[0]
+        attended = self.self_attention(hidden, use_causal_mask=True, training=training)
+        return self._transform(hidden, attended, source, memory_mask, training=training)[0]
 
     def step(
         self, hidden: Any, position: Any, written: KeysAndValues, source: KeysAndValues, mask: Any
@@ -119,29 +111,20 @@ class DecoderBlock(keras.layers.Layer):
             The output, float [B, 1, D]; the updated cache; and the attention to the source, float
             [B, S], averaged over heads.
         """
-        keys_and_values = self.self_attention.keys_and_values(hidden)
-        written = tuple(
-            ops.slice_update(all_, (0, position, 0, 0), one)
-            for all_, one in zip(written, keys_and_values, strict=True)
-        )
-        so_far = ops.cast(ops.arange(written[0].shape[1]) <= position, "int32")[None]  # [1, L]
-        hidden, looked = self._transform(hidden, written, so_far, source, mask, explained=True)
+        attended, written = self.self_attention.attend_step(hidden, position, written)
+        hidden, looked = self._transform(hidden, attended, source, mask, explained=True)
         return hidden, written, ops.mean(looked[:, :, 0], axis=1)
 
     def _transform(
         self,
         hidden: Any,
-        written: KeysAndValues,
-        written_mask: Any,
+        attended: Any,
         source: KeysAndValues,
         source_mask: Any,
         *,
         training: bool = False,
         explained: bool = False,
     ) -> tuple[Any, Any]:
-        attended, _ = self.self_attention.attend_to(
-            hidden, *written, written_mask, training=training
-        )
         hidden = self.self_norm(hidden + self.self_drop(attended, training=training))
         attended, looked = self.source_attention.attend_to(
             hidden, *source, source_mask, training=training, explained=explained

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.layers.attention import MultiHeadAttention, bert_initializer
+from bertcnn.layers.attention import KeysAndValues, MultiHeadAttention, bert_initializer
 from bertcnn.layers.dropout import HashDropout
 from bertcnn.layers.linear import Linear
 
@@ -37,7 +37,7 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         hidden: float [B, T, D]; the output has the same shape.
         attention_mask: int [B, T] or [B, T, T]; by default Keras' own mask, if there is one; see
-            `MultiHeadAttention`.
+            `MultiHeadAttention`, also for `use_causal_mask`.
 
     Source: Devlin et al. 2019, section 3; google-research/bert `modeling.py`, `transformer_model`.
     """
@@ -92,11 +92,27 @@ class TransformerBlock(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, hidden: Any, attention_mask: Any = None, training: bool = False, mask: Any = None
+        self,
+        hidden: Any,
+        attention_mask: Any = None,
+        training: bool = False,
+        mask: Any = None,
+        *,
+        use_causal_mask: bool = False,
     ) -> Any:
         """Transform; see the class."""
         attention_mask = mask if attention_mask is None else attention_mask
-        attended = self.attention(hidden, attention_mask, training=training)  # [B, T, D]
+        attended = self.attention(
+            hidden, attention_mask, use_causal_mask=use_causal_mask, training=training
+        )  # [B, T, D]
+        return self._transform(hidden, attended, training=training)
+
+    def step(self, hidden: Any, position: Any, kept: KeysAndValues) -> tuple[Any, KeysAndValues]:
+        """Transform one more token of a causal model; see `MultiHeadAttention.attend_step`."""
+        attended, kept = self.attention.attend_step(hidden, position, kept)
+        return self._transform(hidden, attended), kept
+
+    def _transform(self, hidden: Any, attended: Any, *, training: bool = False) -> Any:
         hidden = self.attention_norm(hidden + self.attention_drop(attended, training=training))
         expanded = ACTIVATIONS[self.activation](self.expand(hidden))  # [B, T, F]
         contracted = self.contract(expanded)  # [B, T, D]

@@ -174,14 +174,19 @@ def _continued(
     A finished text continues with padding at no cost.
     """
     vocabulary = logits.shape[-1]
-    banned = np.zeros(vocabulary, np.float32)
-    banned[list(settings.never)] = _NEVER
-    steps = ops.log_softmax(logits + banned, axis=-1)  # [N, V]
+    steps = ops.log_softmax(logits + banned(settings.never, vocabulary), axis=-1)  # [N, V]
     steps = ops.reshape(steps, (*logs.shape, vocabulary))
     nothing = np.where(np.arange(vocabulary) == settings.pad_id, 0.0, _NEVER).astype(np.float32)
     steps = ops.where(ended[:, :, None], nothing, steps)
     longer = lengths + ops.cast(ops.logical_not(ended), "float32")
     return logs[:, :, None] + steps, ops.broadcast_to(longer[:, :, None], steps.shape)
+
+
+def banned(never: tuple[int, ...], vocabulary: int) -> np.ndarray:
+    """What is added to logits so that some ids are never generated, float32 [V]."""
+    added = np.zeros(vocabulary, np.float32)
+    added[list(never)] = _NEVER
+    return added
 
 
 def _penalty(lengths: Any, alpha: float) -> Any:

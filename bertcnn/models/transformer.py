@@ -7,17 +7,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.backend import check_process
-from bertcnn.layers import BertEmbeddings, DecoderBlock, HashDropout, TransformerBlock
+from bertcnn.layers import DecoderBlock, HashDropout, TransformerBlock
 from bertcnn.models.decoding import Arrays, Source
+from bertcnn.models.tied_transformer import TiedTransformer
 from bertcnn.settings import TranslatorSettings
 
 _SEEDS_PER_LAYER = 30
-_EPSILON = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
-class Transformer(keras.Model):
+class Transformer(TiedTransformer):
     """Encoder and decoder of Vaswani et al. 2017, post-norm, with one embedding table.
 
     The float32 table serves source, target and, transposed, the output (section 3.4).
@@ -30,34 +29,18 @@ class Transformer(keras.Model):
         Logits of the next token at each position, float32 [B, T, V].
     """
 
-    def __init__(
-        self, settings: TranslatorSettings, *, pad_id: int = 0, seed: int = 0, **kwargs: Any
-    ) -> None:
-        check_process()
-        super().__init__(**kwargs)
-        self.settings, self.pad_id, self.seed = settings, pad_id, seed
-        width, policy = settings.width, self.dtype_policy
-        self.tokens = keras.layers.Embedding(
-            settings.vocabulary_size,
-            width,
-            embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
-            name="tokens",
-            dtype="float32",
+    settings_class = TranslatorSettings
+    settings: TranslatorSettings
+
+    def __init__(self, settings: TranslatorSettings, **kwargs: Any) -> None:
+        super().__init__(
+            settings, max(settings.source_tokens, settings.target_tokens + 1), **kwargs
         )
-        longest = max(settings.source_tokens, settings.target_tokens + 1)
-        table = BertEmbeddings.sinusoids[settings.positions]
-        self.sinusoids = table(longest, width)  # [longest, D]
+        shape, seed = self.block_settings("relu"), self.seed
         self.source_drop, self.target_drop = (
-            HashDropout(settings.dropout, seed=seed + index, dtype=policy) for index in (1, 2)
+            HashDropout(settings.dropout, seed=seed + index, dtype=self.dtype_policy)
+            for index in (1, 2)
         )
-        shape: dict[str, Any] = {
-            "heads": settings.heads,
-            "feed_forward_width": settings.feed_forward_width,
-            "activation": "relu",
-            "epsilon": _EPSILON,
-            "dropout": settings.dropout,
-            "dtype": policy,
-        }
         self.encoder = [
             TransformerBlock(
                 seed=seed + _SEEDS_PER_LAYER * (2 * index + 1), name=f"encoder_{index}", **shape
@@ -70,19 +53,18 @@ class Transformer(keras.Model):
             )
             for index in range(settings.layers)
         ]
-        self.tokens.build()
         for encoding, decoding in zip(self.encoder, self.decoder, strict=True):
-            encoding.build((None, None, width))
-            decoding.build((None, None, width))
+            encoding.build((None, None, settings.width))
+            decoding.build((None, None, settings.width))
         self.built = True
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Predict every next token at once, as in training; see the class."""
         memory, mask = self._encode(inputs["source_ids"], training=training)
-        hidden = self.target_drop(self._embedded(inputs["target_ids"]), training=training)
+        hidden = self.target_drop(self.embedded(inputs["target_ids"]), training=training)
         for block in self.decoder:
             hidden = block(hidden, memory, mask, training=training)
-        return self._logits(hidden)
+        return self.logits(hidden)
 
     def read(self, source_ids: Any) -> Source:
         """Encode the source; returns the mask, and keys and values for each decoder block."""
@@ -101,7 +83,7 @@ class Transformer(keras.Model):
     ) -> tuple[Any, Arrays, Any]:
         """Logits of the token after `token_ids`; see `bertcnn.models.decoding.Writer`."""
         mask, sources = source[0], source[1:]
-        hidden = self._embedded(token_ids[:, None], position)  # [N, 1, D]
+        hidden = self.embedded(token_ids[:, None], position)  # [N, 1, D]
         kept: Arrays = ()
         for index, block in enumerate(self.decoder):
             pair = slice(2 * index, 2 * index + 2)
@@ -109,38 +91,12 @@ class Transformer(keras.Model):
                 hidden, position, written[pair], sources[pair], mask
             )
             kept += keys_and_values
-        return self._logits(hidden)[:, 0], kept, looked
+        return self.logits(hidden)[:, 0], kept, looked
 
     def _encode(self, source_ids: Any, *, training: bool = False) -> tuple[Any, Any]:
         """The encoder's output, float [B, S, D], and the padding mask, int [B, S]."""
         mask = ops.cast(ops.not_equal(source_ids, self.pad_id), "int32")
-        hidden = self.source_drop(self._embedded(source_ids), training=training)
+        hidden = self.source_drop(self.embedded(source_ids), training=training)
         for block in self.encoder:
             hidden = block(hidden, mask, training=training)
         return hidden, mask
-
-    def _embedded(self, token_ids: Any, first: Any = 0) -> Any:
-        indices = ops.arange(ops.shape(token_ids)[1]) + first
-        positions = ops.take(ops.convert_to_tensor(self.sinusoids), indices, axis=0)
-        embedded = self.tokens(token_ids) * self.settings.width**0.5
-        return ops.cast(embedded + ops.cast(positions, embedded.dtype), self.compute_dtype)
-
-    def _logits(self, hidden: Any) -> Any:
-        tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
-        return ops.cast(ops.matmul(hidden, tokens), "float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "settings": self.settings.model_dump(),
-            "pad_id": self.pad_id,
-            "seed": self.seed,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> Transformer:
-        """The same architecture with new initial weights."""
-        return cls(TranslatorSettings(**config.pop("settings")), **config)

@@ -8,6 +8,7 @@ from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
+    from bertcnn.pretraining.documents import DocumentFiles as DocumentFiles
     from bertcnn.pretraining.initialization import NewEncoder as NewEncoder
     from bertcnn.pretraining.loop import PretrainingInterrupted as PretrainingInterrupted
     from bertcnn.pretraining.masked_words import fill_mask as fill_mask

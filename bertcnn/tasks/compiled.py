@@ -15,29 +15,29 @@ from bertcnn.models import SearchSettings, Written, search
 
 def compiled(
     model: keras.Model,
-    function: Callable[[Any], Any],
-) -> Callable[[np.ndarray], Any]:
-    """Compile `function` of an int array, in `keras.ops`, for each shape, with live weights."""
+    function: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Compile `function` of arrays, in `keras.ops`, for each of their shapes, with live weights."""
     if keras.backend.backend() == "jax":
         import jax
 
-        def stateless(values: Any, array: Any) -> Any:  # noqa: ANN401
+        def stateless(values: Any, *arrays: Any) -> Any:  # noqa: ANN401
             with keras.StatelessScope(zip(model.variables, values, strict=True)):
-                return function(array)
+                return function(*arrays)
 
         jitted = jax.jit(stateless)
 
-        def program(array: Any) -> Any:  # noqa: ANN401
-            return jitted([variable.value for variable in model.variables], array)
+        def program(*arrays: Any) -> Any:  # noqa: ANN401
+            return jitted([variable.value for variable in model.variables], *arrays)
 
     else:
         import tensorflow as tf
 
         program = tf.function(function, jit_compile=True, autograph=False)
 
-    def run(array: np.ndarray) -> Any:  # noqa: ANN401
+    def run(*arrays: np.ndarray) -> Any:  # noqa: ANN401
         check_process()
-        return program(ops.convert_to_tensor(array, "int32"))
+        return program(*map(ops.convert_to_tensor, arrays))
 
     return run
 

@@ -9,6 +9,7 @@ from bertcnn.doors import door
 
 if TYPE_CHECKING:
     from bertcnn.training.callbacks import BestEpoch as BestEpoch
+    from bertcnn.training.callbacks import EndsInTime as EndsInTime
     from bertcnn.training.checkpoint import Checkpoint as Checkpoint
     from bertcnn.training.checkpoint import check_same_settings as check_same_settings
     from bertcnn.training.checkpoint import forget_checkpoints as forget_checkpoints

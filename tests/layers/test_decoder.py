@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.decoder import DecoderBlock, causal_mask
+from bertcnn.layers.attention import causal_mask
+from bertcnn.layers.decoder import DecoderBlock
 
 HEADS, INNER = 4, 32  # as in golden/make_decoder_golden.py
 with np.load(Path(__file__).parent.parent / "golden" / "decoder_golden.npz") as file:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcnn.errors import BundleError
-from bertcnn.tasks.translation.subwords import Subwords, words
+from bertcnn.tasks.subwords import Subwords, words
 from bertcnn.text.wordpiece import SPECIAL_TOKENS
 
 TEXTS = ["Ti amo molto.", "L'auto è rotta!", "2019-03-07", "Perché no? (forse)", "è già l'una"]

@@ -43,6 +43,7 @@ class Subwords:
     Attributes:
         start_id: [CLS], which starts a text.
         end_id: [SEP], which ends a text.
+        unknown_id: [UNK], a word with a character that is not in the vocabulary.
         never: ids that are never generated: the special tokens except the end.
 
     Raises:
@@ -65,7 +66,7 @@ class Subwords:
                 fix="save the model again, or copy the whole folder again",
             )
         self.pad_id, self.start_id, self.end_id = ids[PAD], ids[CLASSIFY], ids[SEPARATE]
-        self._unknown, self._special = ids[UNKNOWN], {ids[name] for name in SPECIAL_TOKENS}
+        self.unknown_id, self._special = ids[UNKNOWN], {ids[name] for name in SPECIAL_TOKENS}
         self.never = tuple(ids[name] for name in SPECIAL_TOKENS if name != SEPARATE)
         self._tokenizer = Tokenizer(
             WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD)
@@ -89,7 +90,7 @@ class Subwords:
 
     def _plain(self, token_id: int) -> int:
         """Replace special tokens, such as a literal "[SEP]" in a text, by the unknown token."""
-        return self._unknown if token_id in self._special else token_id
+        return self.unknown_id if token_id in self._special else token_id
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first end token or padding."""

@@ -1,0 +1,348 @@
+"""The language model: fit, generate, measure perplexity, save and load."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from bertcnn.errors import SettingsError, TableError, one_line
+from bertcnn.inference import check_texts
+from bertcnn.models import CausalTransformer, Sampling, assign, continue_text, extract
+from bertcnn.progress import Progress
+from bertcnn.settings import LanguageModelSettings, LanguageTrainingSettings, SamplingSettings
+from bertcnn.tasks.compiled import compiled
+from bertcnn.tasks.language_model.examples import NextTokens
+from bertcnn.tasks.language_model.saving import FOLDER, LanguageModelConfig, SavedLanguageModel
+from bertcnn.tasks.model import TaskModel
+from bertcnn.tasks.subwords import Subwords, words
+from bertcnn.tasks.training import next_token_figures, next_token_sums, train_writer
+from bertcnn.text import is_blank
+from bertcnn.training import (
+    Deadline,
+    RunOptions,
+    Savepoints,
+    check_seed,
+    compute_policy,
+    digest,
+    make_figures,
+    note_device,
+)
+
+_FEWEST_TEXTS = 20
+_SHORTER = 4  # perplexity pads to the context's length, or to this part of it
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A text that a model continued.
+
+    Attributes:
+        prompt: the given start, with single spaces.
+        text: the start and its continuation.
+        pieces: the generated tokens, including the end token if it was reached.
+        log_probabilities: of each of them, before temperature, top-k and top-p.
+        is_whole: whether the text ended by itself.
+    """
+
+    prompt: str
+    text: str
+    pieces: tuple[str, ...]
+    log_probabilities: tuple[float, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """How well texts were predicted; the end of a text is one more word and one more token.
+
+    Attributes:
+        per_word: exp of the mean negative log-likelihood of a word; depends on no vocabulary.
+        per_token: the same of a token.
+        log_likelihood: natural logarithm of the probability of all texts.
+        unknown: words with a character that the vocabulary lacks; they are predicted as [UNK],
+            without their spelling.
+    """
+
+    per_word: float
+    per_token: float
+    texts: int
+    words: int
+    tokens: int
+    unknown: int
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    subwords: Subwords
+    model: CausalTransformer
+    continued: Callable[..., Any]
+    measure: Callable[..., Any]
+
+
+class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
+    """A decoder-only Transformer that learns to predict the next token of texts.
+
+    Args:
+        model: changes to `LanguageModelSettings`, by name.
+        training: changes to `LanguageTrainingSettings`, by name.
+
+    Example:
+        model = LanguageModel().fit(texts)
+        model.generate("Shanghai is a city in").text
+        model.perplexity(held_out).per_word
+    """
+
+    _folder = FOLDER
+
+    def __init__(
+        self,
+        *,
+        model: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(seed, callbacks, progress)
+        shape = {**(model or {}), "vocabulary_size": 1}  # the size is set by `fit`
+        self._settings = LanguageModelSettings(**shape)
+        self._training = LanguageTrainingSettings(**(training or {}))
+
+    def fit(self, texts: Sequence[str], *, savepoints: Path | None = None) -> Self:
+        """Train on texts; a share of them chooses the epoch.
+
+        Args:
+            texts: strings; blank ones are left out.
+            savepoints: folder that the training is saved to periodically; after an interruption the
+                same call resumes from it and ends with the same weights. None by default.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings.
+            TableError: there are fewer than 20 texts.
+            TrainingError: the loss became infinite or NaN.
+        """
+        check_seed(self._seed)
+        training = self._training
+        learned, held_out = _split(check_texts(texts), training.validation_fraction, self._seed)
+        subwords = Subwords.learn(learned, training.vocabulary_size)
+        settings = self._settings.model_copy(update={"vocabulary_size": len(subwords.vocabulary)})
+        train, valid = (
+            _examples(part, subwords, settings.context_tokens) for part in (learned, held_out)
+        )
+        note_device(self._progress, training.precision)
+        self._progress.note(
+            f"{len(learned):,} texts to learn from, {len(held_out):,} held out to choose the epoch;"
+            f" {len(subwords.vocabulary):,} pieces"
+        )
+        points = None
+        if savepoints is not None:
+            identity = {
+                "model": settings.model_dump(),
+                "training": training.model_dump(),
+                "seed": self._seed,
+                "texts": digest([*train.rows, *valid.rows]),
+            }
+            points = Savepoints(savepoints, identity, self._progress)
+        minutes = training.time_budget
+        options = RunOptions(
+            self._seed,
+            self._progress,
+            points,
+            deadline=None if minutes is None else Deadline(minutes),
+            callbacks=self._callbacks,
+        )
+        model = _built(settings, subwords, self._seed, compute_policy(training.precision))
+        history, kept = train_writer(model, train, valid, training, options)
+        config = LanguageModelConfig(
+            model=settings,
+            training=training,
+            seed=self._seed,
+            texts=len(learned),
+            versions={name: version(name) for name in ("bertcnn", "keras")},
+        )
+        metrics = {
+            "texts": len(learned),
+            "validation_texts": len(held_out),
+            "kept_epoch": kept.epoch,
+            "epochs": len(history),
+            "validation_perplexity_per_token": math.exp(kept.figures["val_loss"]),
+            "validation_token_accuracy": kept.figures["val_accuracy"],
+        }
+        self._take(SavedLanguageModel(config, subwords.vocabulary, extract(model.weights), metrics))
+        return self
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        max_tokens: int = 40,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+    ) -> Completion:
+        """Continue a text, with the most probable tokens by default (greedy).
+
+        Args:
+            prompt: the start of the text; of a long one the last tokens are used.
+            max_tokens: most tokens to generate; the text may end before.
+            temperature: below 1 prefers probable tokens, above 1 makes them more equal; 0 is
+                greedy. 1 by default if `top_k` or `top_p` is given.
+            top_k: draw from the most probable tokens only, as many as this.
+            top_p: draw from the fewest most probable tokens whose probabilities sum to this.
+            seed: equal seeds give equal texts.
+
+        Raises:
+            SettingsError: the prompt is not a string, or a setting is invalid.
+            TrainingError: called before `fit`.
+        """
+        check_seed(seed)
+        if not isinstance(prompt, str):
+            raise SettingsError(
+                f"a prompt {one_line(prompt)}", expected="a string", fix="give the start of a text"
+            )
+        chosen = SamplingSettings(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p
+        )
+        running, length = self._running, self._model.config.model.context_tokens
+        subwords = running.subwords
+        if chosen.max_tokens >= length:
+            raise SettingsError(
+                f"max_tokens {chosen.max_tokens} of a model that sees {length} tokens",
+                expected=f"at most {length - 1}",
+                fix="generate fewer tokens, or train with more context_tokens",
+            )
+        (encoded,) = subwords.encode([prompt], sys.maxsize)
+        given = np.array([subwords.start_id, *encoded[:-1]], np.int32)
+        given = given[max(0, len(given) + chosen.max_tokens - length) :]
+        token_ids = np.full((1, length), subwords.pad_id, np.int32)
+        token_ids[0, : len(given)] = given
+        most = len(given) + chosen.max_tokens
+        tokens, logs = running.continued(
+            token_ids,
+            np.random.default_rng(seed).random(length, np.float32),
+            np.array([len(given), most], np.int32),
+            *_sampling(chosen, len(subwords.vocabulary)),
+        )
+        new = np.asarray(tokens)[0, len(given) : most]
+        is_whole = subwords.end_id in new
+        if is_whole:
+            new = new[: new.tolist().index(subwords.end_id) + 1]
+        logs = np.asarray(logs)[0, len(given) : len(given) + len(new)]
+        start = " ".join(words(prompt))
+        known = subwords.decode(encoded.tolist())
+        added = subwords.decode([*encoded[:-1], *new])[len(known) :]
+        return Completion(
+            prompt=start,
+            text=start + added if start else added.lstrip(),
+            pieces=tuple(subwords.vocabulary[one] for one in new),
+            log_probabilities=tuple(logs.tolist()),
+            is_whole=bool(is_whole),
+        )
+
+    def perplexity(self, texts: Sequence[str]) -> Perplexity:
+        """How well texts are predicted, best ones that it was not trained on.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings.
+            TableError: all texts are blank.
+            TrainingError: called before `fit`.
+        """
+        given = [text for text in check_texts(texts) if not is_blank(text)]
+        if not given:
+            raise TableError("no text", expected="texts with words", fix="give some")
+        running, context = self._running, self._model.config.model.context_tokens
+        subwords = running.subwords
+        examples = _examples(given, subwords, context)
+        loss, _, tokens = next_token_sums(
+            running.measure, examples, (max(1, context // _SHORTER), context)
+        )
+        count = sum(len(words(text)) + 1 for text in given)
+        encoded = subwords.encode(given, sys.maxsize)
+        return Perplexity(
+            per_word=math.exp(loss / count),
+            per_token=math.exp(loss / tokens),
+            texts=len(given),
+            words=count,
+            tokens=int(tokens),
+            unknown=sum(int((ids == subwords.unknown_id).sum()) for ids in encoded),
+            log_likelihood=-loss,
+        )
+
+    @classmethod
+    def _of(cls, config: LanguageModelConfig, progress: Progress | None) -> Self:
+        return cls(
+            model=config.model.model_dump(exclude={"vocabulary_size"}),
+            training=config.training.model_dump(),
+            seed=config.seed,
+            progress=progress,
+        )
+
+    def _start(self, saved: SavedLanguageModel) -> _Running:
+        from bertcnn.errors import TrainingError
+
+        subwords = Subwords(saved.vocabulary)
+        model = _built(saved.config.model, subwords, saved.config.seed)
+        assign(model.weights, saved.tensors, error=TrainingError)
+
+        def continued(token_ids: Any, numbers: Any, length: Any, *sampling: Any) -> Any:  # noqa: ANN401
+            return continue_text(
+                model,
+                token_ids,
+                numbers,
+                length,
+                Sampling(*sampling),
+                end_id=subwords.end_id,
+                never=subwords.never,
+            )
+
+        measure = make_figures(model, next_token_figures(0.0))
+        return _Running(subwords, model, compiled(model, continued), measure)
+
+
+def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str], list[str]]:
+    """Different texts to learn from and to validate on."""
+    given = list(dict.fromkeys(text for text in texts if not is_blank(text)))
+    if len(given) < _FEWEST_TEXTS:
+        raise TableError(
+            f"{len(given)} different texts",
+            expected=f"at least {_FEWEST_TEXTS}; in a text file, blank lines separate them",
+            fix="give more texts, or put blank lines between them",
+        )
+    order = np.random.default_rng(seed).permutation(len(given))
+    held_out = max(1, round(fraction * len(given)))
+    chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
+    learned, validation = ([given[row] for row in rows] for rows in chosen)
+    return learned, validation
+
+
+def _examples(texts: Sequence[str], subwords: Subwords, context: int) -> NextTokens:
+    encoded = subwords.encode(texts, sys.maxsize)
+    return NextTokens.of(encoded, context, start_id=subwords.start_id, pad_id=subwords.pad_id)
+
+
+def _built(
+    settings: LanguageModelSettings, subwords: Subwords, seed: int, dtype: str = "float32"
+) -> CausalTransformer:
+    return CausalTransformer(settings, pad_id=subwords.pad_id, seed=seed, dtype=dtype)
+
+
+def _sampling(chosen: SamplingSettings, vocabulary: int) -> Sampling:
+    """The arrays of the settings; a temperature of 0 is the same as drawing from one token."""
+    draws = chosen.temperature is not None or chosen.top_k or chosen.top_p
+    temperature = 1.0 if chosen.temperature is None else chosen.temperature
+    greedy = not draws or temperature == 0
+    return Sampling(
+        np.float32(1.0 if greedy else temperature),
+        np.int32(1 if greedy else min(chosen.top_k or vocabulary, vocabulary)),
+        np.float32(chosen.top_p or 1.0),
+    )
