@@ -166,6 +166,7 @@ WINDOWS = {"max_tokens": 64, "stride": 32}
 def with_the_tiny_encoder(code: str) -> str:
     """`code` changed to use the tiny encoder and to train briefly."""
     code = re.sub(r'encoder="minilm-l6"', "encoder=TINY", code)
+    code = re.sub(r'(load_encoder|load_tokenizer)\("minilm-l6"\)', r"\1(TINY)", code)
     code = re.sub(r"BertCNNClassifier\((\s*recipe)", r"BertCNNClassifier(TINY, \1", code)
     code = code.replace(
         "QuestionAnswerer(encoder=TINY", f"QuestionAnswerer(TINY, questions={SHORT}"

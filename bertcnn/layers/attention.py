@@ -141,7 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query, self.key, self.value, self.projection = (
             Linear(
                 width,
-                initializer=bert_initializer(self.seed + index),
+                kernel_initializer=bert_initializer(self.seed + index),
                 name=name,
                 dtype=self.dtype_policy,
             )

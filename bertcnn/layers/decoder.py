@@ -55,7 +55,10 @@ class DecoderBlock(keras.layers.Layer):
             for index, name in enumerate(("self_attention", "source_attention"))
         )
         self.expand = Linear(
-            feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy
+            feed_forward_width,
+            kernel_initializer=bert_initializer(seed + 4),
+            name="expand",
+            dtype=policy,
         )
         self.self_norm, self.source_norm, self.output_norm = (
             keras.layers.LayerNormalization(epsilon=epsilon, name=name, dtype=policy)
@@ -69,7 +72,7 @@ class DecoderBlock(keras.layers.Layer):
         """Create the weights for inputs of this width."""
         self.contract = Linear(
             hidden_shape[-1],
-            initializer=bert_initializer(self.seed + 5),
+            kernel_initializer=bert_initializer(self.seed + 5),
             name="contract",
             dtype=self.dtype_policy,
         )

@@ -69,7 +69,10 @@ class TransformerBlock(keras.layers.Layer):
             epsilon=epsilon, name="attention_norm", dtype=policy
         )
         self.expand = Linear(
-            feed_forward_width, initializer=bert_initializer(seed + 4), name="expand", dtype=policy
+            feed_forward_width,
+            kernel_initializer=bert_initializer(seed + 4),
+            name="expand",
+            dtype=policy,
         )
         self.output_norm = keras.layers.LayerNormalization(
             epsilon=epsilon, name="output_norm", dtype=policy
@@ -82,7 +85,7 @@ class TransformerBlock(keras.layers.Layer):
         width = hidden_shape[-1]
         self.contract = Linear(
             width,
-            initializer=bert_initializer(self.seed + 5),
+            kernel_initializer=bert_initializer(self.seed + 5),
             name="contract",
             dtype=self.dtype_policy,
         )

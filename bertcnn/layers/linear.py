@@ -21,34 +21,9 @@ def matmul_tokens(hidden: Any, kernel: Any) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
-class Linear(keras.layers.Layer):
-    """A dense layer on every token: float [B, T, D] to [B, T, M]. The bias starts at 0."""
-
-    def __init__(self, units: int, *, initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.units, self.initializer = units, keras.initializers.get(initializer)
-
-    def build(self, hidden_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for inputs of this width."""
-        self.kernel = self.add_weight(
-            name="kernel", shape=(hidden_shape[-1], self.units), initializer=self.initializer
-        )
-        self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
-        self.built = True
+class Linear(keras.layers.Dense):
+    """Keras' dense layer on every token, float [B, T, D] to [B, T, M], with `enable_lora`."""
 
     def call(self, hidden: Any) -> Any:
         """Multiply and add; see the class."""
         return matmul_tokens(hidden, ops.convert_to_tensor(self.kernel)) + self.bias
-
-    def compute_output_shape(self, hidden_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """[B, T, M]."""
-        return (*hidden_shape[:-1], self.units)
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }

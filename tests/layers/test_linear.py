@@ -9,7 +9,7 @@ HIDDEN = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 
 
 def test_it_is_a_sound_layer(check_layer):
-    layer = Linear(5, initializer=keras.initializers.GlorotUniform(seed=1))
+    layer = Linear(5, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
     check_layer(layer, (HIDDEN,), (2, 3, 5), trainable_weights=2)
 
 

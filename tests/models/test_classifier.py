@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
 from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -40,6 +41,40 @@ def test_config_makes_the_same_network_again():
     twin = BertCnn.from_config(model.get_config())
     assert twin.get_config() == model.get_config()
     np.testing.assert_array_equal(twin(INPUTS), model(INPUTS))
+
+
+def test_low_rank_matrices_are_trained_alone_and_saved_in_the_kernels(tmp_path):
+    encoder = Bert(ENCODER)
+    kernels = [encoder.get_layer(f"layer_{number}").attention.query for number in range(2)]
+    full = BertCnn(encoder, CnnHead(WIDTH, CLASSES, HEAD, seed=1))
+    before = np.array(full(INPUTS))
+    for weight in encoder.weights:
+        weight.trainable = False
+    for kernel in kernels:
+        kernel.enable_lora(rank=2)
+    model = BertCnn(encoder, full.head)
+    np.testing.assert_array_equal(model(INPUTS), before)  # the product starts at 0
+    thin = {weight.path for weight in model.trainable_weights} - {
+        weight.path for weight in model.head.weights
+    }
+    assert {path.rpartition("/")[2] for path in thin} == {"lora_kernel_a", "lora_kernel_b"}
+    assert len(thin) == 2 * len(kernels)
+
+    frozen = [np.array(weight) for weight in encoder.weights if not weight.trainable]
+    model.compile(keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
+    for _ in range(2):  # while one matrix is 0, the other has no gradient
+        model.train_on_batch(INPUTS, np.ones((3, CLASSES)))
+    for weight, value in zip(
+        [weight for weight in encoder.weights if not weight.trainable], frozen, strict=True
+    ):
+        np.testing.assert_array_equal(weight, value)
+    assert all(np.any(kernel.lora_kernel_b) for kernel in kernels)
+
+    model.save(tmp_path / "own.keras")
+    loaded = keras.saving.load_model(tmp_path / "own.keras", compile=False)
+    assert not [weight.path for weight in loaded.weights if "lora" in weight.path]
+    np.testing.assert_allclose(loaded(INPUTS), model(INPUTS), rtol=0, atol=1e-6)
+    assert np.abs(loaded(INPUTS) - before).max() > 0.01
 
 
 def test_config_keeps_how_many_documents_a_row_has():
