@@ -28,11 +28,11 @@ _LIKELY = 0.6
 SIMILAR = 0.8  # Jaccard index of the sets of 4-grams
 
 
-def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarray:
+def similar_groups(texts: Sequence[str]) -> np.ndarray:
     """Group near duplicates: for each text the index of its group's first text, int64 [texts].
 
     Two texts are near duplicates if they differ only in case, spaces, punctuation and digits, or if
-    the Jaccard index of their character 4-grams is at least `threshold` (0.8 to 1). Groups are the
+    the Jaccard index of their character 4-grams is at least 0.8. Groups are the
     connected components. Time and memory grow linearly with the characters. A pair at 0.8 is missed
     with a probability of 0.0003, or if very many texts share its bands. The texts must be distinct.
 
@@ -51,7 +51,7 @@ def similar_groups(texts: Sequence[str], threshold: float = SIMILAR) -> np.ndarr
         for one, other in _pairs_of_band(signatures, band):
             if (
                 _root(parents, one) != _root(parents, other)
-                and _similarity(keys[distinct[one]], keys[distinct[other]]) >= threshold
+                and _similarity(keys[distinct[one]], keys[distinct[other]]) >= SIMILAR
             ):
                 _join(parents, one, other)
     root_of = {

@@ -175,7 +175,6 @@ _ENTRIES = (
 )
 
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}
-DEFAULT_ENCODER = "minilm-l6"
 
 
 def find_encoder(name: str) -> CatalogueEntry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -151,7 +151,6 @@ class LabelShare:
         interval: 95 % confidence interval.
         before: share in the validation rows.
         changed: whether the change is significant, corrected for all labels.
-        audited: number of audited texts with the label; None without audits.
     """
 
     label: str
@@ -159,7 +158,6 @@ class LabelShare:
     interval: tuple[float, float]
     before: float
     changed: bool
-    audited: int | None = None
 
 
 @dataclass(frozen=True)
@@ -169,20 +167,11 @@ class LabelShift:
     Attributes:
         labels: in the model's order; empty without an estimate.
         reason: why there is no estimate; otherwise "".
-        audits: number of audited texts with a known label.
-        chance: p-value of the difference between audits and estimate; None without audits.
     """
 
     texts: int
     labels: tuple[LabelShare, ...] = ()
     reason: str = ""
-    audits: int = 0
-    chance: float | None = None
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the audits contradict the estimate significantly."""
-        return self.chance is not None and self.chance < _ERROR_PROBABILITY
 
     def to_json(self) -> dict[str, Any]:
         """All fields as a JSON object."""
@@ -192,11 +181,6 @@ class LabelShift:
         """The changes, in sentences for the reader."""
         if self.reason:
             return f"The shares of the labels cannot be estimated: {self.reason}."
-        if self.contradicted:
-            return (
-                f"The estimated shares of the labels contradict {count(self.audits, 'audit')}:"
-                " trust the audits."
-            )
         moved = sorted(
             (one for one in self.labels if one.changed),
             key=lambda one: -abs(one.share - one.before),
@@ -217,19 +201,17 @@ def estimate_label_shift(
     calibration: ShiftCalibration,
     labels: Sequence[str],
     *,
-    audited: Mapping[str, int] | None = None,
     out_of_scope_rose: bool = False,
     seed: int = 0,
 ) -> LabelShift:
-    """The share of each label in new texts, with intervals, checked against audits.
+    """The share of each label in new texts, with intervals.
 
     Intervals come from 200 bootstrap draws of at most 10,000 texts. They ignore the calibration's
     own error, so they are too narrow with a few hundred validation rows: with 200 and 300 rows they
     covered 88 to 93 % of the true shares. There is no estimate if the out-of-scope share has risen,
     because such texts would be distributed over all labels.
 
-    `logits` are float [N, C] of new texts in scope, as for `fit_shift_calibration`. `audited` are
-    label counts from a random audit of the same texts; other labels are ignored.
+    `logits` are float [N, C] of new texts in scope, as for `fit_shift_calibration`.
 
     Example:
         >>> generator = np.random.default_rng(0)
@@ -259,7 +241,6 @@ def estimate_label_shift(
     drawn = np.stack([_maximize(likelihoods, one, shares) for one in weights])  # [draws, C]
     lower, upper = _interval(shares, drawn, rows)
     changed = _changed(shares, drawn.std(axis=0), calibration)
-    counts = None if audited is None else np.array([audited.get(name, 0) for name in labels])
     shifts = tuple(
         LabelShare(
             name,
@@ -267,13 +248,10 @@ def estimate_label_shift(
             (float(lower[index]), float(upper[index])),
             float(before[index]),
             bool(changed[index]),
-            None if counts is None else int(counts[index]),
         )
         for index, name in enumerate(labels)
     )
-    audits = 0 if counts is None else int(counts.sum())
-    chance = _chance(counts, shares, drawn, generator) if counts is not None and audits else None
-    return LabelShift(texts, shifts, audits=audits, chance=chance)
+    return LabelShift(texts, shifts)
 
 
 def _interval(shares: np.ndarray, drawn: np.ndarray, texts: int) -> np.ndarray:
@@ -304,19 +282,3 @@ def _changed(
     changed = np.zeros(len(order), bool)
     changed[order] = np.logical_and.accumulate(passes)
     return changed & (np.abs(shares - before) >= _SMALLEST_CHANGE)
-
-
-def _chance(
-    counts: np.ndarray, shares: np.ndarray, drawn: np.ndarray, generator: np.random.Generator
-) -> float:
-    """The p-value of the difference between audits and estimate.
-
-    Simulates an audit for each draw of the shares and compares Pearson's chi-squared.
-    """
-    expected = counts.sum() * np.maximum(shares, 1e-6)
-
-    def distance(audits: np.ndarray) -> np.ndarray:
-        return ((audits - expected) ** 2 / expected).sum(axis=-1)
-
-    simulated = generator.multinomial(int(counts.sum()), drawn)
-    return float((1 + (distance(simulated) >= distance(counts)).sum()) / (1 + len(drawn)))

@@ -25,14 +25,14 @@ _SETS = 50  # nested sets tested
 _ROUNDING = 1 + 1e-9  # tolerance for probabilities
 
 
-def fewest_rows(precision: float, error_probability: float = ERROR_PROBABILITY) -> int:
+def fewest_rows(precision: float) -> int:
     """The fewest held-out rows that can show this precision, even if all answers are right.
 
     Example:
         >>> fewest_rows(0.95), fewest_rows(0.99)
         (45, 230)
     """
-    return math.ceil(math.log(error_probability) / math.log(precision))
+    return math.ceil(math.log(ERROR_PROBABILITY) / math.log(precision))
 
 
 def find_threshold(confidence: np.ndarray, right: np.ndarray, precision: float) -> float | None:
