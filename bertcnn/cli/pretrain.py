@@ -165,18 +165,14 @@ def pretrain(
 
     start, verdict = encoder.start, comparison.verdict
     check_one_start(encoder)
-    if not flags.checkpoint_minutes >= 0:
-        raise SettingsError(
-            f"--checkpoint-minutes {flags.checkpoint_minutes}",
-            expected="0 or more",
-            fix="give a number of minutes such as 5",
-        )
+    check_minutes(flags.checkpoint_minutes)
     if verdict is not None:
         check_verdict(start, (verdict, comparison.test), comparison.seeds)
     output_folder = start_training(out, flags)
     from bertcnn.pretraining import NewEncoder, PretrainingInterrupted, RunOptions
     from bertcnn.pretraining import pretrain as run
 
+    new = NewEncoder(encoder.size or "mini", encoder.vocabulary, not encoder.cased)
     options = RunOptions(
         overwrite=flags.overwrite,
         restart=flags.restart,
@@ -188,8 +184,7 @@ def pretrain(
             report = run(
                 texts,
                 output_folder,
-                start=start
-                or NewEncoder(encoder.size or "mini", encoder.vocabulary, not encoder.cased),
+                start=new if start is None else start,
                 data=given(
                     batches, next_sentence=not flags.no_next_sentence, pack=not flags.no_pack
                 ),
@@ -208,15 +203,7 @@ def pretrain(
         raise AlreadyReported(INTERRUPTED) from None
     if flags.as_json:
         summary(report)
-    perplexity = (
-        f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents"
-        if report.held_out
-        else ""
-    )
-    print_message(
-        f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,}"
-        f" tokens{perplexity}."
-    )
+    show_pretrained(out, report)
     if verdict is not None and start is not None:
         show_verdict(
             verdict,
@@ -231,9 +218,23 @@ def pretrain(
     )
 
 
+def check_minutes(minutes: float) -> None:
+    """Raise SettingsError for a negative time between checkpoints."""
+    if not minutes >= 0:
+        raise SettingsError(
+            f"--checkpoint-minutes {minutes}",
+            expected="0 or more",
+            fix="give a number of minutes such as 5",
+        )
+
+
 def check_one_start(encoder: EncoderFlags) -> None:
     """Raise SettingsError if both an old encoder and options of a new one are given."""
-    surplus = [name for name in ("size", "vocabulary", "cased") if getattr(encoder, name)]
+    surplus = [
+        name
+        for name, value in vars(encoder).items()
+        if name != "start" and value is not None and value is not False
+    ]
     if encoder.start is not None and surplus:
         raise SettingsError(
             f"both --from and --{surplus[0]}",
@@ -268,6 +269,19 @@ def check_verdict(
     for path in files:
         if path is not None:
             check_input(path)
+
+
+def show_pretrained(out: Path, report: Any) -> None:  # noqa: ANN401 - of `bertcnn.pretraining`
+    """Print the encoder's folder, and how well it predicts masked words."""
+    perplexity = (
+        f", perplexity {report.held_out[-1].perplexity:,.2f} on held-out documents"
+        if report.held_out
+        else ""
+    )
+    print_message(
+        f"Saved {out} after {duration(report.seconds)}: {report.steps:,} steps, {report.tokens:,}"
+        f" tokens{perplexity}."
+    )
 
 
 def show_verdict(data: Path, old: str, new: str | Path, *, seeds: int, **options: Any) -> None:  # noqa: ANN401 - as for `compare_encoders`

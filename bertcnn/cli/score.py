@@ -108,10 +108,7 @@ def score(
     IN may be postgresql://USER@HOST/DATABASE or sqlite:///FILE, without OUT.
     Then --query SQL gives the texts, and answers go --into TABLE by their ids.
     """
-    from bertcnn.bundle import read_config
-    from bertcnn.cli.progress import show_progress
     from bertcnn.errors import SettingsError, one_line
-    from bertcnn.tables import check_input, check_output
     from bertcnn.tables.sql import is_address
 
     if is_address(source):
@@ -125,35 +122,59 @@ def score(
             expected="the file or folder to write",
             fix="give OUT after IN",
         )
-    path = Path(source)
-    is_folder = path.is_dir()
-    if not is_folder:
-        check_output(target, flags.overwrite)
-        check_input(path)
-        if shard is not None:
-            raise SettingsError(
-                f"--shard {shard} for a file", expected="a folder", fix="leave out --shard"
-            )
+    if Path(source).is_dir():
+        _score_folder(model, Path(source), target, shard, flags, as_json=as_json)
+        return
+    if shard is not None:
+        raise SettingsError(
+            f"--shard {shard} for a file", expected="a folder", fix="leave out --shard"
+        )
+    _score_file(model, Path(source), target, flags, as_json=as_json)
+
+
+def _score_folder(
+    model: str, source: Path, target: Path, shard: str | None, flags: ScoringFlags, *, as_json: bool
+) -> None:
+    from bertcnn.cli.progress import show_progress
+
+    folder = _ready(model, flags)
+    from bertcnn.scoring import ScoringOptions, Shard, score_folder
+
+    part, options = None if shard is None else Shard.of(shard), ScoringOptions(**vars(flags))
+    with answers_are_kept(flags.restart), show_progress() as progress:
+        report = score_folder(folder, source, target, options, shard=part, progress=progress)
+    if as_json:
+        summary(report.to_json())
+    _show_folder_report(report, target)
+
+
+def _score_file(
+    model: str, source: Path, target: Path, flags: ScoringFlags, *, as_json: bool
+) -> None:
+    from bertcnn.cli.progress import show_progress
+    from bertcnn.tables import check_input, check_output
+
+    check_output(target, flags.overwrite)
+    check_input(source)
+    folder = _ready(model, flags)
+    from bertcnn.scoring import ScoringOptions, score_csv
+
+    options = ScoringOptions(**vars(flags))
+    with answers_are_kept(flags.restart), show_progress() as progress:
+        report = score_csv(folder, source, target, options, progress=progress)
+    if as_json:
+        summary(report)
+    _show_file_report(report, source, target)
+
+
+def _ready(model: str, flags: ScoringFlags) -> Path:
+    """The model's folder, with what its engine imports; an invalid model or engine is refused."""
+    from bertcnn.bundle import read_config
+
     folder = local_model(model)
     read_config(folder)
     prepare_engine(flags.engine if flags.cluster is None else "openvino")
-    from bertcnn.scoring import ScoringOptions, Shard, score_csv, score_folder
-
-    part = None if shard is None else Shard.of(shard)
-    options = ScoringOptions(**vars(flags))
-    with answers_are_kept(flags.restart), show_progress() as progress:
-        if is_folder:
-            of_folder = score_folder(folder, path, target, options, shard=part, progress=progress)
-        else:
-            of_file = score_csv(folder, path, target, options, progress=progress)
-    if is_folder:
-        if as_json:
-            summary(of_folder.to_json())
-        _show_folder_report(of_folder, target)
-    else:
-        if as_json:
-            summary(of_file)
-        _show_file_report(of_file, path, target)
+    return folder
 
 
 def _show_folder_report(report: FolderReport, target: Path) -> None:
