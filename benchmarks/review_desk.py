@@ -1,10 +1,12 @@
 """How fast the review desk is, and what is lost when servers, pages and networks fail.
 
     python -m benchmarks.review_desk [--decisions 600] [--kills 0] [--offline 0] [--pace 2]
+        [--labels 4]
 
 Five reviewers, each with a page in headless Chromium, decide on tickets at two decisions a second
 in all. Prints the time from a key press to the next ticket painted, and to the server's
-acknowledgement of the decision. With `--kills`, the server is killed that often meanwhile, or (one
+acknowledgement of the decision. With more than 18 labels, one label in five is searched by four
+letters, whose keys count too. With `--kills`, the server is killed that often meanwhile, or (one
 time in four) a page is reloaded. With `--offline`, all pages lose the network for that many seconds
 in the middle. At the end every decision must be in the store exactly once. The server's memory
 before and after is printed.
@@ -17,7 +19,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,9 @@ from tests.apps.dashboards import Server, browsing, save_model
 from tests.apps.doors import Proxy, proxying
 
 _NAMES = ("ann", "bob", "cho", "dia", "eve")
-_LABELS = ("billing", "hardware", "login", "tv")
+_MOST_KEYED = 18  # labels with fixed keys
+_SEARCHED = 0.2  # share of labels that are searched, if there are more
+_WORDS = ("billing", "hardware", "login", "television")  # of the labels
 _TEXT = ".desk .work:not([hidden]) .text"
 _WATCH = """() => {  // when what a key changed was painted, and when it was acknowledged
   window.painted = [];
@@ -62,8 +66,9 @@ _PATIENCE = 120_000  # milliseconds
 class Reviewer:
     """A reviewer's page, with a record of the reviewer's decisions."""
 
-    def __init__(self, name: str, page: Any, address: str) -> None:
+    def __init__(self, name: str, page: Any, address: str, labels: Sequence[str]) -> None:
         self.name, self.page, self.address = name, page, f"{address}/review"
+        self.labels = labels
         self.page.add_init_script(f"({_WATCH})()")
         self.page.on("dialog", lambda dialog: dialog.accept())  # "leave the page?"
         self.decided: dict[str, str] = {}  # label by text
@@ -89,11 +94,24 @@ class Reviewer:
                 self.open()
             return
         self.without = 0
-        place = random.randrange(len(_LABELS))
-        self.page.keyboard.press(str(place + 1))
-        self.decided[shown[0]] = _LABELS[place]
+        self.decided[shown[0]] = self.label()
         if wait:
             self.saved()
+
+    def label(self) -> str:
+        """Give a label by its key, or search it; returns its name."""
+        many = len(self.labels) > _MOST_KEYED
+        if many and random.random() < _SEARCHED:
+            name = random.choice(self.labels)
+            self.page.keyboard.press("/")
+            self.page.keyboard.type(name[:4])
+            name = self.page.locator(".desk [aria-selected=true]").inner_text()
+            self.page.keyboard.press("Enter")
+            return str(name)
+        keyed = self.page.locator(".desk .labels bdi").all_inner_texts() if many else self.labels
+        place = random.randrange(min(4, len(keyed)))
+        self.page.keyboard.press(str(place + 1))
+        return str(keyed[place])
 
     def saved(self) -> None:
         """Wait until the server has stored everything."""
@@ -113,12 +131,14 @@ class Reviewer:
 
 
 @contextmanager
-def reviewing(folder: Path, tickets: int) -> Iterator[tuple[ReviewStore, Server, list[Reviewer]]]:
+def reviewing(
+    folder: Path, tickets: int, labels: Sequence[str]
+) -> Iterator[tuple[ReviewStore, Server, list[Reviewer]]]:
     """A store with waiting tickets, a server, and five reviewers at their desks."""
     model = save_model(
         folder / "models" / "tiny",
-        labels=_LABELS,
-        decisions=Decisions(thresholds=(1.0,) * len(_LABELS)),
+        labels=labels,
+        decisions=Decisions(thresholds=(1.0,) * len(labels)),
     )
     store = open_review(folder / "review.db")
     add_model(store, model, Person("root"))
@@ -137,7 +157,7 @@ def reviewing(folder: Path, tickets: int) -> Iterator[tuple[ReviewStore, Server,
             proxy: Proxy = stack.enter_context(proxying(server.port))
             proxy.added = {"X-User": name}
             context = browser.new_context(viewport={"width": 1200, "height": 900})
-            reviewers.append(Reviewer(name, context.new_page(), proxy.address))
+            reviewers.append(Reviewer(name, context.new_page(), proxy.address, labels))
             reviewers[-1].open()
         yield store, server, reviewers
 
@@ -218,11 +238,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--offline", type=float, default=0.0, help="seconds")
     parser.add_argument("--pace", type=float, default=2.0, help="a second; 0 for no pauses")
+    parser.add_argument("--labels", type=int, default=4)
     options = parser.parse_args()
     random.seed(0)
+    labels = tuple(f"{_WORDS[place % 4]}_of_kind_{place + 1}" for place in range(options.labels))
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        reviewing(Path(folder), 2 * options.decisions + 500) as (store, server, reviewers),
+        reviewing(Path(folder), 2 * options.decisions + 500, labels) as (store, server, reviewers),
     ):
         before = memory_of(server)
         run(options, server, reviewers)

@@ -35,6 +35,7 @@ from bertcnn.review import (
     decided,
     find_ticket,
     guide,
+    label_guide,
     labels_in_use,
     last_decisions,
     now,
@@ -204,7 +205,8 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
     if sent.full or sent.decisions:
         said["last"] = [_last(one, used) for one in last_decisions(store, person, _LAST)]
     if sent.full:
-        said |= {"guide": guide(store), "hints": {}}
+        hints = {name: (one.color, one.hint) for name, one in label_guide(store).items()}
+        said |= {"guide": guide(store), "hints": hints}
     if sent.similar is not None:
         said["similar"] = _similar(store, person, sent.similar)
     return said

@@ -15,12 +15,13 @@ from streamlit.testing.v1 import AppTest
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, history, record
-from bertcnn.review.labels import write_guide
+from bertcnn.review.labels import merge_labels, set_guide, write_guide
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import BATCH, claim
 from bertcnn.review.schema import (
     decision,
+    label,
     lease,
     prediction,
     queue,
@@ -105,9 +106,11 @@ def stock(made, store):
 
 
 def use_labels(store, names, separator=None):
-    value = json.dumps({"names": names, "separator": separator})
+    """Replace the labels in use."""
     with store.writing() as connection:
-        connection.execute(update(setting).where(setting.c.name == "labels").values(value=value))
+        connection.execute(delete(label))
+        connection.execute(delete(setting).where(setting.c.name == "separator"))
+        merge_labels(connection, names, separator)
 
 
 def stands(store, ids, person=ANN):
@@ -749,6 +752,42 @@ def test_only_a_sure_answer_looks_sure(desk, store, stock):
         connection.execute(update(prediction).values(decision="review:ambiguous"))
 
 
+@in_browser
+def test_a_labels_colour_and_hint_are_shown(desk, store, stock):
+    stock(["my router"])
+    set_guide(store, ROOT_PERSON, LABELS[1], color="#1f77b4", hint="boxes and cables")
+    desk.open()
+    button = desk.find(".labels button").nth(1)
+    assert button.get_attribute("title") == "boxes and cables"
+    colour = button.locator(".dot").evaluate("one => getComputedStyle(one).backgroundColor")
+    assert colour == "rgb(31, 119, 180)"
+    assert desk.find(".dot").count() == 1
+    use_labels(store, (*LABELS, *MORE))
+    set_guide(store, ROOT_PERSON, LABELS[1], color="#1f77b4", hint="boxes and cables")
+    desk.open().press("/")
+    desk.page.keyboard.insert_text("hardware")
+    assert desk.find("[role=option] small").inner_text() == "boxes and cables"
+
+
+@in_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_desk_with_everything_open(desk, store, stock, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    stock([f"my router {place}\n> why?" for place in range(4)], because=[(3, 9)])
+    use_labels(store, (*LABELS, *MORE, "tv > sound", "tv > sound > low"))
+    set_guide(store, ROOT_PERSON, LABELS[1], color="#1f77b4", hint="boxes and cables")
+    write_guide(store, ROOT_PERSON, "# Labels\n- **billing**: bills")
+    desk.page.emulate_media(color_scheme=scheme)
+    desk.open().press("1", "2", "l", "w", "g", "?", "q", "f")
+    desk.saved().find(".similar input").first.wait_for()
+    for key in ("", "/"):
+        desk.press(*key)
+        desk.page.wait_for_timeout(300)  # until colours have changed
+        violations = Axe().run(desk.page).response["violations"]
+        assert {one["id"]: one["nodes"][0]["html"] for one in violations} == {}
+
+
 # --- tickets that are opened ---
 
 
@@ -849,7 +888,7 @@ def test_quoted_mail_is_folded_until_it_is_wanted(desk, stock):
     at = len(reply) + quote.index("router")
     stock([reply + quote], because=[(at, at + 6)])
     desk.open()
-    assert desk.find(".text").inner_text().split("\n\n") == [
+    assert desk.find(".text").inner_text().split("\n") == [
         "It is dead.",
         "Quoted e-mail, 2 lines",
     ]

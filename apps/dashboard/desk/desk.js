@@ -450,7 +450,7 @@ class Desk extends Screen {
     const ticket = this.queue[0];
     const used = new Set(this.labels);
     const others = (ticket?.choices ?? []).filter((name) => used.has(name));
-    const again = this.several ? [] : (ticket?.suggested ?? []);
+    const again = this.several ? [] : (ticket?.decided?.labels ?? ticket?.suggested ?? []);
     return others.filter((name) => !again.includes(name)).slice(0, KEYED);
   }
 

@@ -2,6 +2,7 @@
 
 const KEYED = 18; // labels with keys: 1 to 9, then Shift and 1 to 9
 const LISTED = 300; // most rows of the search
+const HEADER = 64; // pixels of the page's own header
 const ABOVE = 60; // pixels of the last screen that stay visible after Space
 
 class Screen {
@@ -23,7 +24,7 @@ class Screen {
   focusTicket() {
     const ticket = this.find(".ticket");
     ticket.focus({ preventScroll: true });
-    if (ticket.getBoundingClientRect().top < 0) ticket.scrollIntoView({ block: "start" });
+    if (ticket.getBoundingClientRect().top < HEADER) ticket.scrollIntoView({ block: "start" });
   }
 
   draw() {
@@ -63,7 +64,7 @@ class Screen {
     this.find(".facts").replaceChildren(
       ...ticket.facts.map(([name, value]) => make("div", make("dt", name), fact(value))),
     );
-    const sections = ticket.sections.map(([quoted, parts]) => section(quoted, parts));
+    const sections = ticket.sections.map(section);
     const text = this.find(".text");
     text.replaceChildren(...(sections.length ? sections : [make("em", "No text")]));
     text.scrollTop = 0;
@@ -106,14 +107,15 @@ class Screen {
     const { decided } = ticket;
     this.find(".suggestion").textContent = suggestionOf(ticket);
     const accept = this.find(".accept");
-    const none = this.several ? "No label chosen" : "No suggestion";
+    const none = this.several ? "No label chosen" : "No suggestion: choose a label";
     const wanted = this.wanted();
-    const kept = decided && !this.several ? textOf(decided) : "";
-    accept.setAttribute("aria-disabled", String(!wanted.length && !kept));
+    const kept = decided && !this.several ? `Keep: ${textOf(decided)}` : "";
+    const given = kept || wanted.join(", ");
+    accept.setAttribute("aria-disabled", String(!given));
     const sure = this.several ? this.touched : ticket.sure && !decided;
     accept.classList.toggle("sure", Boolean(sure && wanted.length));
-    const name = make("bdi", kept ? `Keep: ${kept}` : wanted.join(", ") || none);
-    accept.replaceChildren(name, make("kbd", "Enter"));
+    accept.classList.toggle("nothing", !given);
+    accept.replaceChildren(make("bdi", given || none), ...(given ? [make("kbd", "Enter")] : []));
     this.drawLabels(ticket);
     this.find("[data-do='search']").hidden = this.labels.length <= KEYED / 2;
     const [enter, digits] = this.several

@@ -173,13 +173,13 @@ function receivedAt({ received, received_text: text }) {
 
 function reasonOf({ blind, holder, reason }) {
   if (holder) return `${holder} has this ticket now.`;
-  if (blind) return "Here as a check, without the model's answer: it would sway you.";
+  if (blind) return "A check, without the model's answer: it would sway you.";
   return reason ? `${reason[0].toUpperCase()}${reason.slice(1)}.` : "";
 }
 
 function suggestionOf({ blind, decided, suggested, sure, confidence }) {
-  if (decided) return `You decided on ${momentOf(decided.at)}. Choose to change it.`;
-  if (blind) return "Choose without a suggestion:";
+  if (decided) return `Your decision, ${momentOf(decided.at)}. Another label changes it.`;
+  if (blind) return "A check:";
   if (!suggested.length) return "The model suggests no label.";
   const likely = confidence === null ? "" : `, ${percent(confidence)} likely`;
   return sure ? `The model's answer${likely}:` : `Only a guess${likely}:`;
@@ -202,9 +202,13 @@ function fact(value) {
   return cell;
 }
 
-// A part of the text; folded if it is quoted e-mail.
-function section(quoted, parts) {
-  const nodes = parts.map(([text, marked]) => (marked ? make("mark", text) : text));
+// A part of the text; folded if it is quoted e-mail. Blank lines before that are left out.
+function section([quoted, parts], place, all) {
+  const beforeQuote = all[place + 1]?.[0];
+  const nodes = parts.map(([text, marked], part) => {
+    const shown = beforeQuote && part === parts.length - 1 ? text.trimEnd() : text;
+    return marked ? make("mark", shown) : shown;
+  });
   if (!quoted) return make("span", ...nodes);
   const lines = parts.map(([text]) => text).join("").trim().split("\n").length;
   return make("details", make("summary", `Quoted e-mail, ${many(lines, "line")}`), ...nodes);
