@@ -17,7 +17,7 @@ import re
 import time
 from pathlib import Path
 
-from rapidfuzz import fuzz, process
+from rapidfuzz import fuzz, process  # type: ignore[import-not-found,import-untyped]
 
 from tests.apps.dashboards import ROOT, browsing
 
