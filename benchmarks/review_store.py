@@ -68,7 +68,7 @@ def fill(store: ReviewStore, tickets: int) -> None:
                 "probable": [[_LABELS[row["id"] % 3], 0.9]],
                 "because": [[0, 9]],
                 "reason": "",
-                "predicted_at": 0.0,
+                "predicted_at": 1.0,
             }
             for row, wait in zip(rows, waits, strict=True)
         ]

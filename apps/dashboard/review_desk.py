@@ -22,13 +22,13 @@ from quoted_mail import quoted_spans
 from bertcnn.data import join_labels, names_in
 from bertcnn.errors import BertCNNError, StoreError
 from bertcnn.review import (
-    BATCH,
     Kind,
     LabelsInUse,
+    LastDecision,
     LeasedTicket,
     NewDecision,
-    OwnDecision,
     Person,
+    QueueView,
     Recorded,
     ReviewStore,
     claim,
@@ -52,8 +52,7 @@ FEW = 10  # the browser gets new tickets below this number
 _KEY = r"^[0-9a-f-]{1,64}$"
 _TAB = r"^[0-9a-f-]{0,64}$"
 _MOST = 10_000  # decisions or tickets in a message
-_LONGEST_SHOWN = 300  # characters of a similar ticket,
-_FIRST_WORDS = 100  # and of one decided before
+_LONGEST_SHOWN = 300  # characters of a similar ticket
 _LAST = 10  # decisions in the list
 _PROBABLE = 5  # labels with a bar
 _DAY = 86_400
@@ -91,6 +90,7 @@ class Message(BaseModel):
     Attributes:
         number: increases with each message; the response repeats it.
         tab: of the browser; two tabs of a person get different tickets.
+        view: of the queue.
         decisions: all unacknowledged ones, in order.
         held: tickets in the browser.
         full: whether to send everything again and renew the leases.
@@ -101,6 +101,7 @@ class Message(BaseModel):
 
     number: int
     tab: str = Field(default="", pattern=_TAB)
+    view: QueueView = "mixed"
     decisions: list[Sent] = Field(max_length=_MOST)
     held: list[int] = Field(max_length=_MOST)
     full: bool
@@ -193,15 +194,15 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
         recorded = record(store, person, [_decision(one, used) for one in sent.decisions])
     said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": recorded.refused}
     if sent.open is not None:
-        said |= _opened(store, person, sent.open, used)
+        said |= _opened(store, person, sent, used)
     undone = sum(one.kind == "undo" for one in sent.decisions)
     if sent.full or undone or recorded.refused or len(sent.held) <= FEW:
-        leased = claim(store, person, most=max(BATCH, len(sent.held) + undone))
+        leased = claim(store, person, view=sent.view, tab=sent.tab)
         in_browser = set() if sent.full else set(sent.held)
         said["held"] = [one.id for one in leased]
         said["tickets"] = [_shown(one, used) for one in leased if one.id not in in_browser]
     elif sent.alive:
-        said["held"] = renew(store, person, sent.held)
+        said["held"] = renew(store, person, sent.held, tab=sent.tab)
     if sent.full or sent.decisions:
         said["last"] = [_last(one, used) for one in last_decisions(store, person, _LAST)]
     if sent.full:
@@ -212,22 +213,29 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
     return said
 
 
-def _opened(store: ReviewStore, person: Person, identity: int, used: LabelsInUse) -> dict[str, Any]:
+def _opened(
+    store: ReviewStore, person: Person, sent: Message, used: LabelsInUse
+) -> dict[str, Any]:
     try:
-        found = open_ticket(store, person, identity)
+        found = open_ticket(store, person, sent.open or 0, tab=sent.tab)
     except StoreError as error:
         return {"missing": str(error)}
-    mine = found.decided and _last(found.decided, used)
-    state = {"opened": True, "decided": mine, "holder": found.holder}
-    return {"opened": _shown(found.ticket, used) | state}
+    own = found.own
+    decided = own and {
+        "key": own.key,
+        "kind": own.kind,
+        "labels": names_in(own.label or "", used.separator),
+        "at": own.decided_at,
+    }
+    return {"opened": _shown(found, used) | {"opened": True, "decided": decided}}
 
 
-def _last(one: OwnDecision, used: LabelsInUse) -> dict[str, Any]:
+def _last(one: LastDecision, used: LabelsInUse) -> dict[str, Any]:
     return {
         "key": one.key,
         "ticket": one.ticket,
         "name": _own_id(one.external_id) or number_of(one.ticket),
-        "text": one.text[:_FIRST_WORDS],
+        "text": one.words,
         "kind": one.kind,
         "labels": names_in(one.label or "", used.separator),
         "at": one.decided_at,
@@ -272,7 +280,8 @@ def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
         "sections": sections(one.text, one.because),
         "facts": list(one.columns.items()),
         "received": one.received_at,
-        "received_text": "",
+        "received_text": one.received_text,
+        "holder": one.held_by,
         "model": one.model or None,
         "blind": one.blind,
         "choices": one.choices,

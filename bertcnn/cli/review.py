@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bertcnn.review import Person, ReviewStore
 
 _WIDTH = 76  # characters of an example
+_LEASE = 300.0  # seconds, since nothing renews the leases of a command
 
 review_app = typer.Typer(
     help="Let people decide what the model may not, and measure how right it is.",
@@ -258,7 +259,7 @@ def next_tickets(
     """
     from bertcnn.review import claim, number_of
 
-    for one in claim(opened(store), person(name), most=most):
+    for one in claim(opened(store), person(name), most=most, seconds=_LEASE):
         shown = {"ticket": one.external_id, "number": number_of(one.id), **asdict(one)}
         del shown["id"], shown["external_id"]
         answer(json.dumps(shown, ensure_ascii=False))

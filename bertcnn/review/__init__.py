@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from bertcnn.review.checked_answers import WrongAnswer as WrongAnswer
     from bertcnn.review.checked_answers import draw_more_audits as draw_more_audits
     from bertcnn.review.checked_answers import wrong_answers as wrong_answers
+    from bertcnn.review.column_values import column_values as column_values
     from bertcnn.review.comparing import compare_models as compare_models
     from bertcnn.review.comparing import hashes_of as hashes_of
     from bertcnn.review.corrected_rows import export_corrections as export_corrections
     from bertcnn.review.daily_figures import newest_day as newest_day
     from bertcnn.review.decisions import Kind as Kind
+    from bertcnn.review.decisions import LastDecision as LastDecision
     from bertcnn.review.decisions import NewDecision as NewDecision
     from bertcnn.review.decisions import Recorded as Recorded
     from bertcnn.review.decisions import decided as decided
     from bertcnn.review.decisions import disagreements as disagreements
     from bertcnn.review.decisions import history as history
+    from bertcnn.review.decisions import last_decisions as last_decisions
     from bertcnn.review.decisions import record as record
     from bertcnn.review.files import add_file as add_file
     from bertcnn.review.files import label_file as label_file
@@ -55,18 +58,20 @@ if TYPE_CHECKING:
     from bertcnn.review.new_topics import StoreTopics as StoreTopics
     from bertcnn.review.new_topics import read_texts as read_texts
     from bertcnn.review.new_topics import store_topics as store_topics
-    from bertcnn.review.opening import OpenedTicket as OpenedTicket
-    from bertcnn.review.opening import OwnDecision as OwnDecision
-    from bertcnn.review.opening import last_decisions as last_decisions
-    from bertcnn.review.opening import open_ticket as open_ticket
     from bertcnn.review.people import Person as Person
     from bertcnn.review.people import Role as Role
     from bertcnn.review.people import find_person as find_person
     from bertcnn.review.people import own_name as own_name
     from bertcnn.review.people import read_people as read_people
     from bertcnn.review.queue import BATCH as BATCH
+    from bertcnn.review.queue import FEW as FEW
+    from bertcnn.review.queue import LEASE as LEASE
+    from bertcnn.review.queue import RENEW as RENEW
     from bertcnn.review.queue import LeasedTicket as LeasedTicket
+    from bertcnn.review.queue import Note as Note
+    from bertcnn.review.queue import QueueView as QueueView
     from bertcnn.review.queue import claim as claim
+    from bertcnn.review.queue import open_ticket as open_ticket
     from bertcnn.review.queue import release as release
     from bertcnn.review.queue import renew as renew
     from bertcnn.review.queue import waiting_tickets as waiting_tickets
@@ -81,6 +86,12 @@ if TYPE_CHECKING:
     from bertcnn.review.store import ReviewStore as ReviewStore
     from bertcnn.review.store import now as now
     from bertcnn.review.store import open_review as open_review
+    from bertcnn.review.ticket_list import ListedTicket as ListedTicket
+    from bertcnn.review.ticket_list import TicketCounts as TicketCounts
+    from bertcnn.review.ticket_list import TicketPage as TicketPage
+    from bertcnn.review.ticket_list import TicketView as TicketView
+    from bertcnn.review.ticket_list import count_tickets as count_tickets
+    from bertcnn.review.ticket_list import list_tickets as list_tickets
     from bertcnn.review.tickets import NewTicket as NewTicket
     from bertcnn.review.tickets import add_tickets as add_tickets
     from bertcnn.review.tickets import answer_waiting as answer_waiting
@@ -90,5 +101,7 @@ if TYPE_CHECKING:
     from bertcnn.review.tickets import number_of as number_of
     from bertcnn.review.training_files import TrainingFile as TrainingFile
     from bertcnn.review.training_files import training_file as training_file
+    from bertcnn.review.uploads import Upload as Upload
+    from bertcnn.review.uploads import list_uploads as list_uploads
 
 __getattr__, __dir__, __all__ = door(__name__, choose_backend)

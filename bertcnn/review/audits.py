@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from bertcnn.data import LEVELS, names_in
 from bertcnn.errors import StoreError
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import (
@@ -23,7 +22,8 @@ from bertcnn.review.models import (
     serving_model,
 )
 from bertcnn.review.rows import whole_number
-from bertcnn.review.schema import decision, draw, prediction, ticket
+from bertcnn.review.schema import decision, draw, prediction, settlement, ticket
+from bertcnn.review.states import DECIDED, is_right
 from bertcnn.review.statistics import (
     AccuracyWatch,
     AuditedAccuracy,
@@ -285,42 +285,44 @@ def _audits(connection: Connection, model: KnownModel, since: float) -> tuple[li
     """Decided audits, and the number of disputed ones."""
     rows = connection.execute(
         select(
-            draw.c.ticket,
+            ticket.c.state,
+            ticket.c.label.label("decided"),
             draw.c.stratum,
             draw.c.probability,
             _week(connection),
             prediction.c.label.label("answer"),
-            decision.c.label,
-            decision.c.decided_at,
+            func.coalesce(func.max(decision.c.decided_at), func.max(settlement.c.settled_at)).label(
+                "decided_at"
+            ),
         )
+        .join(draw, draw.c.ticket == ticket.c.id)
         .join(
             prediction,
             (prediction.c.ticket == draw.c.ticket) & (prediction.c.model == draw.c.model),
         )
-        .join(decision, decision.c.ticket == draw.c.ticket)
+        .outerjoin(decision, (decision.c.ticket == ticket.c.id) & (decision.c.kind != "skip"))
+        .outerjoin(settlement, settlement.c.ticket == ticket.c.id)
         .where(
             draw.c.model == model.id,
             draw.c.drawn,
-            decision.c.kind != "skip",
+            ticket.c.state.in_((*DECIDED, "disagreement")),
             prediction.c.predicted_at >= since,
         )
-        .order_by(draw.c.ticket)
-    )
-    by_ticket: dict[int, list[Any]] = defaultdict(list)
-    for row in rows:
-        by_ticket[row.ticket].append(row)
-    audits, disputed = [], 0
-    for decided in by_ticket.values():
-        verdicts = {is_right(row.label or "", row.answer, model.separator) for row in decided}
-        if len(verdicts) > 1:
-            disputed += 1
-            continue
-        row = decided[-1]
-        moment = max(one.decided_at for one in decided)
-        audits.append(
-            _Audit(row.week, _stratum(row.stratum), row.probability, verdicts.pop(), moment)
+        .group_by(ticket.c.id, draw.c.ticket, draw.c.model, prediction.c.ticket, prediction.c.model)
+        .order_by(ticket.c.id)
+    ).all()
+    audits = [
+        _Audit(
+            row.week,
+            _stratum(row.stratum),
+            row.probability,
+            is_right(row.decided or "", row.answer, model.separator),
+            row.decided_at,
         )
-    return audits, disputed
+        for row in rows
+        if row.state in DECIDED
+    ]
+    return audits, len(rows) - len(audits)
 
 
 def _waiting(connection: Connection, model: str, since: float) -> int:
@@ -351,17 +353,6 @@ def _waiting(connection: Connection, model: str, since: float) -> int:
 
 def _week(connection: Connection) -> ColumnElement[int]:
     return whole_number(connection, (prediction.c.predicted_at + _MONDAY) / _WEEK).label("week")
-
-
-def is_right(decided: str, answer: str | None, separator: str | None) -> bool:
-    """Whether an answer is people's decision ("" for none of the labels) or a parent of it.
-
-    `separator` stands between several labels; None for single labels.
-    """
-    predicted = answer or ""
-    if separator:
-        return set(names_in(decided, separator)) == set(names_in(predicted, separator))
-    return bool(predicted) and (decided == predicted or decided.startswith(f"{predicted}{LEVELS}"))
 
 
 def _stratum(name: str) -> Stratum:

@@ -13,10 +13,10 @@ import numpy as np
 from bertcnn.errors import StoreError
 from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.audits import is_right
 from bertcnn.review.corrected_rows import HELD_OUT, Correction, corrections, hold_out_rows
 from bertcnn.review.models import KnownModel, find_model, note_comparison, serving_model
 from bertcnn.review.people import Person
+from bertcnn.review.states import is_right
 from bertcnn.review.statistics import Answers, Comparison, compare
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import near_duplicates, text_hash

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Integer, func, select
+from sqlalchemy import Integer, case, func, select
+from sqlalchemy.orm import aliased
 
 from bertcnn.review.rows import insert_new
-from bertcnn.review.schema import decision, draw, test_row, ticket
+from bertcnn.review.schema import decision, draw, settlement, test_row, ticket
+from bertcnn.review.states import DECIDED
 from bertcnn.review.statistics import uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import number_of
@@ -56,36 +58,41 @@ class Correction:
 def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator[Correction]:
     """Decided tickets in the order of their numbers, in constant memory.
 
-    Disputed, erased and skipped tickets are left out. `held_out` selects tickets that are or are
-    not held out from training; see `hold_out_rows`.
+    Disputed tickets that nobody has settled, erased and skipped ones are left out. `held_out`
+    selects tickets that are or are not held out from training; see `hold_out_rows`.
     """
-    answer = func.coalesce(decision.c.label, "")
-    standing = (
+    made = (
         select(
             decision.c.ticket,
-            func.min(answer).label("decided"),
-            func.max(decision.c.actor).label("actor"),
-            func.max(decision.c.decided_at).label("decided_at"),
-            func.count().label("people"),
-            func.sum(decision.c.blind.cast(Integer)).label("blind"),
+            func.max(decision.c.event).label("last"),
+            func.min(decision.c.blind.cast(Integer)).label("blind"),
         )
         .where(decision.c.kind != "skip")
         .group_by(decision.c.ticket)
-        .having(func.count(func.distinct(answer)) == 1)
         .subquery()
     )
+    last = aliased(decision)
     lottery = (
         select(draw.c.ticket, func.min(draw.c.probability).label("probability"))
         .where(draw.c.drawn)
         .group_by(draw.c.ticket)
         .subquery()
     )
+    settled = settlement.c.ticket.is_not(None)
     statement = (
-        select(ticket, standing, lottery.c.probability, test_row.c.text_hash.label("test"))
-        .join(standing, standing.c.ticket == ticket.c.id)
+        select(
+            ticket,
+            func.coalesce(settlement.c.actor, last.c.actor).label("actor"),
+            func.coalesce(settlement.c.settled_at, last.c.decided_at).label("decided_at"),
+            case((settled, 0), else_=made.c.blind).label("blind"),
+            lottery.c.probability,
+        )
+        .outerjoin(made, made.c.ticket == ticket.c.id)
+        .outerjoin(last, (last.c.ticket == ticket.c.id) & (last.c.event == made.c.last))
+        .outerjoin(settlement, settlement.c.ticket == ticket.c.id)
         .outerjoin(lottery, lottery.c.ticket == ticket.c.id)
         .outerjoin(test_row, test_row.c.text_hash == ticket.c.text_hash)
-        .where(ticket.c.erased_at.is_(None))
+        .where(ticket.c.state.in_(DECIDED), ticket.c.erased_at.is_(None))
         .order_by(ticket.c.id)
         .limit(_PAGE)
     )
@@ -94,10 +101,10 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
             test_row.c.text_hash.is_not(None) if held_out else test_row.c.text_hash.is_(None)
         )
         statement = statement.where(condition)
-    last = 0
+    reached = 0
     while True:
         with store.reading() as connection:
-            rows = connection.execute(statement.where(ticket.c.id > last)).all()
+            rows = connection.execute(statement.where(ticket.c.id > reached)).all()
         for row in rows:
             drawn = row.probability is not None
             yield Correction(
@@ -107,16 +114,16 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
                 dict(row.columns),
                 row.text,
                 row.text_hash,
-                row.decided,
+                row.label or "",
                 row.actor,
                 row.decided_at,
-                row.blind == row.people,
+                bool(row.blind),
                 drawn,
                 float(row.probability) if drawn else 1.0,
             )
         if len(rows) < _PAGE:
             return
-        last = rows[-1].id
+        reached = rows[-1].id
 
 
 def hold_out_rows(store: ReviewStore) -> int:

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, func, insert, select
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from bertcnn.errors import BertCNNError, StoreError, one_line
 from bertcnn.review.labels import LabelsInUse, read_labels
 from bertcnn.review.people import Person
 from bertcnn.review.queue import LEASE
 from bertcnn.review.rows import upsert
-from bertcnn.review.schema import decision, event, lease, prediction, queue, ticket
+from bertcnn.review.schema import decision, event, lease, queue, ticket
+from bertcnn.review.states import Standing, keep_standing, read_standing, refresh
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import enqueue, row_of
 
 Kind = Literal["label", "none", "skip", "undo"]
 _KINDS = ("label", "none", "skip", "undo")
 _LONGEST_KEY = 64
+FIRST_WORDS = 200  # characters of a text in lists
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,30 @@ class Disagreement:
     external_id: str
     source: str
     labels: dict[str, str]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class LastDecision:
+    """A current decision of a person.
+
+    Attributes:
+        key: to undo it.
+        kind: label, none or skip.
+        decided_at: seconds since 1970, UTC.
+        words: the first ones of the ticket.
+        state: of the ticket now, one of `STATES`.
+    """
+
+    key: str
+    ticket: int
+    external_id: str
+    source: str
+    kind: Kind
+    label: str | None
+    decided_at: float
+    words: str
+    state: str
 
 
 def record(store: ReviewStore, person: Person, decisions: Sequence[NewDecision]) -> Recorded:
@@ -90,27 +116,50 @@ def history(store: ReviewStore, identity: int) -> list[Row[Any]]:
         )
 
 
+def last_decisions(store: ReviewStore, person: Person, most: int = 10) -> list[LastDecision]:
+    """A person's last decisions that stand, newest first; see `open_ticket` to change one."""
+    with store.reading() as connection:
+        rows = connection.execute(
+            select(
+                decision.c.key,
+                decision.c.ticket,
+                ticket.c.external_id,
+                ticket.c.source,
+                decision.c.kind,
+                decision.c.label,
+                decision.c.decided_at,
+                func.substr(ticket.c.text, 1, FIRST_WORDS),
+                ticket.c.state,
+            )
+            .join(ticket, ticket.c.id == decision.c.ticket)
+            .where(decision.c.actor == person.name)
+            .order_by(decision.c.event.desc())
+            .limit(most)
+        )
+        return [LastDecision(*row) for row in rows]
+
+
 def disagreements(store: ReviewStore, *, most: int = 100) -> list[Disagreement]:
-    """Tickets that people decided differently, newest first."""
-    answer = func.coalesce(decision.c.label, "")
+    """Tickets that people decided differently and nobody has settled, newest decision first."""
+    made = decision.c.kind != "skip"
     with store.reading() as connection:
         tickets = connection.execute(
-            select(ticket.c.id, ticket.c.external_id, ticket.c.source)
+            select(ticket.c.id, ticket.c.external_id, ticket.c.source, ticket.c.text)
             .join(decision, decision.c.ticket == ticket.c.id)
-            .where(decision.c.kind != "skip")
+            .where(ticket.c.state == "disagreement", made)
             .group_by(ticket.c.id)
-            .having(func.count(func.distinct(answer)) > 1)
             .order_by(func.max(decision.c.decided_at).desc())
             .limit(most)
         ).all()
         answers: dict[int, dict[str, str]] = {row.id: {} for row in tickets}
         for row in connection.execute(
-            select(decision.c.ticket, decision.c.actor, answer.label("answer")).where(
-                decision.c.ticket.in_(answers), decision.c.kind != "skip"
-            )
+            select(decision).where(decision.c.ticket.in_(answers), made).order_by(decision.c.event)
         ):
-            answers[row.ticket][row.actor] = row.answer
-    return [Disagreement(row.id, row.external_id, row.source, answers[row.id]) for row in tickets]
+            answers[row.ticket][row.actor] = row.label or ""
+    return [
+        Disagreement(row.id, row.external_id, row.source, answers[row.id], row.text)
+        for row in tickets
+    ]
 
 
 def _record(
@@ -129,22 +178,78 @@ def _record(
     if one.kind == "undo":
         _check_undo(connection, actor, one)
     moment = now()
+    add_event(
+        connection,
+        actor,
+        one.ticket,
+        one.kind,
+        key=one.key,
+        label=label,
+        undoes=one.undoes if one.kind == "undo" else None,
+        model=one.model,
+        blind=one.blind,
+        shown_at=one.shown_at,
+        decided_at=_time_of(one, moment),
+        stored_at=moment,
+    )
+    standing = derive(store, connection, one.ticket)
+    if actor in standing.people:
+        connection.execute(
+            delete(lease).where(lease.c.ticket == one.ticket, lease.c.actor == actor)
+        )
+    else:
+        _lease(connection, actor, one.ticket)
+
+
+def add_event(
+    connection: Connection,
+    actor: str,
+    identity: int,
+    kind: str,
+    **columns: Any,  # noqa: ANN401 - of the table
+) -> None:
+    """Add an event on a ticket, by default not blind and now."""
+    moment = now()
+    common = {"blind": False, "decided_at": moment, "stored_at": moment}
     connection.execute(
         insert(event).values(
-            key=one.key,
-            ticket=one.ticket,
-            actor=actor,
-            kind=one.kind,
-            label=label,
-            undoes=one.undoes if one.kind == "undo" else None,
-            model=one.model,
-            blind=one.blind,
-            shown_at=one.shown_at,
-            decided_at=_time_of(one, moment),
-            stored_at=moment,
+            **common | columns | {"actor": actor, "ticket": identity, "kind": kind}
         )
     )
-    _apply(store, connection, actor, one.ticket)
+
+
+def derive(store: ReviewStore, connection: Connection, identity: int) -> Standing:
+    """Bring all that is derived from a ticket's events up to date."""
+    standing = read_standing(connection, identity)
+    keep_standing(connection, identity, standing)
+    _keep_in_queue(store, connection, identity, standing)
+    refresh(connection, [identity])
+    return standing
+
+
+def _keep_in_queue(
+    store: ReviewStore, connection: Connection, identity: int, standing: Standing
+) -> None:
+    """Let a ticket wait until it is decided, by two people if it was chosen for them."""
+    here, doubled = queue.c.ticket == identity, ticket.c.id == identity
+    if standing.settled is None and len(standing.deciders) < 2:
+        if standing.deciders:
+            chosen = select(queue.c.double).where(here)
+            before = select(ticket.c.doubled_at).where(doubled)
+            if not connection.scalar(chosen) and connection.scalar(before) is None:
+                connection.execute(delete(queue).where(here))
+                return
+            connection.execute(
+                update(ticket)
+                .where(doubled, ticket.c.doubled_at.is_(None))
+                .values(doubled_at=now())
+            )
+        enqueue(store, connection, identity, back=standing.back)
+        second = bool(standing.deciders)
+        values = {"second": second, **({"double": True, "blind": True} if second else {})}
+        connection.execute(update(queue).where(here).values(**values))
+    else:
+        connection.execute(delete(queue).where(here))
 
 
 def _check(one: NewDecision) -> None:
@@ -173,67 +278,13 @@ def _check_undo(connection: Connection, actor: str, one: NewDecision) -> None:
         )
 
 
-def _apply(store: ReviewStore, connection: Connection, actor: str, identity: int) -> None:
-    """Derive a person's current decision on a ticket, and whether the ticket still waits."""
-    query = select(event).where(event.c.ticket == identity, event.c.actor == actor)
-    events = connection.execute(query.order_by(event.c.id)).all()
-    undone = {row.undoes for row in events if row.kind == "undo"}
-    standing = [row for row in events if row.kind != "undo" and row.key not in undone]
-    connection.execute(
-        delete(decision).where(decision.c.ticket == identity, decision.c.actor == actor)
-    )
-    if standing:
-        last = standing[-1]
-        upsert(
-            connection,
-            decision,
-            {
-                "ticket": identity,
-                "actor": actor,
-                "key": last.key,
-                "kind": last.kind,
-                "label": last.label,
-                "blind": last.blind,
-                "shown_at": last.shown_at,
-                "decided_at": last.decided_at,
-                "event": last.id,
-                "arrived_at": row_of(connection, identity).arrived_at,
-            },
-        )
-    decided = connection.scalar(
-        select(decision.c.actor)
-        .where(decision.c.ticket == identity, decision.c.kind != "skip")
-        .limit(1)
-    )
-    if decided is not None:
-        connection.execute(delete(queue).where(queue.c.ticket == identity))
-    else:
-        _wait_again(store, connection, identity)
-    if not standing:
-        _lease(connection, actor, identity)
-    else:
-        connection.execute(delete(lease).where(lease.c.ticket == identity, lease.c.actor == actor))
-
-
 def _lease(connection: Connection, actor: str, identity: int) -> None:
     """Lease a ticket again to the person who undid a decision, unless somebody else holds it."""
     holder = select(lease.c.actor).where(lease.c.ticket == identity, lease.c.until > now())
     waits = select(queue.c.ticket).where(queue.c.ticket == identity)
     if connection.scalar(waits) is not None and connection.scalar(holder) in (None, actor):
-        row = {"ticket": identity, "actor": actor, "until": now() + LEASE}
+        row = {"ticket": identity, "actor": actor, "tab": "", "until": now() + LEASE}
         upsert(connection, lease, row)
-
-
-def _wait_again(store: ReviewStore, connection: Connection, identity: int) -> None:
-    if connection.scalar(select(queue.c.ticket).where(queue.c.ticket == identity)) is None:
-        model_id = connection.scalar(
-            select(prediction.c.model)
-            .where(prediction.c.ticket == identity)
-            .order_by(prediction.c.predicted_at.desc())
-            .limit(1)
-        )
-        if model_id is not None:
-            enqueue(store, connection, identity, model_id)
 
 
 @dataclass(frozen=True)

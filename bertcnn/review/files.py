@@ -19,6 +19,7 @@ from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import AUDITED, Added, add_tickets, find_numbered, find_ticket
+from bertcnn.review.uploads import add_upload
 from bertcnn.tables import DateOrder, Table, find_name, latest_name, read_table
 from bertcnn.wording import count
 
@@ -38,6 +39,8 @@ def add_file(  # noqa: PLR0913 - options that callers name
     dates: DateOrder | None = None,
     audited: float = AUDITED,
     predictor: Predictor | None = None,
+    person: Person | None = None,
+    name: str | None = None,
     progress: Progress | None = None,
 ) -> Added:
     """Add a file's tickets with the serving model's answers, in constant memory.
@@ -55,6 +58,8 @@ def add_file(  # noqa: PLR0913 - options that callers name
         dates: order of day and month in times such as 01/02/2025; by default from the column.
         audited: share of automatic answers drawn as audits.
         predictor: the serving model, if it is loaded already.
+        person: who adds the file; see `list_uploads`.
+        name: of the file, by default the last part of its path.
         progress: progress callback.
 
     Raises:
@@ -74,9 +79,12 @@ def add_file(  # noqa: PLR0913 - options that callers name
         progress=progress,
     )
     progress.stage("reading", 0, "tickets")
+    upload = add_upload(store, name or Path(path).name, person, **file.columns())
     total = Added()
     for tickets in file.chunks():
-        total += add_tickets(store, predictor, tickets, source=source, audited=audited)
+        total += add_tickets(
+            store, predictor, tickets, source=source, audited=audited, upload=upload
+        )
         progress.advance(len(tickets))
     answer_in_shadow(store, progress=progress)
     return total + Added(

@@ -36,7 +36,7 @@ STATES = (  # of a ticket
     "automatic",
     "audited_wrong",  # an automatic answer that people found wrong
     "disagreement",  # people decided differently, and nobody has settled it
-    "erased",
+    "erased",  # before anybody decided
 )
 
 tables = MetaData()
@@ -66,9 +66,20 @@ upload = Table(  # files that tickets came from
     Column("name", String(200), nullable=False),  # of the file
     Column("actor", String(200), nullable=False),
     Column("at", Double, nullable=False),
+    Column("columns", JSON, nullable=False),  # all, in the file's order
     Column("text_columns", JSON, nullable=False),
     Column("id_column", Text),  # null if the file has none
     Column("time_column", Text),
+    Column("tickets", Integer, nullable=False, default=0),
+)
+
+upload_ticket = Table(  # all tickets of a file, also those known before
+    "upload_ticket",
+    tables,
+    Column("upload", Integer, primary_key=True),
+    Column("arrived_at", Double, primary_key=True),
+    Column("ticket", _ID, primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 ticket = Table(
@@ -83,7 +94,7 @@ ticket = Table(
     Column("received_at", Double),  # null if unknown
     Column("added_at", Double, nullable=False, default=time.time),
     Column("erased_at", Double),
-    Column("upload", Integer, ForeignKey("upload.id")),  # null if it came by a program
+    Column("upload", Integer, ForeignKey("upload.id")),  # the first; null if a program added it
     # the time for ordering and counting tickets
     Column("arrived_at", Double, Computed("coalesce(received_at, added_at)", True), nullable=False),
     # derived from the other tables, see `states`
@@ -98,7 +109,7 @@ ticket = Table(
     Index("ticket_by_hash", "text_hash"),
 )
 arrived_at = ticket.c.arrived_at
-for _name in ("state", "label", "reason", "upload"):
+for _name in ("state", "label", "reason"):
     Index(f"ticket_by_{_name}", ticket.c[_name], arrived_at, ticket.c.id)
 Index("ticket_by_arrival", arrived_at, ticket.c.id)
 for _name in ("assigned_to", "later_at", "doubled_at"):
@@ -174,7 +185,7 @@ event = Table(  # append-only and without texts; the sender's key prevents dupli
     Column("key", String(64), nullable=False, unique=True),  # the sender's
     _ticket(primary=False),
     Column("actor", String(200), nullable=False),
-    # label, none, skip or undo; settle, back, assign, later, soon or note
+    # label, none, skip or undo; settle, back, assign, later, now or note
     Column("kind", String(16), nullable=False),
     Column("label", Text),
     Column("undoes", String(64)),  # the key of another event
@@ -252,7 +263,8 @@ queue = Table(  # tickets that wait for a person; derived
     _ticket(),
     _model(),
     Column("audit", Boolean, nullable=False),
-    Column("second", Boolean, nullable=False, default=False),  # waits for a second person
+    Column("double", Boolean, nullable=False, default=False),  # for two people
+    Column("second", Boolean, nullable=False, default=False),  # one of the two has decided
     Column("place", Integer, nullable=False),  # hour of arrival
     Column("certainty", Double, nullable=False),  # the lowest first within an hour
     Column("label", Text),  # predicted

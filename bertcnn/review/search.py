@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+import re
+import sqlite3
+from typing import TYPE_CHECKING
 
-_LONGEST = 100_000  # characters of a text that PostgreSQL indexes; its limit is one megabyte
-WORDS = f"to_tsvector('simple', left(ticket.text, {_LONGEST}))"
+from sqlalchemy import ColumnElement, Connection, column, func, literal_column, select, table, text
+
+from bertcnn.review.schema import ticket
+
+if TYPE_CHECKING:
+    from bertcnn.review.store import ReviewStore
+
 _INDEX = "ticket_words"
+_LONGEST = 100_000  # characters of a text that PostgreSQL indexes; its limit is one megabyte
+_VECTOR = f"to_tsvector('simple', left(ticket.text, {_LONGEST}))"
 _SQLITE = (
     # the texts stay in `ticket`; no ranking, so no sizes of columns
     f"CREATE VIRTUAL TABLE {_INDEX} USING fts5(text, content='ticket', content_rowid='id',"
@@ -17,10 +26,74 @@ _SQLITE = (
     f" INSERT INTO {_INDEX}({_INDEX}, rowid, text) VALUES ('delete', old.id, old.text);"
     f" INSERT INTO {_INDEX}(rowid, text) VALUES (new.id, new.text); END",
 )
-_POSTGRESQL = (f"CREATE INDEX {_INDEX} ON ticket USING gin (({WORDS.replace('ticket.', '')}))",)
+_POSTGRESQL = (f"CREATE INDEX {_INDEX} ON ticket USING gin (({_VECTOR.replace('ticket.', '')}))",)
+_WORD = re.compile(r'"([^"]*)"|(\S+)')
+_DELETES = (3, 42, 0)  # from this version on, SQLite can delete words at once
+_PAGES = 500  # of the index, rewritten in one transaction
+_FEW = 2000  # tickets that are sorted after the search
 
 
 def create_search(connection: Connection) -> None:
     """Create the index of words."""
-    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
+    lite = connection.dialect.name == "sqlite"
+    for statement in _SQLITE if lite else _POSTGRESQL:
         connection.exec_driver_sql(statement)
+    if lite and sqlite3.sqlite_version_info >= _DELETES:
+        connection.exec_driver_sql(
+            f"INSERT INTO {_INDEX}({_INDEX}, rank) VALUES ('secure-delete', 1)"
+        )
+
+
+def forget_words(store: ReviewStore) -> None:
+    """Remove deleted words from SQLite's index, in steps of some tenths of a second.
+
+    Earlier versions only mark them as deleted, until all parts of the index are merged into one.
+    """
+    number = -_PAGES  # negative: also merge parts of equal size
+    while True:
+        with store.writing() as connection:
+            if connection.dialect.name == "postgresql" or (sqlite3.sqlite_version_info >= _DELETES):
+                return
+            changes = text("SELECT total_changes()")
+            before = int(connection.scalar(changes) or 0)
+            connection.exec_driver_sql(
+                f"INSERT INTO {_INDEX}({_INDEX}, rank) VALUES ('merge', ?)", (number,)
+            )
+            if int(connection.scalar(changes) or 0) - before < 2:  # nothing left to merge
+                return
+        number = _PAGES
+
+
+def has_words(
+    connection: Connection, given: str, *, most: int | None = None
+) -> ColumnElement[bool] | None:
+    """The condition that a ticket has all words, without case and accents; None for no words.
+
+    A word that ends with * stands for all words that begin so, and words in double quotes must
+    follow each other. `most` is a limit for counting: SQLite stops after so many tickets.
+    """
+    words = [
+        (phrase or word.rstrip("*"), word.endswith("*")) for phrase, word in _WORD.findall(given)
+    ]
+    words = [(word, begins) for word, begins in words if any(map(str.isalnum, word))]
+    if not words:
+        return None
+    if connection.dialect.name == "postgresql":
+        terms = [_quoted(word.replace("\\", " "), "'") + ":*" * begins for word, begins in words]
+        query = func.to_tsquery(literal_column("'simple'"), " & ".join(terms))
+        return literal_column(_VECTOR).op("@@", is_comparison=True)(query)
+    terms = [_quoted(word, '"') + " *" * begins for word, begins in words]
+    index = table(_INDEX, column("rowid"), column(_INDEX))
+    found = select(index.c.rowid).where(index.c[_INDEX].op("MATCH")(" AND ".join(terms)))
+    if most is not None:
+        return ticket.c.id.in_(found.order_by(index.c.rowid.desc()).limit(most))
+    some = found.limit(_FEW).subquery()
+    if int(connection.scalar(select(func.count()).select_from(some)) or 0) < _FEW:
+        return ticket.c.id.in_(found)
+    if any(begins for _, begins in words):  # too slow to look up for each ticket
+        return literal_column("+ticket.id").in_(found)
+    return found.where(index.c.rowid == ticket.c.id).exists()
+
+
+def _quoted(word: str, mark: str) -> str:
+    return f"{mark}{word.replace(mark, 2 * mark)}{mark}"

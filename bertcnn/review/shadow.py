@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,10 +13,10 @@ from bertcnn.errors import BundleError
 from bertcnn.evaluation import PairedDifference, paired_difference
 from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.audits import is_right
 from bertcnn.review.daily_figures import DAY, day_of
 from bertcnn.review.models import KnownModel, find_model, model_history
-from bertcnn.review.schema import decision, draw, prediction, ticket
+from bertcnn.review.schema import draw, prediction, ticket
+from bertcnn.review.states import DECIDED, is_right
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.tickets import BESIDE, answer_beside
 from bertcnn.settings import DECISIONS
@@ -252,30 +251,25 @@ def _decided(store: ReviewStore, change: Handover) -> list[_Decided]:
             ticket.c.text_hash,
             draw.c.drawn,
             draw.c.probability,
-            func.coalesce(decision.c.label, "").label("decided"),
+            func.coalesce(ticket.c.label, "").label("decided"),
         )
         .select_from(serving)
         .join(before, _both(serving, before, change))
         .join(ticket, ticket.c.id == serving.c.ticket)
-        .join(decision, decision.c.ticket == serving.c.ticket)
         .outerjoin(draw, (draw.c.ticket == serving.c.ticket) & (draw.c.model == serving.c.model))
-        .where(decision.c.kind != "skip", draw.c.drawn.is_not(False))
+        .where(ticket.c.state.in_(DECIDED), draw.c.drawn.is_not(False))
         .order_by(serving.c.ticket)
     )
-    by_ticket: dict[int, list[Any]] = defaultdict(list)
     with store.reading() as connection:
-        for row in connection.execute(statement):
-            by_ticket[row.ticket].append(row)
-    return [
-        _Decided(
-            _right(first.decided, first.serving, first.serving_decision, change.serving),
-            _right(first.decided, first.before, first.before_decision, change.before),
-            first.text_hash,
-            float(first.probability) if first.drawn else None,
-        )
-        for first, *others in by_ticket.values()
-        if all(one.decided == first.decided for one in others)
-    ]
+        return [
+            _Decided(
+                _right(row.decided, row.serving, row.serving_decision, change.serving),
+                _right(row.decided, row.before, row.before_decision, change.before),
+                row.text_hash,
+                float(row.probability) if row.drawn else None,
+            )
+            for row in connection.execute(statement)
+        ]
 
 
 def _right(decided: str, answer: str | None, model_decision: str, model: KnownModel) -> bool:

@@ -21,16 +21,19 @@ from bertcnn.review.models import NO_MODEL, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new
 from bertcnn.review.schema import model, prediction, queue, ticket
+from bertcnn.review.states import refresh
 from bertcnn.review.statistics import Topic, cold_start_order, suggest_labels, uniform_number
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.review.ticket_files import TicketFile
 from bertcnn.review.tickets import (
+    Answer,
     NewTicket,
     insert_tickets,
     near_duplicates,
     source_name,
     storable,
 )
+from bertcnn.review.uploads import add_upload
 from bertcnn.settings import DECISIONS
 from bertcnn.tables import DateOrder
 from bertcnn.wording import count
@@ -62,6 +65,7 @@ def start_review(  # noqa: PLR0913 - options that callers name
     dates: DateOrder | None = None,
     source: str = "",
     encoder: str | Path = "minilm-l6",
+    name: str | None = None,
     progress: Progress | None = None,
 ) -> list[TicketGroup]:
     """Add a file of tickets in groups to a store without a model; see `ticket_groups`.
@@ -98,7 +102,8 @@ def start_review(  # noqa: PLR0913 - options that callers name
     progress.stage("grouping", len(tickets), "tickets")
     topics = suggest_labels(embeddings, texts)
     progress.advance(len(tickets))
-    _insert(store, tickets, embeddings, topics, source_name(source))
+    upload = add_upload(store, name or path.name, person, **file.columns())
+    _insert(store, tickets, embeddings, topics, source_name(source), upload)
     return ticket_groups(store)
 
 
@@ -169,6 +174,7 @@ def name_groups(store: ReviewStore, person: Person, names: Mapping[str, str]) ->
                     .where(table.c.model == NO_MODEL, table.c.ticket.in_(numbers))
                     .values(label=label or None)
                 )
+                refresh(connection, numbers)
 
 
 def _check_empty(store: ReviewStore) -> None:
@@ -211,6 +217,7 @@ def _insert(
     embeddings: np.ndarray,
     topics: Sequence[Topic],
     source: str,
+    upload: int,
 ) -> None:
     """Insert all tickets in one transaction, the most typical of each group first."""
     groups = np.full(len(tickets), -1)
@@ -220,37 +227,31 @@ def _insert(
     turns = {int(row): turn / len(early) for turn, row in enumerate(early)}
     order = [row for topic in topics for row in topic.rows]
     vectors, moment = embeddings.astype(np.float16), now()
+    answers = [
+        Answer(
+            topics[groups[row]].name, None, DECISIONS[1], [], [], _REASON, vectors[row].tobytes()
+        )
+        for row in order
+    ]
     with store.writing() as connection:
         connection.execute(insert_new(connection, model), _stand_in(moment))
         merge_labels(connection, [topic.name for topic in topics])
-        numbers = insert_tickets(store, connection, [tickets[row] for row in order], source)
+        numbers = insert_tickets(
+            store, connection, [tickets[row] for row in order], source, answers, upload
+        )
         predictions, waiting = [], []
-        for row, identity in zip(order, numbers, strict=True):
-            one = tickets[row]
-            of_ticket = {
-                "ticket": identity,
-                "model": NO_MODEL,
-                "label": topics[groups[row]].name,
-            }
-            predictions.append(
-                {
-                    **of_ticket,
-                    "confidence": None,
-                    "decision": DECISIONS[1],
-                    "probable": [],
-                    "because": [],
-                    "reason": _REASON,
-                    "embedding": vectors[row].tobytes(),
-                    "predicted_at": moment,
-                }
-            )
+        for row, identity, answer in zip(order, numbers, answers, strict=True):
+            of_ticket = {"ticket": identity, "model": NO_MODEL, "label": answer.label}
+            predictions.append({**answer.stored(), **of_ticket, "predicted_at": moment})
             waiting.append(
                 {
                     **of_ticket,
                     "audit": False,
                     "place": _EARLY if row in turns else _LATE,
-                    "certainty": turns.get(row, uniform_number(store.secret, one.external_id)),
-                    "similar": near_duplicates(store, one.text),
+                    "certainty": turns.get(
+                        row, uniform_number(store.secret, tickets[row].external_id)
+                    ),
+                    "similar": near_duplicates(store, tickets[row].text),
                     "blind": False,
                 }
             )

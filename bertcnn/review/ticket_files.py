@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -35,7 +37,7 @@ class TicketFile:
 
     A ticket is identified by its id and its text. The id column is `identity`, or one with a
     typical name whose values each have one text throughout the file. Without such a column, the id
-    is a keyed hash of the text and the time.
+    is a keyed hash of the text and the time. Times without a zone are in the store's `time_zone`.
 
     Args:
         text: the text column or columns; guessed by default.
@@ -67,9 +69,11 @@ class TicketFile:
     ) -> None:
         self._store, self._path, self.rejects = store, path, rejects_of(path)
         self.repeated = self.without_id = self.unreadable = 0
-        self.times, self._progress = TicketTimes(dates), progress
+        zone = ZoneInfo(str(store.setting("time_zone")))
+        self.times, self._progress = TicketTimes(dates, zone), progress
         with open_table(path, expected_columns=()) as reader:
             first = reader.peek()
+            self._columns = tuple(first.columns)
             self._choice = guess_text_columns(first, text=text, trained_on=trained_on)
             progress.note(f"text: {self._choice.reasons['text']}")
             reader.require(self._choice.text)
@@ -125,6 +129,15 @@ class TicketFile:
         if self.times.unread:
             self._progress.note(self.times.remark())
 
+    def columns(self) -> Mapping[str, Any]:
+        """All columns, and those of the text, the id and the time (None for none)."""
+        return {
+            "columns": self._columns,
+            "text_columns": self._choice.text,
+            "id_column": self._id,
+            "time_column": self._choice.time,
+        }
+
     def remarks(self) -> list[str]:
         """Notes on skipped rows."""
         parts = {
@@ -136,7 +149,9 @@ class TicketFile:
 
     def _tickets(self, reader: TableReader, chunk: Chunk, seen: set[str]) -> Iterator[NewTicket]:
         columns = {name: chunk.column(name) for name in chunk.columns}
-        extra = [name for name in columns if name not in self._choice.text and name != self._id]
+        # a text of several columns cannot be split again, so these are kept, too
+        left = {self._id, *(self._choice.text if len(self._choice.text) == 1 else ())}
+        extra = [name for name in columns if name not in left]
         times, texts = self._times(chunk), self._texts(chunk)
         for row, text in enumerate(texts):
             ticket_id = (

@@ -13,11 +13,25 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select
 from bertcnn.errors import StoreError, one_line
 from bertcnn.inference import Predictor
 from bertcnn.progress import Progress, Silent
+from bertcnn.review.column_values import forget_values, keep_values
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
-from bertcnn.review.schema import arrived_at, draw, lease, model, prediction, queue, ticket
+from bertcnn.review.schema import (
+    arrived_at,
+    draw,
+    lease,
+    mention,
+    model,
+    note,
+    prediction,
+    queue,
+    ticket,
+)
+from bertcnn.review.search import forget_words
+from bertcnn.review.states import refresh
 from bertcnn.review.statistics import is_audited, review_order, uniform_number
 from bertcnn.review.store import ReviewStore, now
+from bertcnn.review.uploads import note_upload
 from bertcnn.settings import DECISIONS
 from bertcnn.text import clean_text
 
@@ -92,12 +106,14 @@ def add_tickets(
     *,
     source: str = "",
     audited: float = AUDITED,
+    upload: int | None = None,
 ) -> Added:
     """Add tickets with the model's answers, and queue those that need review.
 
     An automatic answer is drawn as an audit with probability `audited` (above 0, at most 1), by a
     keyed hash of the ticket, so nobody can predict or repeat the draw. Known tickets stay
-    unchanged. `source` names the system of the ids, if several systems are used.
+    unchanged. `source` names the system of the ids, if several systems are used; `upload` is the
+    number of the file that they come from.
 
     Raises:
         StoreError: the share is 0, or the model was not added.
@@ -109,9 +125,9 @@ def add_tickets(
             fix=f"give for example {AUDITED:g}",
         )
     source, identity = source_name(source), predictor.bundle.bundle_id
-    named = [one for one in (storable(store, one) for one in tickets) if one.external_id]
+    kept = [one for one in (storable(store, one) for one in tickets) if one.external_id]
     distinct: dict[tuple[str, str], NewTicket] = {}
-    for one in named:
+    for one in kept:
         distinct.setdefault((one.external_id, text_hash(store, one.text)), one)
     with store.reading() as connection:
         if connection.scalar(select(model.c.id).where(model.c.id == identity)) is None:
@@ -121,23 +137,28 @@ def add_tickets(
                 fix="add it with add_model, or `bertcnn models add`",
             )
         rows = connection.execute(
-            select(ticket.c.external_id, ticket.c.text_hash).where(
+            select(ticket.c.id, ticket.c.external_id, ticket.c.text_hash, arrived_at).where(
                 ticket.c.source == source,
-                ticket.c.external_id.in_([one.external_id for one in named]),
+                ticket.c.external_id.in_([one.external_id for one in kept]),
             )
         )
-        stored = {(row.external_id, row.text_hash) for row in rows}
+        stored = {(row.external_id, row.text_hash): row for row in rows}
+    if upload is not None and stored:
+        seen = [stored[key] for key in distinct if key in stored]
+        with store.writing() as connection:
+            note_upload(connection, upload, [(row.id, row.arrived_at) for row in seen])
     fresh = [one for key, one in distinct.items() if key not in stored]
     total = Added(
         known=len(distinct) - len(fresh),
-        repeated=len(named) - len(distinct),
-        without_id=len(tickets) - len(named),
+        repeated=len(kept) - len(distinct),
+        without_id=len(tickets) - len(kept),
     )
     for first in range(0, len(fresh), _RUN):
         part = fresh[first : first + _RUN]
         answers = _answers(predictor, [one.text for one in part])
         with store.writing() as connection:
-            total += _insert(store, connection, part, answers, identity, source, audited)
+            numbers = insert_tickets(store, connection, part, source, answers, upload)
+            total += _keep_new(store, connection, part, numbers, answers, identity, audited)
     return total
 
 
@@ -208,12 +229,13 @@ def answer_waiting(
                 if row.id in waited  # else it was decided meanwhile
             ]
             waiting, audits = _keep_answers(store, connection, again, identity, audited)
+            refresh(connection, [row.id for row in rows])
         total += Added(len(again), for_people=waiting, audits=audits)
         progress.advance(len(rows))
 
 
 def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
-    """Erase a ticket's text and columns permanently; its decisions stay.
+    """Erase a ticket's text, columns and notes permanently, also from the search; decisions stay.
 
     Copies of the file, such as those made before an upgrade, are not touched.
 
@@ -223,20 +245,19 @@ def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
     """
     person.needs("admin", "erase a ticket")
     with store.writing() as connection:
-        changed = connection.execute(
-            update(ticket)
-            .where(ticket.c.id == identity)
-            .values(text="", columns={}, erased_at=now())
-        ).rowcount
-        if not changed:
-            raise no_ticket(identity)
-        for table in (queue, lease):
+        row = row_of(connection, identity)
+        forget_values(connection, identity, row.arrived_at, row.columns)
+        here = ticket.c.id == identity
+        connection.execute(update(ticket).where(here).values(text="", columns={}, erased_at=now()))
+        for table in (queue, lease, mention, note):
             connection.execute(delete(table).where(table.c.ticket == identity))
         connection.execute(
             update(prediction)
             .where(prediction.c.ticket == identity)
             .values(embedding=None, because=[])
         )
+        refresh(connection, [identity])
+    forget_words(store)
 
 
 def no_ticket(identity: int) -> StoreError:
@@ -248,8 +269,13 @@ def no_ticket(identity: int) -> StoreError:
     )
 
 
-def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id: str) -> None:
-    """Put a ticket into the queue, as if it were new."""
+def enqueue(
+    store: ReviewStore, connection: Connection, identity: int, *, back: bool = False
+) -> None:
+    """Put a ticket into the queue unless it is there, as if it were new.
+
+    Automatic answers that are no audits stay out, and leave it, unless somebody brings them `back`.
+    """
     row = connection.execute(
         select(
             ticket.c.text,
@@ -258,25 +284,34 @@ def enqueue(store: ReviewStore, connection: Connection, identity: int, model_id:
             prediction.c.label,
             prediction.c.decision,
             prediction.c.probable,
+            prediction.c.model,
         )
         .join(prediction, prediction.c.ticket == ticket.c.id)
-        .where(ticket.c.id == identity, prediction.c.model == model_id)
+        .where(ticket.c.id == identity, prediction.c.predicted_at > BESIDE)
+        .order_by(prediction.c.predicted_at.desc())
+        .limit(1)
     ).first()
     if row is None or row.erased_at is not None:
         return
+    *shown, model_id = row
     drawn = select(draw.c.drawn).where(draw.c.ticket == identity, draw.c.model == model_id)
-    if row.decision == DECISIONS[0] and not connection.scalar(drawn):
-        return  # an automatic answer without an audit
-    connection.execute(
-        insert_new(connection, queue), _waiting(store, identity, model_id, _Waiting(*row))
-    )
+    automatic = row.decision == DECISIONS[0] and not connection.scalar(drawn)
+    if automatic and not back:
+        connection.execute(delete(queue).where(queue.c.ticket == identity))
+        return
+    waiting = _waiting(store, identity, model_id, _Waiting(*shown))
+    if automatic:
+        waiting |= {"audit": False, "blind": False}
+    connection.execute(insert_new(connection, queue), waiting)
 
 
 # === Answers ===
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
+    """A model's answer to a ticket, by the columns of `prediction`."""
+
     label: str | None
     confidence: float | None
     decision: str
@@ -290,7 +325,7 @@ class _Answer:
         return dict(self.__dict__)
 
 
-def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
+def _answers(predictor: Predictor, texts: Sequence[str]) -> list[Answer]:
     """The model's answers, with embeddings for tickets in review."""
     encoded = predictor.encode(texts)
     output = predictor.run(encoded)
@@ -306,7 +341,7 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
             key=lambda item: -item[1],
         )
         answers.append(
-            _Answer(
+            Answer(
                 one.label,
                 one.confidence,
                 one.decision,
@@ -319,16 +354,15 @@ def _answers(predictor: Predictor, texts: Sequence[str]) -> list[_Answer]:
     return answers
 
 
-def _insert(
+def _keep_new(
     store: ReviewStore,
     connection: Connection,
     tickets: Sequence[NewTicket],
-    answers: Sequence[_Answer],
+    numbers: Sequence[int | None],
+    answers: Sequence[Answer],
     model_id: str,
-    source: str,
     audited: float,
 ) -> Added:
-    numbers = insert_tickets(store, connection, tickets, source)
     moment = now()
     fresh = [
         (number, one.text, moment if one.received_at is None else one.received_at, answer)
@@ -361,9 +395,15 @@ def _new_versions(connection: Connection, numbers: Sequence[int]) -> int:
 
 
 def insert_tickets(
-    store: ReviewStore, connection: Connection, tickets: Sequence[NewTicket], source: str
+    store: ReviewStore,
+    connection: Connection,
+    tickets: Sequence[NewTicket],
+    source: str,
+    answers: Sequence[Answer],
+    upload: int | None = None,
 ) -> list[int | None]:
     """Insert tickets from `storable`; returns their numbers, None for known ones."""
+    moment = now()
     rows: list[dict[str, Any]] = [
         {
             "source": source,
@@ -372,19 +412,36 @@ def insert_tickets(
             "text_hash": text_hash(store, one.text),
             "columns": dict(one.columns),
             "received_at": one.received_at,
+            "added_at": moment,
+            "upload": upload,
+            "state": "automatic" if answer.decision == DECISIONS[0] else "waiting",
+            "label": answer.label,
+            "confidence": answer.confidence,
+            "reason": answer.decision,
         }
-        for one in tickets
+        for one, answer in zip(tickets, answers, strict=True)
     ]
     key = ticket.c.external_id, ticket.c.text_hash
-    inserted = connection.execute(insert_new(connection, ticket).returning(ticket.c.id, *key), rows)
-    numbers = {(row.external_id, row.text_hash): row.id for row in inserted}
+    inserted = connection.execute(
+        insert_new(connection, ticket).returning(ticket.c.id, arrived_at, *key), rows
+    )
+    found = {(row.external_id, row.text_hash): row for row in inserted}
+    fresh = [
+        (row.id, row.arrived_at, given["columns"])
+        for given in rows
+        if (row := found.get((given["external_id"], given["text_hash"]))) is not None
+    ]
+    keep_values(connection, fresh)
+    if upload is not None:
+        note_upload(connection, upload, [(identity, arrived) for identity, arrived, _ in fresh])
+    numbers = {key: row.id for key, row in found.items()}
     return [numbers.get((row["external_id"], row["text_hash"])) for row in rows]
 
 
 def _keep_answers(
     store: ReviewStore,
     connection: Connection,
-    answered: Sequence[tuple[int, str, float, _Answer]],
+    answered: Sequence[tuple[int, str, float, Answer]],
     model_id: str,
     audited: float,
 ) -> tuple[int, int]:
@@ -420,6 +477,7 @@ def _keep_answers(
     for table, values in ((draw, draws), (queue, waiting)):
         if values:
             connection.execute(insert_new(connection, table), values)
+    refresh(connection, [row["ticket"] for row in waiting if row["blind"]])
     return len(waiting), sum(bool(one["drawn"]) for one in draws)
 
 
@@ -535,16 +593,7 @@ def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) ->
         StoreError: there is none, or there are several.
     """
     given = given.strip()
-    if source is not None:
-        meant = _is_named(store, source, given)
-    elif _NUMBER.fullmatch(given):
-        meant = ticket.c.id == int(given[1:])
-    else:
-        slashes = [index for index, letter in enumerate(given) if letter == "/"][:_MOST_SLASHES]
-        meant = or_(
-            ticket.c.external_id == own_id(store, given),
-            *(_is_named(store, given[:index], given[index + 1 :]) for index in slashes),
-        )
+    meant = named(store, given) if source is None else _is_named(store, source, given)
     with store.reading() as connection:
         rows = connection.execute(
             select(ticket).where(meant).order_by(ticket.c.id).limit(_MOST_NAMED + 1)
@@ -557,16 +606,28 @@ def find_ticket(store: ReviewStore, given: str, *, source: str | None = None) ->
             fix=f"if the number in the store is meant, write '#{given}'" if bare else "check it",
         )
     if len(rows) > 1:
-        named = ", ".join(
+        several = ", ".join(
             f"{number_of(row.id)} (source {one_line(row.source)}, {one_line(row.text, 40)})"
             for row in rows[:_MOST_NAMED]
         )
         raise StoreError(
-            f"{one_line(given)} stands for several tickets: {named}",
+            f"{one_line(given)} stands for several tickets: {several}",
             expected="one ticket",
             fix=f"give its number, such as '{number_of(rows[0].id)}'",
         )
     return int(rows[0].id)
+
+
+def named(store: ReviewStore, given: str) -> ColumnElement[bool]:
+    """The condition that a ticket has this own id, SOURCE/ID, or number such as #12."""
+    given = given.strip()
+    if _NUMBER.fullmatch(given):
+        return ticket.c.id == int(given[1:])
+    slashes = [index for index, letter in enumerate(given) if letter == "/"][:_MOST_SLASHES]
+    return or_(
+        ticket.c.external_id == own_id(store, given),
+        *(_is_named(store, given[:index], given[index + 1 :]) for index in slashes),
+    )
 
 
 def find_numbered(store: ReviewStore, number: str, given: str, source: str | None) -> int:

@@ -124,7 +124,7 @@ def test_a_clock_that_is_wrong_counts_as_now(store, encoder_folder, clock, tmp_p
     assert export_corrections(store, tmp_path / "decided.csv") == 1
 
 
-def test_a_skipped_ticket_goes_to_others_and_never_back(store, encoder_folder):
+def test_a_skipped_ticket_goes_to_others(store, encoder_folder):
     filled(store, encoder_folder)
     [one] = claim(store, ANN, most=1)
     before = waits(store)

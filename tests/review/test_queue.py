@@ -6,12 +6,13 @@ from collections import Counter
 import pytest
 from sqlalchemy import select, update
 
-from bertcnn.errors import RoleError, SettingsError
+from bertcnn.errors import RoleError, SettingsError, StoreError
 from bertcnn.review import queue as queue_module
+from bertcnn.review.decisions import NewDecision, last_decisions, record
 from bertcnn.review.people import Person
-from bertcnn.review.queue import claim, release, renew
+from bertcnn.review.queue import claim, open_ticket, release, renew, waiting_tickets
 from bertcnn.review.schema import queue
-from tests.review.desk import ANN, BOB, decide, filled, ids
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
 
 
 def places(store):
@@ -19,19 +20,129 @@ def places(store):
         return {row.ticket: row for row in connection.execute(select(queue))}
 
 
-def test_audits_come_first_then_hours_then_the_least_certain(store, encoder_folder):
+def test_reviews_come_by_hour_and_then_the_least_certain_first(store, encoder_folder):
     filled(store, encoder_folder, 40, hour=1200.0)
     known = places(store)
-    leased = claim(store, ANN, most=40)
-    order = [
-        (not known[one.id].audit, known[one.id].place, known[one.id].certainty) for one in leased
-    ]
+    leased = claim(store, ANN, most=40, view="reviews")
+    order = [(known[one.id].place, known[one.id].certainty) for one in leased]
     assert order == sorted(order)
-    assert len({place for _, place, _ in order}) > 3
+    assert len({place for place, _ in order}) > 3
+
+
+def test_one_ticket_in_five_is_an_audit_unless_the_setting_says_otherwise(store, encoder_folder):
+    filled(store, encoder_folder, 60)
+    known = places(store)
+
+    def audits(most, **options):
+        leased = claim(store, ANN, most=most, **options)
+        release(store, ANN)
+        return [bool(known[one.id].audit) for one in leased]
+
+    kinds = audits(10)
+    assert kinds == [False, False, False, False, True] * 2
+    assert [kinds for _ in range(5) for kinds in audits(1)] == kinds[:5]  # counted on
+    assert set(audits(5, view="audits")) == {True}
+    assert set(audits(5, view="reviews")) == {False}
+    store.set_setting("audit_share", 0.5, ADMIN)
+    assert sum(audits(4)) == 2
+    rest = audits(1000)
+    assert len(rest) == len(known)
+
+
+def test_a_few_waiting_tickets_are_left_to_others(store, encoder_folder, monkeypatch):
+    filled(store, encoder_folder, 60, audited=1.0)
+    assert len(claim(store, ANN)) == len(claim(store, BOB)) == queue_module.FEW
+    release(store, ANN)
+    monkeypatch.setattr(queue_module, "PLENTY", 30)
+    assert len(claim(store, ANN)) == queue_module.BATCH
+
+
+def test_two_tabs_of_a_person_get_other_tickets(store, encoder_folder):
+    filled(store, encoder_folder, 60, audited=1.0)
+    first, second = (ids(claim(store, ANN, tab=tab)) for tab in ("a", "b"))
+    assert not set(first) & set(second)
+    assert ids(claim(store, ANN, tab="a")) == first
+    assert renew(store, ANN, first, tab="b") == []
+    release(store, ANN, tab="b")
+    assert set(ids(claim(store, BOB, most=100))) >= set(second)
+    assert renew(store, ANN, first, tab="a") == sorted(first)
+
+
+def test_a_skipped_ticket_comes_back_after_an_hour_or_in_its_view(
+    store, encoder_folder, monkeypatch
+):
+    filled(store, encoder_folder, 60)
+    first, second = ids(claim(store, ANN, most=2))
+    for one in (first, second):
+        record(store, ANN, [NewDecision(f"skip-{one}", one, "skip")])
+    assert not {first, second} & set(ids(claim(store, ANN, most=100)))
+    release(store, ANN)
+    assert set(ids(claim(store, BOB, most=100))) >= {first, second}
+    release(store, BOB)
+    assert ids(claim(store, ANN, most=100, view="skipped")) == [first, second]
+    record(store, ANN, [NewDecision("again", first, "skip")])
+    assert ids(claim(store, ANN, most=100, view="skipped")) == [second, first]
+    release(store, ANN)
+    assert ids(claim(store, ANN, most=100, view="skipped_by_all")) == []  # Bob has not
+    for one in (first, second):
+        record(store, BOB, [NewDecision(f"bob-{one}", one, "skip")])
+    assert set(ids(claim(store, ADMIN, most=100, view="skipped_by_all"))) == set()  # nor root
+    release(store, ADMIN)
+    later = queue_module.now() + queue_module.SKIPPED_FOR + 1
+    monkeypatch.setattr(queue_module, "now", lambda: later)
+    assert set(ids(claim(store, ANN, most=100))) >= {first, second}
+
+
+def test_a_ticket_that_everybody_skipped_is_in_a_view_of_the_lead(store, encoder_folder):
+    filled(store, encoder_folder, 60)
+    for person in (ANN, BOB):
+        claim(store, person, most=1)
+        release(store, person)
+    one, other = ids(claim(store, ANN, most=2))
+    for person, skipped in ((ANN, (one, other)), (BOB, (one,))):
+        keys = [NewDecision(f"{person.name}-{at}", at, "skip") for at in skipped]
+        record(store, person, keys)
+    assert ids(claim(store, BOB, most=100, view="skipped_by_all")) == [one]
+
+
+def test_some_tickets_go_to_two_people_who_do_not_see_the_answer(store, encoder_folder):
+    filled(store, encoder_folder, 60, audited=1e-9)
+    store.set_setting("double_share", 1.0, ADMIN)
+    assert not all(one.blind for one in claim(store, ANN, most=20))  # alone at work
+    release(store, ANN)
+    claim(store, BOB, most=1)
+    [one] = claim(store, ANN, most=1)
+    assert (one.blind, one.label) == (True, None)
+    waiting = waiting_tickets(store)["reviews"]
+    decide(store, ANN, one.id, "billing")
+    assert waiting_tickets(store)["reviews"] == waiting - 1
+    assert one.id not in ids(claim(store, ANN, most=100))
+    release(store, ANN)
+    [again] = [leased for leased in claim(store, BOB, most=100) if leased.id == one.id]
+    assert again.blind
+    decide(store, BOB, one.id, "hardware")
+    assert one.id not in places(store)
+    record(store, BOB, [NewDecision("undo", one.id, "undo", undoes=f"bob-{one.id}-hardware")])
+    assert places(store)[one.id].second
+
+
+def test_any_ticket_can_be_opened_and_a_blind_decision_stays_blind(store, encoder_folder):
+    filled(store, encoder_folder, 60, audited=1.0)
+    [one] = claim(store, ANN, most=1, view="audits")
+    assert open_ticket(store, BOB, one.id).held_by == "ann"
+    assert open_ticket(store, ANN, one.id).held_by == ""
+    decide(store, ANN, one.id, "billing", blind=True)
+    assert open_ticket(store, ANN, one.id).blind
+    assert open_ticket(store, BOB, one.id).label
+    [last] = last_decisions(store, ANN)
+    assert (last.ticket, last.kind, last.label) == (one.id, "label", "billing")
+    with pytest.raises(StoreError, match="no ticket #9999"):
+        open_ticket(store, ANN, 9999)
 
 
 def test_two_people_never_get_the_same_ticket(store, encoder_folder, open_again):
     filled(store, encoder_folder, 60, audited=1.0)
+    store.set_setting("double_share", 0.0, ADMIN)
     found = Counter()
     failures = []
 
@@ -121,3 +232,5 @@ def test_who_may_claim_and_how_many(store):
             claim(store, ANN, most=most)
     with pytest.raises(RoleError, match="expected the role reviewer"):
         claim(store, Person("eve", "viewer"))
+    with pytest.raises(SettingsError, match="the view 'all'; expected one of mixed, reviews"):
+        claim(store, ANN, view="all")  # type: ignore[arg-type]
