@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bertcnn.review.checked_answers import WrongAnswer as WrongAnswer
     from bertcnn.review.checked_answers import draw_more_audits as draw_more_audits
     from bertcnn.review.checked_answers import wrong_answers as wrong_answers
-    from bertcnn.review.column_values import column_values as column_values
+    from bertcnn.review.column_filters import column_values as column_values
     from bertcnn.review.comparing import compare_models as compare_models
     from bertcnn.review.comparing import hashes_of as hashes_of
     from bertcnn.review.corrected_rows import export_corrections as export_corrections

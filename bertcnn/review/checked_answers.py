@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import select, update
 
 from bertcnn.errors import SettingsError
-from bertcnn.review.audits import is_right
 from bertcnn.review.models import require_serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.schema import decision, draw, prediction, ticket
+from bertcnn.review.states import is_right, refresh
 from bertcnn.review.statistics import uniform_number
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.tickets import enqueue
@@ -85,7 +85,8 @@ def draw_more_audits(store: ReviewStore, person: Person, number: int) -> int:
             known = set(connection.scalars(decided.where(decision.c.ticket.in_(part))))
             for one in part:
                 if one not in known:
-                    enqueue(store, connection, one, model)
+                    enqueue(store, connection, one)
+            refresh(connection, part)
     return len(chosen)
 
 

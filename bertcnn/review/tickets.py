@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select
 from bertcnn.errors import StoreError, one_line
 from bertcnn.inference import Predictor
 from bertcnn.progress import Progress, Silent
-from bertcnn.review.column_values import forget_values, keep_values
+from bertcnn.review.column_filters import forget_values, keep_values
 from bertcnn.review.people import Person
 from bertcnn.review.rows import insert_new, upsert
 from bertcnn.review.schema import (

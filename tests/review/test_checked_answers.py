@@ -37,7 +37,7 @@ def test_more_audits_are_one_sample_with_the_first_ones(store, answered):
         number = uniform_number(store.secret, f"audit/{row.ticket}/{row.model}")
         assert row.drawn == (number < rate)
     assert waiting_tickets(store)["audits"] == waiting + 7
-    assert all(one.blind for one in claim(store, BOB, most=len(before) + 7))
+    assert all(one.blind for one in claim(store, BOB, most=len(before) + 7, view="audits"))
 
 
 def test_all_answers_can_be_audited(store, answered):

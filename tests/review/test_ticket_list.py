@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from bertcnn.errors import SettingsError
-from bertcnn.review.column_values import MOST_VALUES, column_values
+from bertcnn.review.column_filters import MOST_VALUES, column_values
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.queue import claim, release
 from bertcnn.review.schema import STATES, queue, ticket
