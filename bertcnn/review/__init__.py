@@ -8,6 +8,15 @@ from bertcnn.backend import choose_backend
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
+    from bertcnn.review.actions import MOST_TOGETHER as MOST_TOGETHER
+    from bertcnn.review.actions import Done as Done
+    from bertcnn.review.actions import assign_many as assign_many
+    from bertcnn.review.actions import bring_back_many as bring_back_many
+    from bertcnn.review.actions import decide_many as decide_many
+    from bertcnn.review.actions import later_many as later_many
+    from bertcnn.review.actions import note_many as note_many
+    from bertcnn.review.actions import settle as settle
+    from bertcnn.review.actions import undo_action as undo_action
     from bertcnn.review.audits import AuditReport as AuditReport
     from bertcnn.review.audits import audit_report as audit_report
     from bertcnn.review.checked_answers import WrongAnswer as WrongAnswer
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from bertcnn.review.comparing import hashes_of as hashes_of
     from bertcnn.review.corrected_rows import export_corrections as export_corrections
     from bertcnn.review.daily_figures import newest_day as newest_day
+    from bertcnn.review.decisions import Disagreement as Disagreement
     from bertcnn.review.decisions import Kind as Kind
     from bertcnn.review.decisions import LastDecision as LastDecision
     from bertcnn.review.decisions import NewDecision as NewDecision
@@ -76,6 +86,7 @@ if TYPE_CHECKING:
     from bertcnn.review.queue import renew as renew
     from bertcnn.review.queue import waiting_tickets as waiting_tickets
     from bertcnn.review.retraining import retrain as retrain
+    from bertcnn.review.schema import STATES as STATES
     from bertcnn.review.shadow import ShadowReport as ShadowReport
     from bertcnn.review.shadow import shadow_report as shadow_report
     from bertcnn.review.similarity import similar as similar
@@ -83,9 +94,14 @@ if TYPE_CHECKING:
     from bertcnn.review.starting import name_groups as name_groups
     from bertcnn.review.starting import start_review as start_review
     from bertcnn.review.starting import ticket_groups as ticket_groups
+    from bertcnn.review.store import SETTINGS as SETTINGS
     from bertcnn.review.store import ReviewStore as ReviewStore
     from bertcnn.review.store import now as now
     from bertcnn.review.store import open_review as open_review
+    from bertcnn.review.teamwork import PersonToday as PersonToday
+    from bertcnn.review.teamwork import agreement_report as agreement_report
+    from bertcnn.review.teamwork import people_today as people_today
+    from bertcnn.review.teamwork import seen_people as seen_people
     from bertcnn.review.ticket_list import ListedTicket as ListedTicket
     from bertcnn.review.ticket_list import TicketCounts as TicketCounts
     from bertcnn.review.ticket_list import TicketPage as TicketPage

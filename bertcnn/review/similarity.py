@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import select
 
-from bertcnn.errors import StoreError
-from bertcnn.review.decisions import NewDecision, Recorded, record
 from bertcnn.review.people import Person
 from bertcnn.review.schema import lease, prediction, queue, ticket
 from bertcnn.review.store import ReviewStore, now
@@ -91,28 +87,3 @@ def similar(
             )
         }
     return [SimilarTicket(at, texts[at], cosine) for cosine, at in matches if at in texts]
-
-
-def label_group(
-    store: ReviewStore, person: Person, tickets: Sequence[int], label: str | None
-) -> Recorded:
-    """Give tickets a label or None; RoleError for a viewer, StoreError without tickets."""
-    if not tickets:
-        raise StoreError(
-            "no tickets to decide together", expected="at least one", fix="choose some"
-        )
-    moment = now()
-    return record(
-        store,
-        person,
-        [
-            NewDecision(
-                uuid.uuid4().hex,
-                identity,
-                "none" if label is None else "label",
-                label,
-                decided_at=moment,
-            )
-            for identity in tickets
-        ],
-    )

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bertcnn.errors import RoleError, StoreError
+from bertcnn.review.actions import decide_many
 from bertcnn.review.corrected_rows import export_corrections
 from bertcnn.review.decisions import NewDecision, decided, disagreements, history, record
 from bertcnn.review.labels import (
@@ -18,7 +19,7 @@ from bertcnn.review.labels import (
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, waiting_tickets
 from bertcnn.review.schema import decision, event
-from bertcnn.review.similarity import label_group, similar
+from bertcnn.review.similarity import similar
 from bertcnn.review.store import now
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
 
@@ -206,12 +207,10 @@ def test_similar_tickets_are_found_and_decided_together(store, encoder_folder):
     assert len(found) == 10
     held = ids(claim(store, BOB, most=3))
     assert not set(held) & {one.id for one in similar(store, known[0].id, ANN, at_least=-1.0)}
-    done = label_group(store, ANN, [known[0].id, found[0].id], "hardware")
-    assert len(done.stored) == 2
+    done = decide_many(store, ANN, [known[0].id, found[0].id], "hardware")
+    assert done.tickets == (known[0].id, found[0].id)
     with store.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(event)) == 2
-    with pytest.raises(StoreError, match="no tickets to decide together"):
-        label_group(store, ANN, [], "hardware")
 
 
 def test_a_name_in_another_spelling_is_the_same_person(store, encoder_folder):

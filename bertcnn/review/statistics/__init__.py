@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
+    from bertcnn.review.statistics.agreement import Agreement as Agreement
+    from bertcnn.review.statistics.agreement import AgreementReport as AgreementReport
+    from bertcnn.review.statistics.agreement import measure_agreement as measure_agreement
     from bertcnn.review.statistics.audit import AuditedAccuracy as AuditedAccuracy
     from bertcnn.review.statistics.audit import Stratum as Stratum
     from bertcnn.review.statistics.audit import accuracy_by_label as accuracy_by_label
