@@ -100,6 +100,7 @@ def save_model(folder, **changes):
 def open_app(models, monkeypatch, page="classify"):
     """Run the app on a page in Streamlit's test harness."""
     monkeypatch.setenv("BERTCNN_MODELS", str(models))
+    # the first run registers the addresses of the pages
     return on_page(AppTest.from_file(str(APP), default_timeout=120).run(), page)
 
 

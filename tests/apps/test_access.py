@@ -471,9 +471,9 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
         proxying(server.port) as proxy,
     ):
         for name, role, pages in (
-            ("ann@example.org", "admin", {"Classify", "Inbox", "Review"}),
-            ("ROB@example.org", "reviewer", {"Classify", "Inbox", "Review"}),
-            ("vic@example.org", "viewer", {"Classify", "Inbox"}),
+            ("ann@example.org", "admin", {"Try a text", "Inbox", "Desk"}),
+            ("ROB@example.org", "reviewer", {"Try a text", "Inbox", "Desk"}),
+            ("vic@example.org", "viewer", {"Try a text", "Inbox"}),
             ("eve@example.org", None, set()),
         ):
             proxy.added = {"X-Forwarded-Email": name, "X-Forwarded-For": "10.0.0.7"}
@@ -484,7 +484,7 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
             else:
                 page.get_by_text(shown(name.lower(), role)).wait_for()
                 assert links(page) >= pages
-                assert ("Review" in links(page)) == ("Review" in pages)
+                assert ("Desk" in links(page)) == ("Desk" in pages)
         page.goto(server.address)  # bypasses the proxy
         assert "a request with 0 headers x-forwarded-email" in page.locator("body").inner_text()
 
@@ -557,7 +557,7 @@ def test_in_a_browser_somebody_logs_in_and_out(made, page):
             page.goto(server.address)
             page.get_by_role("button", name="Log in").click()
             page.get_by_text(shown("rob@example.org", "reviewer")).wait_for()
-            assert "Review" in links(page)
+            assert "Desk" in links(page)
             page.get_by_role("button", name="Log out").click()
             page.get_by_role("button", name="Log in").wait_for()
         finally:

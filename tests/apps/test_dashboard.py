@@ -136,14 +136,19 @@ def test_a_folder_without_models_gets_advice(models, tmp_path, monkeypatch):
     assert "make demo" not in said(app.info)
 
 
+def asked_for(model):
+    """The page that its address asks for a model."""
+    app = AppTest.from_file(str(APP), default_timeout=120)
+    app.query_params["model"] = model
+    return on_page(app.run(), "classify")
+
+
 def test_a_folder_too_deep_to_be_listed_is_found_by_its_address(models, tmp_path, monkeypatch):
     deep = tmp_path / "teams" / "2026" / "triage" / "first"
     shutil.copytree(models / "tiny", deep)
     monkeypatch.setenv("BERTCNN_MODELS", str(tmp_path))
     for asked in ("teams/2026/triage/first", str(deep), "x/../teams/2026/triage/first"):
-        app = AppTest.from_file(str(APP), default_timeout=120).run()
-        app.query_params["model"] = asked
-        assert "3 labels" in said(on_page(app, "classify").caption)
+        assert "3 labels" in said(asked_for(asked).caption)
 
 
 OUTSIDE = {
@@ -189,9 +194,7 @@ def refuses(app, models):
 
 @pytest.mark.parametrize("case", OUTSIDE)
 def test_a_folder_outside_the_model_folders_in_the_url_is_refused(beside_the_models, case):
-    app = AppTest.from_file(str(APP), default_timeout=120).run()
-    app.query_params["model"] = OUTSIDE[case](*beside_the_models)
-    refuses(on_page(app, "classify"), beside_the_models[0])
+    refuses(asked_for(OUTSIDE[case](*beside_the_models)), beside_the_models[0])
 
 
 def test_a_link_in_the_model_folder_is_followed(tmp_path, monkeypatch):
@@ -206,9 +209,9 @@ def test_a_link_in_the_model_folder_is_followed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("asked", ["no/such/folder", "~nobody-of-this-name/x", "a\0b", "x" * 5000])
-def test_an_address_without_a_model_is_a_one_line_error(app, asked):
-    app.query_params["model"] = asked
-    app.run()
+def test_an_address_without_a_model_is_a_one_line_error(models, monkeypatch, asked):
+    monkeypatch.setenv("BERTCNN_MODELS", str(models))
+    app = asked_for(asked)
     assert not app.exception
     assert "is not a saved model; expected a folder with manifest.json" in said(app.error)
 
