@@ -335,40 +335,53 @@ def test_each_part_of_a_split_has_a_context():
         split_by_context(questions[:2], 0.5, seed=0)
 
 
-@pytest.fixture(scope="module")
-def shipped():
-    return read_questions(DATA / "ticket_questions.jsonl")
+PLACES = read_questions(DATA / "place_questions.jsonl")
+TICKETS = read_questions(DATA / "ticket_questions.jsonl")
 
 
-def test_a_quarter_of_the_shipped_questions_has_no_answer(shipped):
-    assert len(shipped) == 696
-    assert sum(not question.answerable for question in shipped) == 176
-    assert len({question.identity for question in shipped}) == 232
+def test_a_fifth_or_more_of_the_shipped_questions_has_no_answer():
+    for questions, contexts, unanswerable in ((TICKETS, 232, 176), (PLACES, 130, 156)):
+        assert len({question.context for question in questions}) == contexts
+        assert len({question.identity for question in questions}) == contexts
+        assert sum(not question.answerable for question in questions) == unanswerable
+    assert (len(TICKETS), len(PLACES)) == (696, 747)
 
 
-def test_each_shipped_answer_is_short_and_at_its_place(shipped):
-    for question in shipped:
+@pytest.mark.parametrize(("questions", "longest"), [(TICKETS, 7), (PLACES, 12)])
+def test_each_shipped_answer_is_short_and_at_its_place(questions, longest):
+    for question in questions:
         for text, start in zip(question.answers, question.starts, strict=True):
             end = start + len(text)
             assert question.context[start:end] == text == text.strip()
-            assert len(text.split()) <= 7
+            assert len(text.split()) <= longest
             assert not f" {question.context}"[start : start + 2].isalnum()  # whole words
             assert not f"{question.context} "[end - 1 : end + 1].isalnum()
 
 
-def test_no_shipped_question_is_asked_twice_about_a_ticket(shipped):
-    asked = Counter((question.identity, question.question.casefold()) for question in shipped)
+@pytest.mark.parametrize("questions", [TICKETS, PLACES], ids=["tickets", "places"])
+def test_no_shipped_question_is_asked_twice_about_a_text(questions):
+    asked = Counter((question.identity, question.question.casefold()) for question in questions)
     assert max(asked.values()) == 1
-    assert all(question.question.endswith("?") for question in shipped)
+    assert all(question.question.endswith("?") for question in questions)
 
 
-def test_the_shipped_questions_are_about_the_sample_tickets_in_their_order(shipped):
+def test_the_shipped_questions_are_about_the_sample_tickets_in_their_order():
     with (DATA / "isp_tickets.csv").open(encoding="utf-8", newline="") as file:
         texts = {ticket["ticket_id"]: ticket["text"] for ticket in csv.DictReader(file)}
-    assert all(texts[question.identity] == question.context for question in shipped)
-    identities = [question.identity for question in shipped]
+    assert all(texts[question.identity] == question.context for question in TICKETS)
+    identities = [question.identity for question in TICKETS]
     assert identities == sorted(identities)
-    lines = (DATA / "ticket_questions.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(("name", "identity"), [("ticket", "ticket_id"), ("place", "id")])
+def test_the_shipped_files_have_the_same_columns(name, identity):
+    lines = (DATA / f"{name}_questions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    assert {tuple(one) for one in rows} == {("ticket_id", "question", "context", "answer", "start")}
+    assert {tuple(one) for one in rows} == {(identity, "question", "context", "answer", "start")}
     assert {one["start"] for one in rows if not one["answer"]} == {-1}
+
+
+def test_the_places_leave_out_what_the_notebook_asks_about():
+    words = "china chinese shanghai shenzhen beijing guangzhou yangtze fashion capital".split()  # noqa: SIM905
+    text = " ".join(f"{one.question} {one.context}" for one in PLACES).lower()
+    assert not [word for word in words if word in text]
