@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from bertcnn.review.teamwork import agreement_report as agreement_report
     from bertcnn.review.teamwork import people_today as people_today
     from bertcnn.review.teamwork import seen_people as seen_people
+    from bertcnn.review.ticket_export import export_tickets as export_tickets
     from bertcnn.review.ticket_list import ListedTicket as ListedTicket
     from bertcnn.review.ticket_list import TicketCounts as TicketCounts
     from bertcnn.review.ticket_list import TicketPage as TicketPage

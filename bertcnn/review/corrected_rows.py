@@ -12,7 +12,7 @@ from sqlalchemy import Integer, case, func, select
 from sqlalchemy.orm import aliased
 
 from bertcnn.review.rows import insert_new
-from bertcnn.review.schema import decision, draw, settlement, test_row, ticket
+from bertcnn.review.schema import decision, draw, settlement, test_row, ticket, upload
 from bertcnn.review.states import DECIDED
 from bertcnn.review.statistics import uniform_number
 from bertcnn.review.store import ReviewStore, now
@@ -22,7 +22,7 @@ from bertcnn.tables import TableWriter, free_names
 HELD_OUT = 0.2  # share of the groups of equal texts that are held out from training
 _PAGE = 1000
 _KEY = ("ticket", "number", "source")  # columns that identify a decision's ticket
-_COLUMNS = (*_KEY, "text", "label", "decided_by", "decided_at", "blind", "audit")
+_COLUMNS = (*_KEY, "file", "text", "label", "decided_by", "decided_at", "blind", "audit")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Correction:
     Attributes:
         ticket: number in the store.
         external_id: id in its source.
+        file: name of the file that it came from; empty if a program added it.
         text_hash: equal for texts that differ only in case and spaces.
         label: the decision; "" for none of the labels.
         actor: the last person who decided.
@@ -44,6 +45,7 @@ class Correction:
     ticket: int
     external_id: str
     source: str
+    file: str
     columns: dict[str, str]
     text: str
     text_hash: str
@@ -86,10 +88,12 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
             func.coalesce(settlement.c.settled_at, last.c.decided_at).label("decided_at"),
             case((settled, 0), else_=made.c.blind).label("blind"),
             lottery.c.probability,
+            upload.c.name.label("file"),
         )
         .outerjoin(made, made.c.ticket == ticket.c.id)
         .outerjoin(last, (last.c.ticket == ticket.c.id) & (last.c.event == made.c.last))
         .outerjoin(settlement, settlement.c.ticket == ticket.c.id)
+        .outerjoin(upload, upload.c.id == ticket.c.upload)
         .outerjoin(lottery, lottery.c.ticket == ticket.c.id)
         .outerjoin(test_row, test_row.c.text_hash == ticket.c.text_hash)
         .where(ticket.c.state.in_(DECIDED), ticket.c.erased_at.is_(None))
@@ -111,6 +115,7 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
                 row.id,
                 row.external_id,
                 row.source,
+                row.file or "",
                 dict(row.columns),
                 row.text,
                 row.text_hash,
@@ -157,9 +162,10 @@ def export_corrections(
 ) -> int:
     """Write all decided tickets to a file for `label_file`; returns their number.
 
-    Each has its own id, its number in the store, and its original columns. If a column's name is
-    already taken, ours gets the prefix `bertcnn_`. The extension selects the format, as in
-    `score_csv`. With `raw`, cells that a spreadsheet would run as a formula are not escaped.
+    Each has its own id, its number in the store, the name of its file, and its original columns. If
+    a column's name is already taken, ours gets the prefix `bertcnn_`. The extension selects the
+    format, as in `score_csv`. With `raw`, cells that a spreadsheet would run as a formula are not
+    escaped.
 
     Raises:
         OutputError: the file exists, unless `overwrite` is set, or cannot be written.
@@ -171,6 +177,6 @@ def export_corrections(
             moment = datetime.fromtimestamp(one.decided_at, UTC).isoformat(timespec="seconds")
             flags = ["yes" if flag else "no" for flag in (one.blind, one.drawn)]
             key = [one.external_id, number_of(one.ticket), one.source]
-            ours = [*key, one.text, one.label, one.actor, moment, *flags]
+            ours = [*key, one.file, one.text, one.label, one.actor, moment, *flags]
             writer.write([ours + [one.columns.get(name, "") for name in names]])
         return writer.rows_written

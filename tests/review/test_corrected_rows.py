@@ -136,6 +136,7 @@ def test_the_export_has_every_decided_ticket_escaped(store, decided, tmp_path):
         "ticket",
         "number",
         "source",
+        "file",
         "text",
         "label",
         "decided_by",

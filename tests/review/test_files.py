@@ -13,10 +13,14 @@ from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.files import add_file, label_file, serving_predictor
 from bertcnn.review.labels import add_labels
 from bertcnn.review.models import add_model
-from bertcnn.review.queue import claim
+from bertcnn.review.queue import claim, open_ticket
 from bertcnn.review.schema import arrived_at, decision, ticket
+from bertcnn.review.ticket_export import export_tickets
 from bertcnn.review.ticket_files import TicketFile
+from bertcnn.review.ticket_list import TicketView
 from bertcnn.review.tickets import find_ticket
+from bertcnn.review.uploads import list_uploads
+from bertcnn.tables import read_table
 from bertcnn.tables.rejects import rejects_of
 from tests.resuming import Notes
 from tests.review.desk import ADMIN, ANN, BOB, decide, texts
@@ -223,3 +227,73 @@ def test_refusals(with_model, tmp_path):
 def test_without_a_model_nothing_answers(store, tmp_path):
     with pytest.raises(StoreError, match="has no model; expected one that answers"):
         serving_predictor(store)
+
+
+def cells(path):
+    table = read_table(path)
+    return [
+        dict(zip(table.columns, row, strict=True))
+        for row in zip(*map(table.column, table.columns), strict=True)
+    ]
+
+
+def test_an_uploaded_file_comes_back_in_its_own_columns_with_answers(with_model, tmp_path):
+    first, second, out = (tmp_path / name for name in ("first.csv", "second.csv", "out.csv"))
+    first.write_text("label,id,text,channel\nold,1,my router,mail\nold,2,=1+1 price,\n")
+    second.write_text("text,id,label\nno login,3,x\nmy router,1,y\n")
+    for path in (first, second):
+        add_file(with_model, path, text="text", person=ANN)
+    decide(with_model, ANN, 2, "billing")
+    uploads = list_uploads(with_model)
+    assert [(one.name, one.actor, one.tickets) for one in uploads] == [
+        ("second.csv", "ann", 2),
+        ("first.csv", "ann", 2),
+    ]
+    assert export_tickets(with_model, out, TicketView(upload=uploads[1].id)) == 2
+    rows = cells(out)
+    assert list(rows[0])[:6] == ["label", "id", "text", "channel", "predicted_label", "confidence"]
+    assert [tuple(row.values())[:4] for row in rows] == [
+        ("old", "1", "my router", "mail"),
+        ("old", "2", "=1+1 price", ""),
+    ]
+    answers = serving_predictor(with_model).classify(["my router", "=1+1 price"])
+    assert [row["predicted_label"] for row in rows] == [one.label for one in answers]
+    assert rows[1]["bertcnn_label"] == "billing"
+    assert (rows[0]["bertcnn_label"], rows[1]["decided_by"]) == ("", "ann")
+    assert export_tickets(with_model, out, TicketView(upload=uploads[0].id), overwrite=True) == 2
+    assert {row["id"] for row in cells(out)} == {"1", "3"}
+    with pytest.raises(StoreError, match="no file with the number 99"):
+        export_tickets(with_model, tmp_path / "no.csv", TicketView(upload=99))
+
+
+def test_a_filtered_list_is_exported_with_ids_files_and_all_columns(with_model, tmp_path):
+    path, out = tmp_path / "inbox.csv", tmp_path / "out.csv"
+    path.write_text("id,text,channel\n1,my router,mail\n2,my bill,phone\n3,no login,mail\n")
+    add_file(with_model, path, text="text", source="zendesk", name="Monday.csv")
+    view = TicketView(columns=(("channel", "mail"),))
+    assert export_tickets(with_model, out, view) == 2
+    keys = ("ticket", "number", "source", "file", "text", "channel")
+    assert [tuple(row[key] for key in keys) for row in cells(out)] == [
+        ("1", "#1", "zendesk", "Monday.csv", "my router", "mail"),
+        ("3", "#3", "zendesk", "Monday.csv", "no login", "mail"),
+    ]
+
+
+def test_texts_of_several_columns_come_back_as_they_were(with_model, tmp_path):
+    path, out = tmp_path / "inbox.csv", tmp_path / "out.csv"
+    path.write_text("id,subject,body\n1,router,does not work\n")
+    add_file(with_model, path, text=["subject", "body"])
+    assert export_tickets(with_model, out, TicketView(upload=1)) == 1
+    [row] = cells(out)
+    assert (row["subject"], row["body"]) == ("router", "does not work")
+    assert open_ticket(with_model, ANN, 1).columns == {}
+
+
+def test_times_without_a_zone_are_in_the_stores_zone(with_model, tmp_path):
+    path = tmp_path / "inbox.csv"
+    path.write_text("id,text,created_at\n1,my router,2026-07-01 12:00\n")
+    with_model.set_setting("time_zone", "Europe/Berlin", ADMIN)
+    add_file(with_model, path, text="text")
+    leased = open_ticket(with_model, ANN, 1)
+    assert leased.received_at == datetime(2026, 7, 1, 10, tzinfo=UTC).timestamp()
+    assert leased.received_text == "2026-07-01 12:00"
