@@ -117,15 +117,16 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
             progress = job.progress
             left = f", about {progress.left} left" if progress.left else ""
             st.progress(progress.share or 0.0, plain(f"{progress.stage or 'starting'}{left}"))
-        elif job.state != "done" and job.message:
-            show = st.error if job.state == "failed" else st.info
-            show(plain(job.message))
+        elif job.state == "failed" and job.message:
+            st.error(plain(job.message))
         elif job.command in _TRAINING and job.state == "done":
             _show_training(job)
         if job.ended_at is not None and results is not None:
             results(job)
         with st.expander("Details"):
             st.caption(plain(f"bertcnn {' '.join(job.arguments)}"))
+            if job.state == "cancelled" and job.message:
+                st.caption(plain(job.message))
 
 
 def _title(job: Job) -> str:

@@ -77,7 +77,7 @@ def choose_model() -> tuple[str, int] | None:
     chosen = st.selectbox(
         "Model",
         offered,
-        index=None,
+        index=None if state["model"] is None else 0,  # without a button that clears the choice
         key="model",
         placeholder="choose a model",
         format_func=lambda folder: shown_name(folder) + " (serving)" * (folder == serving),

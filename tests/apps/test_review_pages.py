@@ -404,8 +404,9 @@ def test_jobs_are_shown_cancelled_started_again_and_removed(made, idle):
     app = made.page("jobs")
     assert "Score a file" in said(app.markdown)
     assert "score m in.csv out.csv" in said(app.caption)
-    press(app, "Cancel")
+    app = press(app, "Cancel")
     assert list_jobs(made.store)[0].cancelled
+    assert "is being cancelled" in said(app.markdown), "at once"
     change(state="failed", ended_at=now(), message="there is *no* file 'in.csv'")
     app = made.page("jobs")
     assert "there is *no* file 'in.csv'" in said(app.error)
