@@ -14,8 +14,8 @@ import numpy as np
 import safetensors.numpy
 from pydantic import Field
 
-from bertcnn.bundle import check_tensors, parse_tensors
-from bertcnn.settings import Settings
+from bertcnn.bundle import Precision, check_tensors, parse_tensors
+from bertcnn.settings import EncoderSettings, Settings
 from bertcnn.shapes import Shapes
 from bertcnn.storage import (
     MANIFEST,
@@ -63,6 +63,21 @@ class TaskConfig(Settings):
     @abstractmethod
     def shapes(self) -> Shapes:
         """The shapes of the weights, by name."""
+
+
+class CompiledConfig(TaskConfig):
+    """`config.json` of an encoder that scores tokens; see `CompiledSpans`."""
+
+    encoder: EncoderSettings
+    encoder_name: str = Field(min_length=1, max_length=1 << 16)
+    lowercase: bool
+    precision: Precision
+    precision_reason: str = Field(max_length=1 << 12)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of tokens."""
+        return self.encoder.vocabulary_size
 
 
 Config = TypeVar("Config", bound=TaskConfig)

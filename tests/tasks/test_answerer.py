@@ -344,8 +344,8 @@ def test_an_engine_that_does_not_fit_its_model_is_refused(folder, change, messag
 
 
 def test_an_engine_whose_numbers_overflow_gives_no_answer(folder, monkeypatch):
-    monkeypatch.setattr("bertcnn.tasks.question_answering.engine.has_fast_int8", lambda: True)
-    monkeypatch.setattr("bertcnn.tasks.question_answering.engine.has_vnni", lambda: True)
+    monkeypatch.setattr("bertcnn.tasks.engine.has_fast_int8", lambda: True)
+    monkeypatch.setattr("bertcnn.tasks.engine.has_vnni", lambda: True)
     with_engine(
         folder,
         lambda tensors: {

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,11 @@ TEXTS = [one.text for one in OTHERS]
 
 def labeller(encoder, **changes):
     return TokenLabeller(encoder, windows=SMALL, training={**QUICK, **changes})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _int8(cpu_with_vnni):
+    """Engines are in int8, and are used."""
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +130,19 @@ def test_a_saved_one_finds_the_same_without_keras(fitted, tmp_path):
     assert [list(map(tuple, row)) for row in spans] == exact(fitted.spans(TEXTS))
 
 
+def test_it_runs_in_the_precision_that_finds_what_float32_finds(fitted):
+    config = fitted._model.config
+    assert fitted.engine_name == f"openvino-{config.precision}"
+    assert config.precision_reason.startswith("int8 gives the result of float32 for ")
+    assert "of the validation texts, with F1 " in config.precision_reason
+    plain = {"precision": "float32"}
+    again = TokenLabeller._of(config.model_copy(update=plain), None)
+    again._take(replace(fitted._model, config=config.model_copy(update=plain)))
+    assert again.engine_name == "openvino-float32"
+    spans, others = exact(fitted.spans(TEXTS)), exact(again.spans(TEXTS))
+    assert np.mean([one == other for one, other in zip(spans, others, strict=True)]) > 0.95
+
+
 def test_a_changed_file_and_a_forged_config_are_refused(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     for name in FOLDER.form.largest:
@@ -140,6 +159,7 @@ def test_a_changed_file_and_a_forged_config_are_refused(fitted, tmp_path):
         {"labels": []},
         {"labels": ["A", "A"]},
         {"labels": ["A", "B", "C"]},
+        {"precision": "int4"},
         {"more": 1},
     ):
         (tmp_path / "model" / "config.json").write_text(json.dumps(config | change))

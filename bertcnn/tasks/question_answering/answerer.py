@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from bertcnn.bundle import INT8_TENSORS
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference import SpansEngine, check_texts
+from bertcnn.inference import SpansEngine, check_texts, spans_graph
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
+from bertcnn.tasks.engine import CompiledSpans, load_spans
 from bertcnn.tasks.model import TaskModel
-from bertcnn.tasks.question_answering.engine import CompiledSpans, load_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.saving import FOLDER, AnswererConfig, SavedAnswerer
@@ -206,9 +208,8 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
         config = saved.config
         reader = QuestionReader(saved.vocabulary, config.lowercase, config.questions)
         engine = load_spans(
-            CompiledSpans.of(saved),
-            saved.tensors,
-            config.encoder,
+            CompiledSpans.of(config, saved.more[INT8_TENSORS]),
+            partial(spans_graph, saved.tensors, config.encoder),
             reader.pad_id,
             identity=saved.identity or None,
         )

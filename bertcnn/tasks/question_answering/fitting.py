@@ -12,11 +12,11 @@ import numpy as np
 
 from bertcnn.bundle import INT8_TENSORS, int8_bytes
 from bertcnn.errors import TableError
-from bertcnn.inference import SpansModel
+from bertcnn.inference import SpansModel, spans_graph
 from bertcnn.models import BertQuestionAnswering, extract
 from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
 from bertcnn.shapes import question_answering_shapes
-from bertcnn.tasks.question_answering.engine import compile_spans
+from bertcnn.tasks.engine import compile_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question, split_by_context
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
@@ -108,11 +108,12 @@ def fitted(
     threshold = best_threshold(trained.scores, held_out.questions)
     figures = held_out.figures(trained.scores, threshold)
     compiled = compile_spans(
-        trained.tensors,
+        partial(spans_graph, trained.tensors, trained.encoder),
         trained.encoder,
         learned.windows,
         reader.pad_id,
         partial(_compared, held_out, trained.scores, threshold, figures.f1),
+        "question",
         options.progress,
     )
     config = AnswererConfig(

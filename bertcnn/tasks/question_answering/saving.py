@@ -6,19 +6,16 @@ from typing import Final
 
 from pydantic import Field
 
-from bertcnn.bundle import INT8_TENSORS, Precision, Temperature
-from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
+from bertcnn.bundle import INT8_TENSORS, Temperature
+from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.shapes import Shapes, question_answering_shapes
 from bertcnn.storage import Member
-from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
+from bertcnn.tasks.saving import CompiledConfig, ModelFolder, SavedModel
 
 
-class AnswererConfig(TaskConfig):
+class AnswererConfig(CompiledConfig):
     """`config.json` of a question answerer."""
 
-    encoder: EncoderSettings
-    encoder_name: str = Field(min_length=1, max_length=1 << 16)
-    lowercase: bool
     questions: QuestionSettings
     training: QuestionTrainingSettings
     threshold: float = Field(
@@ -28,13 +25,6 @@ class AnswererConfig(TaskConfig):
         " questions",
     )
     temperature: Temperature = Field(description="of the confidence, fitted on the same")
-    precision: Precision
-    precision_reason: str = Field(max_length=1 << 12)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of tokens."""
-        return self.encoder.vocabulary_size
 
     @property
     def shapes(self) -> Shapes:

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from bertcnn.bundle import INT8_TENSORS, int8_bytes
 from bertcnn.errors import TableError
 from bertcnn.evaluation import fit_temperature
-from bertcnn.inference import SpansModel
+from bertcnn.inference import SpansModel, spans_graph
 from bertcnn.models import BertTokenLabels, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.shapes import token_labels_shapes
+from bertcnn.tasks.engine import compile_spans
 from bertcnn.tasks.reference import KerasSpans
 from bertcnn.tasks.token_labels.labelled_texts import LabelledText
 from bertcnn.tasks.token_labels.metrics import SpanFigures
@@ -68,13 +70,17 @@ class _Read:
             progress.note(f"shorter than given: {count(lost, 'span')} without a word of its own")
         return cls(given, texts, tags)
 
-    def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:
-        found = [
+    def found(
+        self, scores: Sequence[np.ndarray], labels: Sequence[str]
+    ) -> list[list[tuple[int, int, str]]]:
+        return [
             [(span.start, span.end, span.label) for span in decode(logs, words, labels)]
             for logs, words in zip(map(log_probabilities, scores), self.texts.words, strict=True)
         ]
+
+    def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:
         expected = [[(one.start, one.end, one.label) for one in text.spans] for text in self.given]
-        return SpanFigures.of(found, expected)
+        return SpanFigures.of(self.found(scores, labels), expected)
 
     def measured(self, model: SpansModel, labels: Sequence[str]) -> dict[str, float]:
         return {"val_f1": self.figures(self.texts.scores(model), labels).micro.f1}
@@ -143,6 +149,15 @@ def fitted(
         }
         options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
     trained = _trained(start, (learned, held_out), labels, training, options)
+    compiled = compile_spans(
+        partial(spans_graph, trained.tensors, trained.encoder, tags=count_tags(labels)),
+        trained.encoder,
+        learned.texts.windows,
+        reader.pad_id,
+        partial(_compared, held_out, trained.scores, labels),
+        "text",
+        options.progress,
+    )
     config = LabellerConfig(
         encoder=trained.encoder,
         encoder_name=start.name,
@@ -151,8 +166,10 @@ def fitted(
         windows=windows,
         training=training,
         temperature=fit_temperature(np.concatenate(trained.scores), np.concatenate(held_out.tags)),
+        precision=compiled.precision,
+        precision_reason=compiled.reason,
         seed=options.seed,
-        versions={name: version(name) for name in ("bertcnn", "keras", "openvino")},
+        versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
     )
     metrics = {
         **held_out.figures(trained.scores, labels).to_json(),
@@ -160,7 +177,19 @@ def fitted(
         "kept_epoch": trained.kept_epoch,
         "learned_texts": len(learned.given),
     }
-    return SavedLabeller(config, start.tokenizer.vocabulary, trained.tensors, metrics)
+    more = {INT8_TENSORS: int8_bytes(compiled.int8)}
+    return SavedLabeller(config, start.tokenizer.vocabulary, trained.tensors, metrics, more)
+
+
+def _compared(
+    held_out: _Read, expected: Sequence[np.ndarray], labels: Sequence[str], model: SpansModel
+) -> tuple[float, float]:
+    """The share of texts with the expected spans, and the loss of F1."""
+    scores = held_out.texts.scores(model)
+    pairs = zip(held_out.found(scores, labels), held_out.found(expected, labels), strict=True)
+    same = float(np.mean([one == other for one, other in pairs]))
+    before, after = (held_out.figures(one, labels).micro.f1 for one in (expected, scores))
+    return same, before - after
 
 
 def _trained(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from bertcnn.bundle import INT8_TENSORS
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference import SpansEngine, check_texts, compiled_model, spans_graph
+from bertcnn.inference import SpansEngine, check_texts, spans_graph
 from bertcnn.progress import Progress
 from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.tasks.engine import CompiledSpans, load_spans
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.token_labels.labelled_texts import LabelledText, read_labelled_texts
 from bertcnn.tasks.token_labels.metrics import SpanFigures
@@ -159,16 +162,9 @@ class TokenLabeller(TaskModel[LabellerConfig, _Running]):
         config = saved.config
         reader = TextReader(saved.vocabulary, config.lowercase, config.windows)
         tags = count_tags(config.labels)
-        identity = f"{saved.identity}-float32" if saved.identity else None
-        engine = SpansEngine(
-            lambda: compiled_model(
-                lambda: spans_graph(saved.tensors, config.encoder, tags=tags),
-                identity,
-                precision="float32",
-            ),
-            reader.pad_id,
-            "openvino-float32",
-        )
+        graph = partial(spans_graph, saved.tensors, config.encoder, tags=tags)
+        compiled = CompiledSpans.of(config, saved.more[INT8_TENSORS])
+        engine = load_spans(compiled, graph, reader.pad_id, identity=saved.identity or None)
         return _Running(reader, engine)
 
 

@@ -7,19 +7,17 @@ from typing import Annotated, Final, Self
 import pydantic
 from pydantic import Field
 
-from bertcnn.bundle import Temperature
-from bertcnn.settings import EncoderSettings, TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.bundle import INT8_TENSORS, Temperature
+from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.shapes import Shapes, token_labels_shapes
-from bertcnn.tasks.saving import ModelFolder, SavedModel, TaskConfig
+from bertcnn.storage import Member
+from bertcnn.tasks.saving import CompiledConfig, ModelFolder, SavedModel
 from bertcnn.tasks.token_labels.tags import count_tags
 
 
-class LabellerConfig(TaskConfig):
+class LabellerConfig(CompiledConfig):
     """`config.json` of a token labeller."""
 
-    encoder: EncoderSettings
-    encoder_name: str = Field(min_length=1, max_length=1 << 16)
-    lowercase: bool
     labels: tuple[Annotated[str, Field(min_length=1, max_length=1 << 10)], ...] = Field(
         min_length=1, max_length=1 << 10, description="in the order of their tags"
     )
@@ -34,15 +32,10 @@ class LabellerConfig(TaskConfig):
         return self
 
     @property
-    def vocabulary_size(self) -> int:
-        """Number of tokens."""
-        return self.encoder.vocabulary_size
-
-    @property
     def shapes(self) -> Shapes:
         """The shapes of the weights, by name."""
         return token_labels_shapes(self.encoder, count_tags(self.labels))
 
 
 SavedLabeller = SavedModel[LabellerConfig]
-FOLDER: Final = ModelFolder("token labeller", LabellerConfig)
+FOLDER: Final = ModelFolder("token labeller", LabellerConfig, Member(INT8_TENSORS, 8 << 30))

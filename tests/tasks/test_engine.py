@@ -1,13 +1,16 @@
-"""The precision in which a question-answering model is compiled, and how it is loaded again."""
+"""The precision in which a model that scores tokens is compiled, and how it is loaded again."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 
+from bertcnn.inference import spans_graph
 from bertcnn.inference.compiled import has_bfloat16, has_fast_int8, has_vnni
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes
-from bertcnn.tasks.question_answering.engine import compile_spans, load_spans
+from bertcnn.tasks.engine import compile_spans, load_spans
 from bertcnn.tasks.windows import Window
 
 SETTINGS = EncoderSettings(
@@ -52,7 +55,9 @@ def compiled(tensors, windows, *verdicts):
         asked.append(running.name)
         return next(given)
 
-    return compile_spans(tensors, SETTINGS, windows, PAD, compare, notes), asked, notes.notes
+    graph = partial(spans_graph, tensors, SETTINGS)
+    saved = compile_spans(graph, SETTINGS, windows, PAD, compare, "question", notes)
+    return saved, asked, notes.notes
 
 
 def test_int8_is_taken_where_it_answers_as_float32_does(tensors, windows):
@@ -60,7 +65,7 @@ def test_int8_is_taken_where_it_answers_as_float32_does(tensors, windows):
     assert (saved.precision, asked) == ("int8", ["openvino-int8"])
     assert note == f"engine: int8, since {saved.reason}"
     assert saved.reason == (
-        "int8 gives the answer of float32 to 100.0% of the validation questions, with F1 0.0100"
+        "int8 gives the result of float32 for 100.0% of the validation questions, with F1 0.0100"
         " higher"
     )
     assert saved.int8.keys() == int8_shapes(SETTINGS).keys()
@@ -71,8 +76,8 @@ def test_int8_is_taken_where_it_answers_as_float32_does(tensors, windows):
 def test_bfloat16_is_taken_where_only_int8_answers_otherwise(tensors, windows, refused):
     saved, asked, _ = compiled(tensors, windows, refused, SAME)
     assert (saved.precision, asked) == ("bfloat16", ["openvino-int8", "openvino-bfloat16"])
-    assert saved.reason.startswith(f"int8 gives the answer of float32 to {refused[0]:.1%}")
-    assert "; bfloat16 gives the answer of float32 to 100.0%" in saved.reason
+    assert saved.reason.startswith(f"int8 gives the result of float32 for {refused[0]:.1%}")
+    assert "; bfloat16 gives the result of float32 for 100.0%" in saved.reason
     assert saved.reason.endswith("; at least 99% and at most 0.003 lower are wanted")
     assert saved.int8 is None
 
@@ -81,18 +86,18 @@ def test_float32_is_taken_where_all_others_answer_otherwise(tensors, windows):
     saved, asked, _ = compiled(tensors, windows, OTHER, WORSE)
     assert saved.precision == "float32"
     assert asked == ["openvino-int8", *(f"openvino-{one}" for one in BETWEEN)]
-    assert saved.reason.count("gives the answer of float32") == len(asked)
+    assert saved.reason.count("gives the result of float32") == len(asked)
 
 
 @pytest.mark.parametrize("verdicts", [[SAME], [OTHER, SAME], [OTHER, OTHER]])
 def test_a_saved_one_runs_again_in_its_precision(tensors, windows, verdicts):
     saved, asked, _ = compiled(tensors, windows, *verdicts)
-    running = load_spans(saved, tensors, SETTINGS, PAD, identity=None)
+    running = load_spans(saved, partial(spans_graph, tensors, SETTINGS), PAD, identity=None)
     slow = saved.precision == "int8" and not (has_fast_int8() and has_vnni())
     assert running.name == f"openvino-{'float32' if slow else saved.precision}"
     token_ids = [one.token_ids for one in windows]
     plain, _, _ = compiled(tensors, windows, OTHER, OTHER)
-    reference = load_spans(plain, tensors, SETTINGS, PAD, identity=None)
+    reference = load_spans(plain, partial(spans_graph, tensors, SETTINGS), PAD, identity=None)
     found, expected = (np.concatenate(one.run(token_ids)) for one in (running, reference))
     distance = np.sqrt(np.mean((found - expected) ** 2)) / expected.std()
     assert (distance == 0) == (running.name == reference.name)

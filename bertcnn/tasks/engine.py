@@ -1,9 +1,9 @@
-"""Compiles a question answering model, in int8 or bfloat16 if answers stay the same."""
+"""Compiles a model that scores tokens, in int8 or bfloat16 if its results stay the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,15 +19,23 @@ from bertcnn.inference import (
     ov,
     packed_windows,
     quantize,
-    spans_graph,
     spread,
 )
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings
-from bertcnn.tasks.question_answering.saving import SavedAnswerer
+from bertcnn.tasks.saving import CompiledConfig
 from bertcnn.tasks.windows import Window
 
 _AGREEMENT, _F1_LOSS = 0.99, 0.003
+
+
+class SpansGraph(Protocol):
+    """`spans_graph` of a model's weights."""
+
+    def __call__(
+        self, *, int8: Mapping[str, np.ndarray] | None = None, int8_tokens: bool = False
+    ) -> ov.Model:
+        """The graph, with int8 weights if given."""
 
 
 class CompiledSpans(NamedTuple):
@@ -38,27 +46,27 @@ class CompiledSpans(NamedTuple):
     int8: Mapping[str, np.ndarray] | None
 
     @classmethod
-    def of(cls, saved: SavedAnswerer) -> CompiledSpans:
+    def of(cls, config: CompiledConfig, int8: bytes) -> CompiledSpans:
         """The compiled model of a saved folder; raises BundleError if it does not fit."""
-        config, data = saved.config, saved.more[INT8_TENSORS]
         is_int8 = config.precision == "int8"
-        int8 = parse_int8(INT8_TENSORS, data, config.encoder) if is_int8 else None
-        return cls(config.precision, config.precision_reason, int8)
+        tensors = parse_int8(INT8_TENSORS, int8, config.encoder) if is_int8 else None
+        return cls(config.precision, config.precision_reason, tensors)
 
 
 def compile_spans(
-    tensors: Mapping[str, np.ndarray],
+    graph: SpansGraph,
     encoder: EncoderSettings,
     windows: Sequence[Window],
     pad_id: int,
     compare: Callable[[SpansModel], tuple[float, float]],
+    unit: str,
     progress: Progress,
 ) -> CompiledSpans:
     """Compile the model in int8, else bfloat16 if this CPU supports it, else float32.
 
     The first precision that agrees with float32 is chosen: `compare` returns the share of
-    validation questions with the same answer, and the loss of F1. `windows` come from training
-    questions and set the int8 ranges.
+    validation examples with the same result, and the loss of F1. `windows` come from training
+    examples and set the int8 ranges; `unit` is the examples' name in messages, such as "question".
     """
     progress.stage("compiling", 2, "steps")
     chosen = spread(windows, CALIBRATION_ROWS)
@@ -67,9 +75,11 @@ def compile_spans(
     weight_bits: WeightBits = 8 if has_vnni() else 7
 
     def candidates() -> Iterator[tuple[Precision, Mapping[str, np.ndarray] | None]]:
-        graph = spans_graph(tensors, encoder, int8_tokens=True)
         try:
-            yield "int8", quantize(graph, batches, encoder, weight_bits=weight_bits)
+            yield (
+                "int8",
+                quantize(graph(int8_tokens=True), batches, encoder, weight_bits=weight_bits),
+            )
         except ValueError as error:
             progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
         if has_bfloat16():
@@ -78,16 +88,14 @@ def compile_spans(
     def compared(
         precision: Precision, int8: Mapping[str, np.ndarray] | None
     ) -> tuple[float, float]:
-        return compare(
-            _running(lambda: spans_graph(tensors, encoder, int8=int8), precision, pad_id)
-        )
+        return compare(_running(lambda: graph(int8=int8), precision, pad_id))
 
     reasons = []
     for precision, int8 in candidates():
         agreement, loss = compared(precision, int8)
         reasons.append(
-            f"{precision} gives the answer of float32 to {agreement:.1%} of the validation"
-            f" questions, with F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
+            f"{precision} gives the result of float32 for {agreement:.1%} of the validation"
+            f" {unit}s, with F1 {abs(loss):.4f} {'lower' if loss > 0 else 'higher'}"
         )
         if agreement >= _AGREEMENT and loss <= _F1_LOSS:
             break
@@ -122,12 +130,7 @@ def _is_fast(precision: Precision) -> bool:
 
 
 def load_spans(
-    saved: CompiledSpans,
-    tensors: Mapping[str, np.ndarray],
-    encoder: EncoderSettings,
-    pad_id: int,
-    *,
-    identity: str | None,
+    saved: CompiledSpans, graph: SpansGraph, pad_id: int, *, identity: str | None
 ) -> SpansEngine:
     """Load a compiled model, in float32 if this CPU is not faster in its precision.
 
@@ -139,6 +142,6 @@ def load_spans(
     precision = saved.precision if _is_fast(saved.precision) else "float32"
 
     def read() -> ov.Model:
-        return spans_graph(tensors, encoder, int8=saved.int8 if precision == "int8" else None)
+        return graph(int8=saved.int8 if precision == "int8" else None)
 
     return _running(read, precision, pad_id, identity and f"{identity}-{precision}")
