@@ -37,7 +37,7 @@ class KneserNey:
         self.order, self.vocabulary = order, vocabulary
         counts = Counter(gram for tokens in texts for gram in self._grams(tokens))
         self._followers: list[dict[Gram, Counter[Hashable]]] = []  # by length of the history
-        self._discounts: list[tuple[float, float, float]] = []
+        self._discounts: list[tuple[float, ...]] = []
         for _ in range(order):
             followers: defaultdict[Gram, Counter[Hashable]] = defaultdict(Counter)
             for gram, count in counts.items():
@@ -68,12 +68,9 @@ class KneserNey:
         return zip(*(padded[start:] for start in range(self.order)), strict=False)
 
 
-def _discounts(counts: Counter[int]) -> tuple[float, float, float]:
-    """Discounts of n-grams seen once, twice and more often."""
-    once, twice, thrice, four_times = (max(1, counts[times]) for times in (1, 2, 3, 4))
-    share = once / (once + 2 * twice)
-    return (
-        1 - 2 * share * twice / once,
-        2 - 3 * share * thrice / twice,
-        3 - 4 * share * four_times / thrice,
-    )
+def _discounts(counts: Counter[int]) -> tuple[float, ...]:
+    """Discounts of n-grams seen once, twice and more often, from how many were seen how often."""
+    seen = [max(1, counts[times]) for times in range(1, 5)]
+    share = seen[0] / (seen[0] + 2 * seen[1])
+    ratios = [(times + 1) * share * seen[times] / seen[times - 1] for times in (1, 2, 3)]
+    return tuple(max(0.0, times - ratio) for times, ratio in enumerate(ratios, 1))

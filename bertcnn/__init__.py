@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from bertcnn.scoring import score_table as score_table
     from bertcnn.tables import LabelledTable as LabelledTable
     from bertcnn.tables import read_labelled as read_labelled
+    from bertcnn.tasks.language_model import LanguageModel as LanguageModel
+    from bertcnn.tasks.language_model import read_documents as read_documents
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions

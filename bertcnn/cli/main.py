@@ -27,6 +27,7 @@ from bertcnn.cli.interrupts import (
     show_interrupted,
 )
 from bertcnn.cli.jobs import jobs_app
+from bertcnn.cli.language_model import lm_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.models import models_app
 from bertcnn.cli.pretrain import pretrain
@@ -79,6 +80,7 @@ def bertcnn(
 
 app.add_typer(encoder_app, name="encoder")
 app.add_typer(jobs_app, name="jobs")
+app.add_typer(lm_app, name="lm")
 app.add_typer(qa_app, name="qa")
 app.add_typer(tokens_app, name="tokens")
 app.add_typer(translate_app, name="translate")

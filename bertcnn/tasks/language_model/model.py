@@ -13,12 +13,12 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from bertcnn.errors import SettingsError, TableError, one_line
+from bertcnn.errors import SettingsError, TableError, TrainingError, one_line
 from bertcnn.inference import check_texts
-from bertcnn.models import CausalTransformer, Sampling, assign, continue_text, extract
+from bertcnn.models import CausalTransformer, assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import LanguageModelSettings, LanguageTrainingSettings, SamplingSettings
-from bertcnn.tasks.compiled import compiled
+from bertcnn.tasks.language_model.completion import Completer, Completion
 from bertcnn.tasks.language_model.examples import NextTokens
 from bertcnn.tasks.language_model.saving import FOLDER, LanguageModelConfig, SavedLanguageModel
 from bertcnn.tasks.model import TaskModel
@@ -38,25 +38,6 @@ from bertcnn.training import (
 
 _FEWEST_TEXTS = 20
 _SHORTER = 4  # perplexity pads to the context's length, or to this part of it
-
-
-@dataclass(frozen=True)
-class Completion:
-    """A text that a model continued.
-
-    Attributes:
-        prompt: the given start, with single spaces.
-        text: the start and its continuation.
-        pieces: the generated tokens, including the end token if it was reached.
-        log_probabilities: of each of them, before temperature, top-k and top-p.
-        is_whole: whether the text ended by itself.
-    """
-
-    prompt: str
-    text: str
-    pieces: tuple[str, ...]
-    log_probabilities: tuple[float, ...]
-    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -83,8 +64,7 @@ class Perplexity:
 @dataclass(frozen=True, eq=False)
 class _Running:
     subwords: Subwords
-    model: CausalTransformer
-    continued: Callable[..., Any]
+    completer: Completer
     measure: Callable[..., Any]
 
 
@@ -210,44 +190,10 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             raise SettingsError(
                 f"a prompt {one_line(prompt)}", expected="a string", fix="give the start of a text"
             )
-        chosen = SamplingSettings(
+        settings = SamplingSettings(
             max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p
         )
-        running, length = self._running, self._model.config.model.context_tokens
-        subwords = running.subwords
-        if chosen.max_tokens >= length:
-            raise SettingsError(
-                f"max_tokens {chosen.max_tokens} of a model that sees {length} tokens",
-                expected=f"at most {length - 1}",
-                fix="generate fewer tokens, or train with more context_tokens",
-            )
-        (encoded,) = subwords.encode([prompt], sys.maxsize)
-        given = np.array([subwords.start_id, *encoded[:-1]], np.int32)
-        given = given[max(0, len(given) + chosen.max_tokens - length) :]
-        token_ids = np.full((1, length), subwords.pad_id, np.int32)
-        token_ids[0, : len(given)] = given
-        most = len(given) + chosen.max_tokens
-        tokens, logs = running.continued(
-            token_ids,
-            np.random.default_rng(seed).random(length, np.float32),
-            np.array([len(given), most], np.int32),
-            *_sampling(chosen, len(subwords.vocabulary)),
-        )
-        new = np.asarray(tokens)[0, len(given) : most]
-        is_whole = subwords.end_id in new
-        if is_whole:
-            new = new[: new.tolist().index(subwords.end_id) + 1]
-        logs = np.asarray(logs)[0, len(given) : len(given) + len(new)]
-        start = " ".join(words(prompt))
-        known = subwords.decode(encoded.tolist())
-        added = subwords.decode([*encoded[:-1], *new])[len(known) :]
-        return Completion(
-            prompt=start,
-            text=start + added if start else added.lstrip(),
-            pieces=tuple(subwords.vocabulary[one] for one in new),
-            log_probabilities=tuple(logs.tolist()),
-            is_whole=bool(is_whole),
-        )
+        return self._running.completer.complete(prompt, settings, seed)
 
     def perplexity(self, texts: Sequence[str]) -> Perplexity:
         """How well texts are predicted, best ones that it was not trained on.
@@ -288,25 +234,11 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
         )
 
     def _start(self, saved: SavedLanguageModel) -> _Running:
-        from bertcnn.errors import TrainingError
-
         subwords = Subwords(saved.vocabulary)
         model = _built(saved.config.model, subwords, saved.config.seed)
         assign(model.weights, saved.tensors, error=TrainingError)
-
-        def continued(token_ids: Any, numbers: Any, length: Any, *sampling: Any) -> Any:  # noqa: ANN401
-            return continue_text(
-                model,
-                token_ids,
-                numbers,
-                length,
-                Sampling(*sampling),
-                end_id=subwords.end_id,
-                never=subwords.never,
-            )
-
         measure = make_figures(model, next_token_figures(0.0))
-        return _Running(subwords, model, compiled(model, continued), measure)
+        return _Running(subwords, Completer(model, subwords), measure)
 
 
 def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str], list[str]]:
@@ -334,15 +266,3 @@ def _built(
     settings: LanguageModelSettings, subwords: Subwords, seed: int, dtype: str = "float32"
 ) -> CausalTransformer:
     return CausalTransformer(settings, pad_id=subwords.pad_id, seed=seed, dtype=dtype)
-
-
-def _sampling(chosen: SamplingSettings, vocabulary: int) -> Sampling:
-    """The arrays of the settings; a temperature of 0 is the same as drawing from one token."""
-    draws = chosen.temperature is not None or chosen.top_k or chosen.top_p
-    temperature = 1.0 if chosen.temperature is None else chosen.temperature
-    greedy = not draws or temperature == 0
-    return Sampling(
-        np.float32(1.0 if greedy else temperature),
-        np.int32(1 if greedy else min(chosen.top_k or vocabulary, vocabulary)),
-        np.float32(chosen.top_p or 1.0),
-    )

@@ -1,0 +1,180 @@
+"""`bertcnn lm`: a language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bertcnn.cli.console import answer, command_line, print_message, show, summary
+from bertcnn.cli.options import Seed, Summary, Text, given, grouped
+from bertcnn.cli.startup import load_keras, local_model
+from bertcnn.cli.tasks import TaskFlags, train_task
+from bertcnn.cli.texts import TextsCommand, given_texts
+from bertcnn.wording import count
+
+if TYPE_CHECKING:
+    from bertcnn.progress import Progress
+    from bertcnn.tasks.language_model import LanguageModel
+
+lm_app = typer.Typer(
+    help="Train a language model on texts, and complete texts with it.", no_args_is_help=True
+)
+
+Saved = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="Folder or URL of a language model.", show_default=False),
+]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TEXTS...",
+        help="Text files with blank lines between texts, or tables with a text in each row.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageTrainingFlags:
+    """Changes of `LanguageTrainingSettings`."""
+
+    epochs: Annotated[
+        int | None, typer.Option(help="Most passes over the texts.", show_default="60")
+    ] = None
+    vocabulary_size: Annotated[
+        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="1000")
+    ] = None
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="Minutes; training ends with the last epoch that fits."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageShapeFlags:
+    """Changes of `LanguageModelSettings`."""
+
+    layers: Annotated[int | None, typer.Option(help="Blocks.", show_default="2")] = None
+    width: Annotated[
+        int | None, typer.Option(help="Model width, a multiple of 4.", show_default="128")
+    ] = None
+    context_tokens: Annotated[
+        int | None,
+        typer.Option("--context", help="Tokens that a prediction sees.", show_default="128"),
+    ] = None
+
+
+@lm_app.command("train")
+@grouped
+def train(
+    texts: Files,
+    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    text: Text = None,
+    *,
+    shape: LanguageShapeFlags,
+    settings: LanguageTrainingFlags,
+    flags: TaskFlags,
+) -> None:
+    """Train a language model on texts.
+
+    A training that was interrupted goes on where it was, with the same command.
+    """
+    from bertcnn.tasks.language_model import FOLDER, read_documents
+
+    FOLDER.check_target(out, flags.overwrite)
+    documents = read_documents(texts, text=text)
+
+    def fit(_: Path, savepoints: Path, progress: Progress) -> LanguageModel:
+        from bertcnn.tasks.language_model import LanguageModel
+
+        return LanguageModel(
+            model=given(shape),
+            training=given(settings, precision=flags.precision),
+            seed=flags.seed,
+            progress=progress,
+        ).fit(documents, savepoints=savepoints)
+
+    figures = train_task(out, flags, fit).metrics_
+    print_message(
+        f"Perplexity {figures['validation_perplexity_per_token']:,.1f} per token on"
+        f" {count(figures['validation_texts'], 'validation text')}."
+    )
+    start = " ".join(documents[0].split()[:3])
+    print_message(f"Next: {command_line('lm', 'complete', out, start)}")
+
+
+@lm_app.command("complete", cls=TextsCommand)
+def complete(
+    model: Saved,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROMPT]...", help="Starts of texts; by default lines of standard input."
+        ),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 40,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="Below 1: more probable tokens; above 1: more surprising ones; 0: greedy.",
+            show_default="1 with --top-k or --top-p, else 0",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="Draw from so few most probable tokens.", show_default="all"),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            help="Draw from the fewest tokens with this probability in total.", show_default="1"
+        ),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Continue texts: with the most probable tokens, or with tokens that are drawn."""
+    from bertcnn.tasks.language_model import FOLDER
+
+    folder = local_model(model)
+    FOLDER.read(folder)
+    load_keras()
+    from bertcnn.tasks.language_model import LanguageModel
+
+    loaded = LanguageModel.load(folder)
+    for prompt in given_texts(prompts):
+        completion = loaded.generate(
+            prompt,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
+        answer(completion.text)
+
+
+@lm_app.command("evaluate")
+def evaluate(model: Saved, texts: Files, text: Text = None, as_json: Summary = False) -> None:
+    """Perplexity of texts, best ones that the model was not trained on."""
+    from bertcnn.tasks.language_model import FOLDER, read_documents
+
+    documents, folder = read_documents(texts, text=text), local_model(model)
+    FOLDER.read(folder)
+    load_keras()
+    from bertcnn.tasks.language_model import LanguageModel
+
+    figures = LanguageModel.load(folder).perplexity(documents)
+    if as_json:
+        summary(figures)
+    show(
+        f"{count(figures.texts, 'text')}: perplexity {figures.per_word:,.1f} per word,"
+        f" {figures.per_token:,.1f} per token"
+    )
+    if figures.unknown:
+        print_message(
+            f"{count(figures.unknown, 'word')} of {figures.words:,} have a character that the model"
+            " does not know; their spelling was not predicted."
+        )
