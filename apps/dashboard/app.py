@@ -20,7 +20,7 @@ from bertcnn.review import Role
 
 # a file in pages_, its address, title and icon, and the role it needs; None: it needs no store
 PAGES: tuple[tuple[str, str, str, str, Role | None], ...] = (
-    ("inbox", "inbox", "Inbox", ":material/inbox:", None),
+    ("tickets", "tickets", "Tickets", ":material/inbox:", "viewer"),
     ("review", "desk", "Desk", ":material/fact_check:", "reviewer"),
     ("audit", "audit", "Audit", ":material/rule:", "viewer"),
     ("health", "health", "Health", ":material/monitor_heart:", "viewer"),
@@ -30,17 +30,16 @@ PAGES: tuple[tuple[str, str, str, str, Role | None], ...] = (
     ("classify", "try", "Try a text", ":material/edit_note:", None),
 )
 
+WIDTH, WIDTH_OF_TABLES = 1040, 1240  # of a page, in pixels
+
 
 def main() -> None:
     """Draw the requested page."""
     st.set_page_config(page_icon="📥", layout="wide")
     st.html(Path(__file__).with_name("frame.css"))
-    with (
-        st.container(horizontal_alignment="center"),
-        st.container(width=1040),
-        one_line_errors(),
-    ):
-        admit()
+    with st.container(horizontal_alignment="center"), one_line_errors():
+        with st.container(width=WIDTH):
+            admit()
         waiting = menu_counts()
         pages = [
             st.Page(
@@ -58,7 +57,9 @@ def main() -> None:
 
         # a page of the address "/" has no other: each page shall have its own
         home = st.Page(first_page, title=PAGES[0][2], default=True, visibility="hidden")
-        st.navigation([home, *pages], position="top").run()
+        page = st.navigation([home, *pages], position="top")
+        with st.container(width=WIDTH_OF_TABLES if page.url_path == PAGES[0][1] else WIDTH):
+            page.run()
 
 
 if __name__ == "__main__":

@@ -39,21 +39,6 @@ def confidence_bars(probabilities: Mapping[str, float]) -> alt.LayerChart:
     )
 
 
-def count_bars(counts: Mapping[str, int], rows: int) -> alt.LayerChart:
-    """The most frequent labels, the most frequent first.
-
-    `rows` is the base of the shares; a row may have several labels or none.
-    """
-    figures = {label: f"{count:,} ({count / rows:.0%})" for label, count in counts.items()}
-    # room for the figure after the longest bar
-    scale = alt.Scale(domain=[0, max(counts.values()) * 1.15], nice=False)
-    return _bars(
-        counts,
-        figures,
-        alt.X("value:Q", title="rows", axis=_axis(",d", tickMinStep=1), scale=scale),
-    )
-
-
 def _axis(form: str, **options: float) -> alt.Axis:
     return alt.Axis(format=form, tickCount=5, **options)
 

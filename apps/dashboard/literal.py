@@ -20,9 +20,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except BertCNNError as error:
-        st.error(
-            plain(str(error).replace(f"{session_folder()}{os.sep}", "")), icon=":material/error:"
-        )
+        # an upload is in a folder of the session's folder
+        own = re.escape(f"{session_folder()}{os.sep}") + rf"(?:\w+{re.escape(os.sep)})?"
+        st.error(plain(re.sub(own, "", str(error))), icon=":material/error:")
     except MemoryError:
         st.error("Out of memory. Upload a smaller file.", icon=":material/error:")
 

@@ -213,9 +213,7 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
     return said
 
 
-def _opened(
-    store: ReviewStore, person: Person, sent: Message, used: LabelsInUse
-) -> dict[str, Any]:
+def _opened(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse) -> dict[str, Any]:
     try:
         found = open_ticket(store, person, sent.open or 0, tab=sent.tab)
     except StoreError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from model_folders import models_roots
 from options import option
 from visitors import person
 
@@ -13,11 +14,9 @@ __all__ = ["may_see", "person", "review_store"]
 
 
 def may_see(role: Role | None) -> bool:
-    """Whether to show a page that needs a store and this role; None: it needs neither."""
+    """Whether to show a page that needs this role; None: everybody may see it."""
     if role is None:
         return True
-    if option("store") is None:
-        return False
     try:
         person().needs(role, "see a page")
     except RoleError:
@@ -28,10 +27,13 @@ def may_see(role: Role | None) -> bool:
 def review_store() -> ReviewStore:
     """The store, opened once for all sessions; an admin's visit creates a missing one.
 
+    It is --store or $BERTCNN_STORE, by default `review.db` in the models' folder.
+
     Raises:
         StoreError: it is unusable, or missing and the visitor is no admin.
     """
-    return _opened(str(option("store")), _create=person().role == "admin")
+    location = option("store") or str(models_roots()[-1] / "review.db")
+    return _opened(location, _create=person().role == "admin")
 
 
 @st.cache_resource(show_spinner=False)

@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -14,7 +14,6 @@ from typing import IO
 import pandas as pd
 import streamlit as st
 
-from bertcnn.data import split_cell
 from bertcnn.errors import ColumnError, TableError
 from bertcnn.storage import output_error
 from bertcnn.tables import (
@@ -26,7 +25,6 @@ from bertcnn.tables import (
 )
 
 FORMATS = ["csv", "tsv", "jsonl", "ndjson", "json", "parquet", "xlsx", "gz"]
-ROWS_SHOWN = 1000
 MOST_ROWS, MOST_COLUMNS = 1_000_000, 1000  # of an upload; more would block the browser too long
 _PREVIEW_ROWS = 5
 _LONGEST_CELL = 500  # characters shown; a cell of 40 MB would block the browser
@@ -74,27 +72,8 @@ def remove_folders() -> None:
         folder.cleanup()
 
 
-def discard() -> None:
-    """Remove this session's files."""
-    for entry in session_folder().iterdir():
-        if entry.is_file():
-            entry.unlink(missing_ok=True)
-
-
-def save(name: str, content: IO[bytes]) -> Path:
-    """Write an upload to this session's folder; it replaces the previous one.
-
-    Only harmless characters of the name's last part are used.
-
-    Raises:
-        OutputError: the disk is full.
-    """
-    discard()
-    return save_in(session_folder(), name, content)
-
-
 def save_in(folder: Path, name: str, content: IO[bytes]) -> Path:
-    """Write an upload to a folder; see `save`."""
+    """Write an upload to a folder, under a safe name; OutputError if the disk is full."""
     path = folder / safe_name(name)
     try:
         with path.open("wb") as file:
@@ -191,45 +170,6 @@ def _check_rows(path: Path, reader: TableReader) -> None:
                 expected="at most as many on this page",
                 fix="split the file",
             )
-
-
-@st.cache_data(scope="session", max_entries=8, show_spinner="Reading the scored rows ...")
-def first_rows(
-    path: Path,
-    written_at: int,  # noqa: ARG001 - a part of the key
-    filters: Collection[tuple[str, Collection[str], str | None]],
-) -> pd.DataFrame:
-    """The first rows of a scored file, with long cells cut; cached by modification time.
-
-    A filter has a column, values to show ("" for an empty cell; all if there are none), and the
-    separator if a cell may hold several values.
-    """
-
-    def matches(cell: str, values: Collection[str], separator: str | None) -> bool:
-        return (
-            cell in values
-            if separator is None or not cell
-            else not set(split_cell(cell, separator)).isdisjoint(values)
-        )
-
-    rows: list[tuple[str, ...]] = []
-    with open_table(path) as reader:
-        chosen = [
-            (reader.columns.index(column), values, separator)
-            for column, values, separator in filters
-            if values
-        ]
-        for chunk in reader.chunks():
-            rows += [
-                row
-                for row in chunk.rows
-                if all(
-                    matches(row[index], values, separator) for index, values, separator in chosen
-                )
-            ]
-            if len(rows) >= ROWS_SHOWN:
-                break
-        return _frame(rows[:ROWS_SHOWN], reader.columns)
 
 
 def _frame(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]) -> pd.DataFrame:

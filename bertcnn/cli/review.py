@@ -110,6 +110,7 @@ def add(
     audit: Annotated[
         float, typer.Option(help="Share of automatic answers that people check.")
     ] = 0.03,
+    name: Name = None,
     as_json: Summary = False,
 ) -> None:
     """Add a file's tickets with the serving model's answers.
@@ -124,7 +125,14 @@ def add(
 
     opened_store = opened(store)
     with show_progress() as progress:
-        added = add_file(opened_store, file, **vars(flags), audited=audit, progress=progress)
+        added = add_file(
+            opened_store,
+            file,
+            **vars(flags),
+            audited=audit,
+            person=person(name),
+            progress=progress,
+        )
     if as_json:
         summary(added)
     print_message(

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from bertcnn.scoring.options import FileKeywords as FileKeywords
     from bertcnn.scoring.options import FileOptions as FileOptions
     from bertcnn.scoring.options import ScoringOptions as ScoringOptions
-    from bertcnn.scoring.results import ScoredRows as ScoredRows
-    from bertcnn.scoring.results import Wanted as Wanted
-    from bertcnn.scoring.results import index_scored as index_scored
     from bertcnn.scoring.run import FileRun as FileRun
     from bertcnn.scoring.run import ScoringInterrupted as ScoringInterrupted
     from bertcnn.scoring.run import begin_journal as begin_journal

@@ -3,9 +3,6 @@
 In Streamlit's test harness, and once in a real browser if one is installed.
 """
 
-import csv
-import gzip
-import json
 import shutil
 import tomllib
 import urllib.request
@@ -15,15 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import xlsxwriter
-from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 from bertcnn import BertCNNClassifier
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.schemas import Calibration, Decisions, HeldOut
-from bertcnn.tables.tables import open_table, read_table
-from bertcnn.tables.writing import TableWriter
 from tests.apps.dashboards import (
     APP,
     CHROMIUM,
@@ -36,9 +29,6 @@ from tests.apps.dashboards import (
     save_model,
     serving,
 )
-
-ROWS = [("1", "my router is not working"), ("2", "charged twice"), ("3", "=1+1")]
-CSV = "id,text\n" + "".join(f"{number},{text}\n" for number, text in ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +43,9 @@ def app(models, monkeypatch):
     return open_app(models, monkeypatch)
 
 
-@pytest.fixture
-def inbox(models, monkeypatch):
-    """The Inbox page."""
-    return open_app(models, monkeypatch, "inbox")
-
-
 def press(app, label):
     next(button for button in app.button if button.label == label).click().run()
     return app
-
-
-def upload(app, name, content):
-    app.file_uploader[0].set_value(
-        (name, content if isinstance(content, bytes) else content.encode(), "")
-    ).run()
-    return app
-
-
-def scored_file(app):
-    return app.session_state["scored"][1]
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -285,7 +258,7 @@ def test_an_answer_and_its_text_stay_while_another_page_is_open(app):
     app.text_area[0].set_value("my bill")
     press(app, "Classify")
     answer = said(app.metric)
-    on_page(app, "inbox")
+    on_page(app, "tickets")
     assert not app.metric
     on_page(app, "classify")
     assert (said(app.metric), app.text_area[0].value) == (answer, "my bill")
@@ -318,22 +291,14 @@ def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypat
     assert "\ufffd[31m \ufffdgnillib" in shown
 
 
-def test_the_decision_is_shown_for_one_text_and_counted_for_a_file(tmp_path, monkeypatch):
-    for threshold, badge, counted in (
-        (0.0, "can be handled automatically", "3 rows (100%)"),
-        (1.0, "is also possible", "0 rows (0%)"),
-    ):
+def test_the_decision_is_shown(tmp_path, monkeypatch):
+    for threshold, badge in ((0.0, "can be handled automatically"), (1.0, "is also possible")):
         save_model(tmp_path / "tiny", decisions=Decisions(thresholds=(threshold,) * len(LABELS)))
         app = press(open_app(tmp_path, monkeypatch), "Classify")
         assert badge in said(app.markdown)
-        upload(on_page(app, "inbox"), "in.csv", CSV)
-        press(app, "Score the file")
-        assert f"{counted} can be handled automatically" in said(app.info)
 
 
-def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(
-    tmp_path, monkeypatch
-):
+def test_a_text_may_have_several_labels_or_none(tmp_path, monkeypatch):
     folder = save_model(tmp_path / "tiny")
     config = read_bundle(folder, weights=False).config.model_copy(update={"label_separator": ";"})
     shown = {}
@@ -357,19 +322,6 @@ def test_a_text_may_have_several_labels_or_none_and_rows_are_filtered_by_each(
         "none",
         True,
     )
-    save_model(
-        folder,
-        config=config,
-        calibration=Calibration(
-            temperature=1.0, fitted_on_rows=10, label_thresholds=(0.0, 0.0, 1.0)
-        ),
-    )
-    app = upload(open_app(tmp_path, monkeypatch, "inbox"), "in.csv", CSV)
-    press(app, "Score the file")
-    app.multiselect[1].set_value(["hardware"]).run()
-    assert len(app.dataframe[-1].value) == len(ROWS)
-    app.multiselect[1].set_value([""]).run()
-    assert not len(app.dataframe[-1].value)
 
 
 def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_percent():
@@ -389,137 +341,7 @@ def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_perce
     )
 
 
-def test_counts_are_shown_with_their_shares():
-    chart = part("charts").count_bars({"billing": 1, "hardware": 3}, 8).to_dict()
-    figures = [row["figure"] for row in next(iter(chart["datasets"].values()))]
-    assert figures == ["3 (38%)", "1 (12%)"]  # a share of all rows, including those without a text
-
-
 # --- a file ---------------------------------------------------------------------------------------
-
-
-def in_format(name, folder):
-    """The three tickets in the format of this file name."""
-    with TableWriter(folder / name, ["id", "text"], raw=True) as writer:
-        writer.write(ROWS)
-    return (folder / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    "name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz", "in.jsonl.gz"]
-)
-def test_a_file_is_scored_shown_and_written_in_its_own_format(inbox, tmp_path, name):
-    upload(inbox, name, in_format(name, tmp_path))
-    assert inbox.multiselect[0].value == ["text"]
-    press(inbox, "Score the file")
-    assert not inbox.exception
-    assert "3 rows scored" in said(inbox.success)
-    shown = inbox.dataframe[-1].value
-    assert list(shown.columns) == [
-        "predicted_label",
-        "confidence",
-        "decision",
-        "because",
-        "text",
-        "id",
-    ]
-    assert list(shown["id"]) == ["1", "2", "3"]
-    assert shown["confidence"].between(0, 1).all()
-    assert scored_file(inbox).name == f"scored-{name}"
-    written = read_table(scored_file(inbox))
-    assert written.columns == ("id", "text", "predicted_label", "confidence", "decision", "because")
-    assert written.rows[2][1] == "=1+1"
-    is_text = name.startswith(("in.csv", "in.tsv"))  # escaped, since a spreadsheet would run it
-    with open_table(scored_file(inbox), as_written=True) as reader:
-        assert next(reader.chunks()).rows[2][1] == ("'=1+1" if is_text else "=1+1")
-
-
-def test_probabilities_are_written_on_request(inbox):
-    upload(inbox, "in.csv", CSV)
-    inbox.checkbox[0].check()
-    press(inbox, "Score the file")
-    assert read_table(scored_file(inbox)).columns[-3:] == (
-        "p_billing",
-        "p_hardware",
-        "p_soft*ware*",
-    )
-
-
-def test_a_file_without_an_obvious_text_asks_for_the_column(inbox):
-    upload(inbox, "in.csv", "a,b\n1,2\n3,4\n")
-    assert inbox.multiselect[0].value == []
-    assert next(button for button in inbox.button if button.label == "Score the file").disabled
-    inbox.multiselect[0].set_value(["b"]).run()
-    press(inbox, "Score the file")
-    assert "2 rows scored" in said(inbox.success)
-
-
-def test_other_columns_than_those_scored_take_the_result_away(inbox):
-    upload(inbox, "in.csv", CSV)
-    press(inbox, "Score the file")
-    inbox.multiselect[0].set_value(["id", "text"]).run()
-    assert not inbox.success
-
-
-def test_rows_are_filtered_by_label_in_the_whole_file(inbox):
-    upload(inbox, "in.csv", "id,text\n" + "1,my bill\n" * 1200 + "2,\n" * 12)
-    press(inbox, "Score the file")
-    assert len(inbox.dataframe[-1].value) == 1000
-    assert "The first 1,000 of 1,212 rows" in said(inbox.caption)
-    inbox.multiselect[1].set_value([""]).run()  # the rows without a label are below the first page
-    assert list(inbox.dataframe[-1].value["id"]) == ["2"] * 12
-    assert "The first 1,000" not in said(inbox.caption)
-
-
-def test_rows_are_filtered_by_what_was_decided_in_words_for_people(inbox):
-    upload(inbox, "in.csv", "id,text\n" + "1,my bill\n" * 3 + "2,\n" * 2)
-    press(inbox, "Score the file")
-    assert "5 need a review: 3 not certain enough, 2 no text" in said(inbox.info)
-    inbox.multiselect[2].set_value(["review:empty"]).run()
-    assert list(inbox.dataframe[-1].value["decision"]) == ["review: no text"] * 2
-
-
-def test_sheets_that_are_not_read_are_told_of_at_once(inbox, tmp_path):
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    for name in ("2025", "2024"):
-        book.add_worksheet(name).write_column(0, 0, ["text", "my bill", "the router"])
-    book.close()
-    upload(inbox, "in.xlsx", (tmp_path / "in.xlsx").read_bytes())
-    assert "only the sheet '2025' of 'in.xlsx' is read; other sheets: '2024' (3 rows)" in said(
-        inbox.warning
-    )
-
-
-def test_a_run_that_was_broken_off_by_another_press_goes_on(inbox, monkeypatch):
-    upload(inbox, "in.csv", CSV)
-
-    def broken(*_, **__):
-        raise StopException
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bertcnn.score_csv", broken)
-        press(inbox, "Score the file")
-    assert "scored" not in inbox.session_state
-    assert next(button for button in inbox.button if button.label == "Score the file").disabled
-    inbox.run()
-    assert "3 rows scored" in said(inbox.success)
-    assert not next(button for button in inbox.button if button.label == "Score the file").disabled
-
-
-def test_a_file_and_its_result_stay_while_another_page_is_open(inbox):
-    upload(inbox, "in.csv", CSV)
-    inbox.multiselect[0].set_value(["id", "text"])
-    inbox.checkbox[0].check()
-    press(inbox, "Score the file")
-    on_page(inbox, "classify")
-    assert scored_file(inbox).exists()
-    on_page(inbox, "inbox")
-    assert inbox.file_uploader[0].value is None
-    assert "in.csv was uploaded before" in said(inbox.caption)
-    assert "3 rows scored" in said(inbox.success)
-    press(inbox, "Remove")
-    assert not inbox.success
-    assert not scored_file(inbox).exists()
 
 
 def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
@@ -536,68 +358,6 @@ def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
         in said(details.caption)
     )
     assert "like all texts with this model" in said(app.markdown)
-
-
-def test_blank_rejected_and_renamed_rows_and_columns_are_reported(inbox):
-    upload(inbox, "in.csv", "text,confidence\nmy bill\n ,low\none,cell,too many\n")
-    press(inbox, "Score the file")
-    assert "2 rows scored" in said(inbox.success)
-    assert "1 row without a text" in said(inbox.info)
-    assert "already has a column confidence; the new one is called bertcnn_confidence" in said(
-        inbox.info
-    )
-    assert "1 row could not be read" in said(inbox.warning)
-    assert list(inbox.dataframe[1].value["content_start"]) == ["one,cell,too many"]
-    assert "1 row lacked the last cells" in said(inbox.info)
-    inbox.multiselect[1].set_value([""]).run()
-    assert list(inbox.dataframe[-1].value["confidence"]) == ["low"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("picture.csv", b"\x89PNG\r\n\x1a\n" + bytes(64), "a PNG image"),
-        ("text.xlsx", b"id,text\n1,a\n", "'text.xlsx' does not fit its extension"),
-        ("broken.csv.gz", gzip.compress(CSV.encode() * 99, mtime=0)[:-30], "broken.csv.gz"),
-        ("archive.zip.gz", gzip.compress(b"PK", mtime=0), "archive.zip.gz"),
-    ],
-)
-def test_an_unreadable_file_is_a_one_line_error_without_our_folder(inbox, name, content, expected):
-    upload(inbox, name, content)
-    if inbox.button:  # its first rows can be read
-        press(inbox, "Score the file")
-    assert not inbox.exception
-    assert expected in said(inbox.error)
-    assert "bertcnn-dashboard" not in said(inbox.error)
-
-
-@pytest.mark.parametrize("content", ["text\n", ""])
-def test_a_file_without_rows_is_scored_to_nothing_without_an_error(inbox, content):
-    upload(inbox, "in.csv", content)
-    press(inbox, "Score the file")
-    assert not inbox.exception
-    assert "0 rows scored" in said(inbox.success)
-
-
-def test_long_cells_are_cut_and_half_characters_replaced_on_the_page(inbox):
-    rows = [{"text": "a" * 10_000}, {"text": "half \ud83d a character"}]
-    upload(inbox, "in.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    press(inbox, "Score the file")
-    assert not inbox.exception
-    shown = list(inbox.dataframe[-1].value["text"])
-    assert shown[0] == "a" * 497 + "..."
-    assert "\ud83d" not in shown[1]
-
-
-def test_a_new_upload_replaces_the_old_files_and_taking_it_away_removes_them(inbox):
-    upload(inbox, "first.csv", CSV)
-    press(inbox, "Score the file")
-    folder = scored_file(inbox).parent
-    assert {file.name for file in folder.iterdir()} == {"first.csv", "scored-first.csv"}
-    upload(inbox, "second.csv", CSV)
-    assert {file.name for file in folder.iterdir()} == {"second.csv"}
-    inbox.file_uploader[0].set_value(None).run()
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -651,7 +411,7 @@ def served(models, tmp_path):
         yield server.address
 
 
-def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tmp_path):
+def test_in_a_browser_a_complaint_is_classified(served):
     """In headless Chromium; without one, the page is only requested over HTTP."""
     if CHROMIUM is None:
         warnings.warn(
@@ -659,9 +419,6 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
         )
         assert b"streamlit" in urllib.request.urlopen(served, timeout=10).read().lower()
         return
-    (tmp_path / "inbox.csv").write_text(
-        "id,text\n7,my bill <img src=x onerror=alert(1)>\n8,the app crashes\n"
-    )
     with browsing() as browser:
         page = browser.new_page(viewport={"width": 400, "height": 900})
         page.set_default_timeout(60_000)
@@ -674,28 +431,4 @@ def test_in_a_browser_a_complaint_is_classified_and_a_file_downloaded(served, tm
         page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
         # no element overflows on a phone
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        page.set_viewport_size({"width": 1000, "height": 900})
-        page.get_by_role("link", name="Inbox").click()
-        page.locator("input[type=file]").set_input_files(tmp_path / "inbox.csv")
-        page.get_by_role("button", name="Score the file").click()
-        page.get_by_text("2 rows scored").wait_for()
-        for name, title in (("Try a text", "Try a text"), ("Inbox", "Score an inbox")):
-            page.get_by_role("link", name=name).click()
-            page.get_by_role("heading", level=1, name=title).wait_for()
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Download", exact=True).click()
-        download.value.save_as(tmp_path / "scored.csv")
-        assert list((tmp_path / "temporary").glob("bertcnn-dashboard-*/scored-inbox.csv"))
-    rows = list(csv.DictReader((tmp_path / "scored.csv").open()))
-    assert [row["id"] for row in rows] == ["7", "8"]
-    assert all(0 < float(row["confidence"]) <= 1 for row in rows)
-    assert np.isin([row["predicted_label"] for row in rows], LABELS).all()
     assert not dialogs
-
-
-def test_a_column_whose_name_was_quoted_for_spreadsheets_is_shown_by_its_name(tmp_path):
-    path = tmp_path / "scored.csv"
-    path.write_text("'@message,predicted_label\n'=1+1,billing\n")
-    # bypasses the cache, which needs a session
-    shown = part("uploads").first_rows.__wrapped__(path, 0, ())
-    assert list(shown.columns) == ["@message", "predicted_label"]

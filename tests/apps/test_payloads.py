@@ -208,11 +208,13 @@ def test_a_complaint_and_an_upload_are_shown_as_they_are(watched, filled):
         watched.settle()
         watched.page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
         watched.check()
-    watched.open("inbox")
+    watched.open("tickets")
+    watched.check()
+    watched.page.get_by_text("Upload", exact=True).click()
     watched.page.locator("input[type=file]").set_input_files(filled.folder / "in:red[zq7].csv")
-    watched.page.get_by_role("button", name="Score the file").wait_for()
+    watched.page.get_by_text("Only score them").click()
     watched.settle()
-    watched.page.get_by_role("button", name="Score the file").click()
+    watched.page.get_by_role("button", name="Score", exact=True).click()
     watched.page.get_by_text("is being scored").wait_for()
     watched.check()
     (job,) = list_jobs(filled.store)
@@ -220,7 +222,7 @@ def test_a_complaint_and_an_upload_are_shown_as_they_are(watched, filled):
         time.sleep(0.2)
         job = job_status(filled.store, job.id)
     assert job.state == "done"
-    for name in ("jobs", f"inbox?job={job.id}"):
+    for name in ("jobs", "tickets"):
         watched.open(name)
         watched.check()
 
@@ -288,7 +290,8 @@ def words(text):
 
 
 def test_no_text_reaches_the_log(watched, server):
-    watched.open("inbox")
+    watched.open("tickets")
+    watched.page.get_by_text("Upload", exact=True).click()
     chooser = watched.page.locator("input[type=file]")
     for name, content in (
         ("good.csv", f"id,text\n1,my {SECRET} is not working\n"),

@@ -329,7 +329,7 @@ def opened(made, store, monkeypatch):
 
 def pages(app):
     found = []
-    for name in ("classify", "inbox", "review"):
+    for name in ("classify", "tickets", "review"):
         try:
             app.switch_page(f"pages_/{name}.py")
         except ValueError:
@@ -339,9 +339,8 @@ def pages(app):
 
 
 def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
-    assert pages(opened()) == ["classify", "inbox"]
     place = made.folder / "review.db"
-    assert pages(opened(store=place, person="ann")) == ["classify", "inbox", "review"]
+    assert pages(opened(store=place, person="ann")) == ["classify", "tickets", "review"]
     app = opened("0.0.0.0", store=place, person="ann")
     assert "listens on 0.0.0.0 without a login" in said(app.error)
     assert not app.title

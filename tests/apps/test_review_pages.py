@@ -1,7 +1,5 @@
-"""The Models, Audit, Train and Jobs pages, and scoring as a job from Inbox."""
+"""The Models, Audit, Train and Jobs pages."""
 
-import csv
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 import streamlit.config
 from sqlalchemy import select
 
-from bertcnn import load, score_folder
+from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs import jobs
@@ -31,7 +29,7 @@ from bertcnn.review.starting import start_review
 from bertcnn.review.store import now, open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
 from bertcnn.review.training_files import TrainingFile
-from tests.apps.dashboards import CHROMIUM, browsing, open_app, said, save_model, serving
+from tests.apps.dashboards import CHROMIUM, open_app, said, save_model
 from tests.tickets import as_csv, tickets
 
 LABELS = ("billing", "hardware", "tv*")
@@ -297,18 +295,12 @@ def test_a_text_column_is_guessed_the_same_way_on_all_pages(made, header):
     file = made.folder / "files" / "new.csv"
     rows = [f'{row},"Der Router ist seit Tag {row} kaputt",tv*' for row in range(12)]
     file.write_text("\n".join([header, *rows]))
-    for page, way, key in (
-        ("train", "Tickets with labels", "labelled"),
-        ("train", "Tickets without labels", "unlabelled"),
-        ("inbox", None, "inbox"),
-    ):
+    for page, key in (("train", "labelled"), ("tickets", "tickets")):
         app = made.page(page)
-        if way is not None:
-            app.radio[0].set_value(way).run()
         app.radio(key=f"{key}-place").set_value("On the server").run()
         app = app.selectbox(key=f"{key}-file").set_value(str(file)).run()
         [box] = [box for box in app.multiselect if box.label == "Text column"]
-        assert box.value == [header.split(",")[1]], (page, way)
+        assert box.value == [header.split(",")[1]], page
 
 
 def test_the_next_training_finds_the_file_of_the_serving_model(made, idle):
@@ -353,14 +345,10 @@ def test_unlabelled_tickets_become_groups_then_decisions_then_a_model(made, idle
     file = made.folder / "files" / "new.csv"
     file.write_text(as_csv(*tickets()))
     app = made.page("train")
-    app.radio[0].set_value("Tickets without labels").run()
-    app.radio(key="unlabelled-place").set_value("On the server").run()
-    app.selectbox(key="unlabelled-file").set_value(str(file)).run()
-    app = press(app, "Find groups")
-    (job,) = list_jobs(made.store)
-    assert job.arguments == ("review", "start", str(file), "--text", "text", "--person", "root")
+    app = app.radio[0].set_value("Tickets without labels").run()
+    assert [link.proto.page for link in app.get("page_link")] == ["tickets"]
     start_review(made.store, file, ROOT, text="text", encoder=encoder_folder)
-    app = app.run()
+    app = made.page("train")
     assert "60 tickets wait in 5 groups" in said(app.markdown)
     assert "Train" not in labels_of(app.button)
     batch = claim(made.store, BOB, most=20)
@@ -416,92 +404,3 @@ def test_jobs_are_shown_cancelled_started_again_and_removed(made, idle):
     app = press(made.page("jobs"), "Remove")
     assert list_jobs(made.store) == []
     assert "No jobs yet" in said(app.info)
-
-
-# --- Inbox -------------------------------------------------------------------------------------
-
-
-def test_the_files_of_a_folder_are_scored_by_one_job(made, idle):
-    folder = made.folder / "files" / "drop"
-    (folder / "north").mkdir(parents=True)
-    for name, rows in (("a.csv", 1), ("north/b.csv", 2)):
-        (folder / name).write_text("text\n" + "my router led\n" * rows)
-    app = made.page("inbox")
-    app.radio(key="inbox-place").set_value("On the server").run()
-    app.selectbox(key="inbox-file").set_value(f"{folder}{os.sep}").run()
-    assert "2 files." in said(app.caption)
-    app = press(app, "Score the files")
-    (job,) = list_jobs(made.store)
-    assert job.arguments == (
-        *("score", str(made.models / "first"), str(folder), "scored-drop", "--reasons"),
-    )
-    assert "Show rows" not in labels_of(app.button)
-    score_folder(made.models / "first", folder, Path(job.folder, "scored-drop"))
-    with made.store.writing() as connection:  # for example, because one file could not be read
-        connection.execute(job_table.update().values(state="failed", ended_at=now(), message="bad"))
-    app = press(made.page("inbox"), "Show rows")
-    (box,) = [box for box in app.selectbox if box.label == "File"]
-    assert box.options == ["a.csv", "north/b.csv"]
-    assert "1 row of 1" in said(app.caption)
-    app = box.set_value("north/b.csv").run()
-    assert not app.exception
-    assert "2 rows of 2" in said(app.caption)
-
-
-def test_a_folder_with_links_to_other_places_is_not_scored(made):
-    folder = made.folder / "files" / "drop"
-    folder.mkdir()
-    (folder / "a.csv").write_text("text\nmy router led\n")
-    (made.folder / "secret.csv").write_text("text\nmy router led\n")
-    (folder / "b.csv").symlink_to(made.folder / "secret.csv")
-    app = made.page("inbox")
-    app.radio(key="inbox-place").set_value("On the server").run()
-    app.selectbox(key="inbox-file").set_value(f"{folder}{os.sep}").run()
-    assert "no links to other places" in said(app.error)
-    assert "Score the files" not in labels_of(app.button)
-
-
-def test_a_file_of_the_server_may_have_more_rows_than_an_upload(made, idle, monkeypatch):
-    monkeypatch.setattr("uploads.MOST_ROWS", 2)
-    file = made.folder / "files" / "large.csv"
-    file.write_text("text\n" + "my router led\n" * 3)
-    app = made.page("inbox")
-    app.radio(key="inbox-place").set_value("On the server").run()
-    app.selectbox(key="inbox-file").set_value(str(file)).run()
-    app = press(app, "Score the file")
-    assert not app.error
-    (job,) = list_jobs(made.store)
-    assert job.arguments[2] == str(file)
-
-
-@in_browser
-def test_a_file_is_scored_by_a_job_that_outlives_the_page_and_read_in_pages(made, tmp_path):
-    inbox = tmp_path / "my inbox.csv"
-    with inbox.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["created_at", "text"])
-        for row in range(250):
-            writer.writerow([f"2026-05-{1 + row % 28:02}T10:00:00", f"my router led {row}"])
-    options = ["--models", made.models, "--store", made.store.name, "--person", "root"]
-    with serving(tmp_path / "temporary", options) as server, browsing() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 1600})
-        page.goto(f"{server.address}/inbox")
-        page.locator("input[type=file]").set_input_files(inbox)
-        page.get_by_role("button", name="Score the file").click()
-        page.get_by_text("my inbox.csv is being scored.").wait_for(timeout=30_000)
-        page.reload()  # as if the tab had been closed
-        page.get_by_role("button", name="Show rows").click(timeout=60_000)
-        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
-        page.locator("[data-testid=stPagination]").get_by_text("3", exact=True).click()
-        page.reload()  # the address contains the job's id
-        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
-        page.get_by_text("Day", exact=True).wait_for()
-        page.get_by_label("Decision").click()
-        page.get_by_role("option", name="automatic").click()
-        page.keyboard.press("Escape")  # the open list of decisions covers the rest of the page
-        page.get_by_text("250 rows of 250").wait_for(timeout=30_000)
-        page.get_by_role("button", name="All files").click()
-        page.get_by_role("button", name="Remove", exact=True).click(timeout=30_000)
-        page.get_by_text("No file was scored yet").wait_for(timeout=30_000)
-    assert list_jobs(made.store) == []
-    assert [path.name for path in jobs.jobs_folder(made.store).iterdir()] == []

@@ -74,28 +74,16 @@ def begin(store: ReviewStore) -> None:
         train_on(store, chosen_file("File of labelled tickets", "labelled"))
     elif way == UNLABELLED:
         st.markdown(
-            "The tickets are put into groups by what they are about. You name the groups, decide"
-            " on ten tickets of each, and a first model learns from that."
+            "Upload them on the page Tickets: they are put into groups by what they are about. You"
+            " name the groups here, decide on ten tickets of each, and a first model learns from"
+            " that."
         )
-        group(store, chosen_file("File of tickets", "unlabelled"))
+        st.page_link("pages_/tickets.py", label="Upload tickets", icon=":material/upload:")
     else:
         st.markdown(
             "Tickets to an internet provider, with three labels. The training takes some minutes."
         )
         train_on(store, SAMPLE)
-
-
-def group(store: ReviewStore, file: Path | None) -> None:
-    """Start a job that finds groups."""
-    text = [] if file is None else chosen_text(read_sample(file))
-    if file is None:
-        return
-    why_not = "" if text else "Choose the column with the texts first."
-    if button_or_why("Find groups", why_not, type="primary", icon=":material/category:"):
-        folder, name = for_job(store, file)
-        options = ["--text", ",".join(text), *me()]
-        start_job(store, ["review", "start", name, *options], person(), folder=folder)
-        done("The tickets are read and put into groups. This takes about a minute for 2,000.")
 
 
 def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
