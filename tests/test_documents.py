@@ -125,6 +125,7 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
             for row, (text, label) in enumerate(zip(texts, labels, strict=True))
         )
     )
+    (tmp_path / "notes.txt").write_text("\n\n".join(texts))
     asked = [
         {"question": "what is it", "context": text, "answer": text.split()[0] if row % 4 else ""}
         for row, text in enumerate(texts)

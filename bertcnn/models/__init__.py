@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertcnn.models.classifier import build_classifier as build_classifier
     from bertcnn.models.decoding import SearchSettings as SearchSettings
     from bertcnn.models.decoding import Written as Written
+    from bertcnn.models.decoding import banned as banned
     from bertcnn.models.decoding import search as search
     from bertcnn.models.forward import Collate as Collate
     from bertcnn.models.forward import Forward as Forward

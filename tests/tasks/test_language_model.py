@@ -138,6 +138,32 @@ def test_learned_texts_are_less_surprising_than_others_and_unknown_words_are_cou
     assert fitted.perplexity(["Rome is a 語 in Italy ."]).unknown == 1
 
 
+def test_next_tokens_have_the_probabilities_of_the_generated_ones(vague):
+    for prompt in ("", "Rome is", "x " * 40):
+        likely = vague.next_tokens(prompt, count=999)
+        probabilities = [probability for _, probability in likely]
+        assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+        assert probabilities == sorted(probabilities, reverse=True)
+    drawn = vague.generate("Rome is", max_tokens=1, temperature=2, seed=3)
+    likely = dict(vague.next_tokens("Rome is", count=999))
+    assert math.log(likely[drawn.pieces[0]]) == pytest.approx(drawn.log_probabilities[0], abs=1e-4)
+    assert "[PAD]" not in list(likely)[:20]
+    with pytest.raises(SettingsError, match="a prompt .* expected a string"):
+        vague.next_tokens(None)
+
+
+def test_a_text_is_its_tokens(fitted):
+    (tokens,) = fitted.tokenize([" Rome is  in France . "])
+    assert "".join(f" {token}" for token in tokens).replace(" ##", "").split() == [
+        "Rome",
+        "is",
+        "in",
+        "France",
+        ".",
+    ]
+    assert fitted.tokenize([]) == []
+
+
 def test_a_saved_model_is_the_same_model(fitted, tmp_path):
     identity = fitted.save(tmp_path / "model")
     again = LanguageModel.load(tmp_path / "model")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bertcnn.errors import SettingsError
-from bertcnn.models import CausalTransformer, Sampling, continue_text
+from bertcnn.evaluation import softmax
+from bertcnn.models import CausalTransformer, Sampling, banned, continue_text
 from bertcnn.settings import SamplingSettings
 from bertcnn.tasks.compiled import compiled
 from bertcnn.tasks.subwords import Subwords, words
@@ -63,13 +64,11 @@ class Completer:
                 expected=f"at most {context - 1}",
                 fix="generate fewer tokens, or train with more context_tokens",
             )
-        known = subwords.encode([prompt], sys.maxsize)[0][:-1].tolist()  # without the end token
+        known = self._ids(prompt)
         start = [subwords.start_id, *known][settings.max_tokens - context :]
         most = len(start) + settings.max_tokens
-        token_ids = np.full((1, context), subwords.pad_id, np.int32)
-        token_ids[0, : len(start)] = start
         tokens, logs = self._continued(
-            token_ids,
+            self._padded(start),
             np.random.default_rng(seed).random(context, np.float32),
             np.array([len(start), most], np.int32),
             *_sampling(settings, len(subwords.vocabulary)),
@@ -87,6 +86,26 @@ class Completer:
             log_probabilities=tuple(np.asarray(logs)[0, len(start) :][: len(new)].tolist()),
             is_whole=is_whole,
         )
+
+    def next_tokens(self, prompt: str, count: int) -> list[tuple[str, float]]:
+        """The most probable next tokens and their probabilities."""
+        start = [self._subwords.start_id, *self._ids(prompt)][-self._context :]
+        logits = self.model({"token_ids": self._padded(start)})
+        last = np.asarray(logits)[:, len(start) - 1]  # [1, V]
+        (probabilities,) = softmax(last + banned(self._subwords.never, last.shape[1]))
+        best = np.argsort(-probabilities, kind="stable")[:count]
+        return [(self._subwords.vocabulary[one], float(probabilities[one])) for one in best]
+
+    def _ids(self, prompt: str) -> list[int]:
+        """The tokens of a text, without its end token."""
+        ids: list[int] = self._subwords.encode([prompt], sys.maxsize)[0][:-1].tolist()
+        return ids
+
+    def _padded(self, start: list[int]) -> np.ndarray:
+        """int32 [1, context]."""
+        token_ids = np.full((1, self._context), self._subwords.pad_id, np.int32)
+        token_ids[0, : len(start)] = start
+        return token_ids
 
 
 def _sampling(settings: SamplingSettings, vocabulary: int) -> Sampling:

@@ -152,6 +152,7 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
         metrics = {
             "texts": len(learned),
             "validation_texts": len(held_out),
+            "pieces": len(subwords.vocabulary),
             "kept_epoch": kept.epoch,
             "epochs": len(history),
             "validation_perplexity_per_token": math.exp(kept.figures["val_loss"]),
@@ -186,14 +187,34 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             TrainingError: called before `fit`.
         """
         check_seed(seed)
-        if not isinstance(prompt, str):
-            raise SettingsError(
-                f"a prompt {one_line(prompt)}", expected="a string", fix="give the start of a text"
-            )
         settings = SamplingSettings(
             max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p
         )
-        return self._running.completer.complete(prompt, settings, seed)
+        return self._running.completer.complete(_checked(prompt), settings, seed)
+
+    def next_tokens(self, prompt: str = "", *, count: int = 10) -> list[tuple[str, float]]:
+        """The most probable tokens after the start of a text, with their probabilities.
+
+        Args:
+            prompt: the start of the text.
+            count: most tokens; the text's end is `[SEP]`.
+
+        Raises:
+            SettingsError: the prompt is not a string.
+            TrainingError: called before `fit`.
+        """
+        return self._running.completer.next_tokens(_checked(prompt), count)
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of each text, without its end token; `##` continues a word.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings.
+            TrainingError: called before `fit`.
+        """
+        subwords = self._running.subwords
+        encoded = subwords.encode(check_texts(texts), sys.maxsize)
+        return [[subwords.vocabulary[one] for one in ids[:-1]] for ids in encoded]
 
     def perplexity(self, texts: Sequence[str]) -> Perplexity:
         """How well texts are predicted, best ones that it was not trained on.
@@ -239,6 +260,14 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
         assign(model.weights, saved.tensors, error=TrainingError)
         measure = make_figures(model, next_token_figures(0.0))
         return _Running(subwords, Completer(model, subwords), measure)
+
+
+def _checked(prompt: object) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    raise SettingsError(
+        f"a prompt {one_line(prompt)}", expected="a string", fix="give the start of a text"
+    )
 
 
 def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str], list[str]]:
