@@ -122,8 +122,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return_attention: also return the probabilities, float [B, H, T, S].
         use_causal_mask: each token attends to itself and earlier tokens only.
 
-    Returns:
-        float [B, T, D].
+    The call returns float [B, T, D].
 
     Source: Vaswani et al. 2017, equation 1; google-research/bert `modeling.py`, `attention_layer`.
     """

@@ -41,8 +41,7 @@ class CnnHead(keras.Model):
         document_ids: int32 [B, T], 0 at padding and k at the tokens of the row's k-th document;
             only with `documents`.
 
-    Returns:
-        Logits, float32 [B, C]; with `documents` float32 [B, K, C].
+    The call returns logits, float32 [B, C]; with `documents` float32 [B, K, C].
     """
 
     def __init__(
@@ -154,8 +153,7 @@ class BertCnn(keras.Model):
 
     Call arguments, a dict: the encoder's inputs, each int32 [B, T].
 
-    Returns:
-        Logits, float32 [B, C]; for a packed encoder float32 [B, K, C].
+    The call returns logits, float32 [B, C]; for a packed encoder float32 [B, K, C].
 
     Example:
         >>> settings = EncoderSettings(
