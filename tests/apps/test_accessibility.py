@@ -55,6 +55,7 @@ def test_axe_finds_nothing(server):
             page.goto(f"{server.address}/{name}")
             page.locator("h1:visible, .desk .bar").first.wait_for(timeout=60_000)
             page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+            assert not page.get_by_role("dialog").count(), f"no page has the address {name}"
             seen = set()
             for theme in ("light", "dark"):
                 page.emulate_media(color_scheme=theme)
@@ -67,3 +68,22 @@ def test_axe_finds_nothing(server):
             assert len(seen) == 2
     unknown = {place: ids for place, ids in found.items() if ids.keys() - KNOWN}
     assert not unknown
+
+
+def test_each_page_has_an_address_and_the_menu_a_name_on_a_phone(server):
+    first, *_ = [address for _, address, *_ in part("app").PAGES]
+    with browsing() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto(server.address)
+        page.wait_for_url(f"{server.address}/{first}", timeout=60_000)
+        button = page.get_by_test_id("stExpandSidebarButton")
+        button.wait_for(timeout=60_000)
+        after = "element => getComputedStyle(element, '::after').content"
+        assert button.evaluate(after) == '"Menu"'
+        button.click()
+        menu = page.get_by_test_id("stSidebarNav")
+        assert menu.get_by_role("link").all_inner_texts()[-1].endswith("Try a text")
+        menu.get_by_role("link", name="Desk (30)").wait_for()
+        menu.get_by_role("link", name="Audit (30)").click()
+        page.get_by_role("heading", level=1, name="Audit").wait_for(timeout=60_000)
+        assert page.url == f"{server.address}/audit"

@@ -293,7 +293,7 @@ def test_a_labelled_file_of_the_server_trains_a_first_model(made, idle):
 @pytest.mark.parametrize("header", ["Nr,Beschwerde,Kategorie", "Nr,message,Kategorie"])
 def test_a_text_column_is_guessed_the_same_way_on_all_pages(made, header):
     file = made.folder / "files" / "new.csv"
-    rows = [f'{row},"Der Router ist seit Tag {row} kaputt",tv*' for row in range(12)]
+    rows = [f'{row},"Der Router blinkt rot, zum Mal {row} schon",tv*' for row in range(12)]
     file.write_text("\n".join([header, *rows]))
     for page, key in (("train", "labelled"), ("tickets", "tickets")):
         app = made.page(page)

@@ -179,8 +179,7 @@ def train_next(store: ReviewStore, serving: KnownModel) -> None:
 
 def found(known: TrainingFile) -> Path | None:
     """A file with the remembered content, where it was or among the server's; None if gone."""
-    candidates = [Path(known.path)] if known.path else [SAMPLE, *server_files(files_roots())]
-    for path in candidates:
+    for path in (Path(known.path), SAMPLE, *server_files(files_roots())):
         if path.name == known.name and path.is_file():
             status = path.stat()
             if content_of(str(path), status.st_size, status.st_mtime_ns) == known.sha256:
