@@ -86,12 +86,13 @@ def layer_of(name: str) -> Any:
 
     from bertcnn.layers import MultiHeadAttention
 
-    return {
+    layers: dict[str, Callable[[], Any]] = {
         "attention": lambda: MultiHeadAttention(HEADS),
         "LSTM": lambda: keras.layers.LSTM(WIDTH, return_sequences=True),
         "GRU": lambda: keras.layers.GRU(WIDTH, return_sequences=True),
         "convolution": lambda: keras.layers.Conv1D(WIDTH, WINDOW, padding="same"),
-    }[name]()
+    }
+    return layers[name]()
 
 
 def measured(lengths: list[int], rounds: int) -> dict[str, list[float]]:

@@ -471,9 +471,9 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
         proxying(server.port) as proxy,
     ):
         for name, role, pages in (
-            ("ann@example.org", "admin", {"Try a text", "Inbox", "Desk"}),
-            ("ROB@example.org", "reviewer", {"Try a text", "Inbox", "Desk"}),
-            ("vic@example.org", "viewer", {"Try a text", "Inbox"}),
+            ("ann@example.org", "admin", {"Try a text", "Tickets", "Desk"}),
+            ("ROB@example.org", "reviewer", {"Try a text", "Tickets", "Desk"}),
+            ("vic@example.org", "viewer", {"Try a text", "Tickets"}),
             ("eve@example.org", None, set()),
         ):
             proxy.added = {"X-Forwarded-Email": name, "X-Forwarded-For": "10.0.0.7"}

@@ -148,7 +148,7 @@ def test_next_tokens_have_the_probabilities_of_the_generated_ones(vague):
     likely = dict(vague.next_tokens("Rome is", count=999))
     assert math.log(likely[drawn.pieces[0]]) == pytest.approx(drawn.log_probabilities[0], abs=1e-4)
     assert "[PAD]" not in list(likely)[:20]
-    with pytest.raises(SettingsError, match="a prompt .* expected a string"):
+    with pytest.raises(SettingsError, match=r"a prompt .* expected a string"):
         vague.next_tokens(None)
 
 
