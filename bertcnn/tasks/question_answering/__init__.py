@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering.extract import extract_csv as extract_csv
     from bertcnn.tasks.question_answering.metrics import AnswerFigures as AnswerFigures
+    from bertcnn.tasks.question_answering.questions import Question as Question
     from bertcnn.tasks.question_answering.questions import read_questions as read_questions
     from bertcnn.tasks.question_answering.saving import FOLDER as FOLDER
     from bertcnn.tasks.text_columns import ExtractionReport as ExtractionReport
