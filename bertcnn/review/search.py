@@ -6,13 +6,25 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Connection, column, func, literal_column, select, table, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    column,
+    delete,
+    func,
+    literal_column,
+    select,
+    table,
+    text,
+)
 
-from bertcnn.review.schema import ticket
+from bertcnn.review.rows import upsert
+from bertcnn.review.schema import setting, ticket
 
 if TYPE_CHECKING:
     from bertcnn.review.store import ReviewStore
 
+FORGETTING = "forgetting"  # a setting while deleted words are removed
 _INDEX = "ticket_words"
 _LONGEST = 100_000  # characters of a text that PostgreSQL indexes; its limit is one megabyte
 _VECTOR = f"to_tsvector('simple', left(ticket.text, {_LONGEST}))"
@@ -30,7 +42,7 @@ _POSTGRESQL = (f"CREATE INDEX {_INDEX} ON ticket USING gin (({_VECTOR.replace('t
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 _DELETES = (3, 42, 0)  # from this version on, SQLite can delete words at once
 _PAGES = 500  # of the index, rewritten in one transaction
-_FEW = 2000  # tickets that are sorted after the search
+_FEW, _MANY = 2000, 100_000  # tickets: sorted after the search; looked up one by one
 
 
 def create_search(connection: Connection) -> None:
@@ -38,10 +50,16 @@ def create_search(connection: Connection) -> None:
     lite = connection.dialect.name == "sqlite"
     for statement in _SQLITE if lite else _POSTGRESQL:
         connection.exec_driver_sql(statement)
-    if lite and sqlite3.sqlite_version_info >= _DELETES:
+    if lite and not _keeps_deleted(connection):
         connection.exec_driver_sql(
             f"INSERT INTO {_INDEX}({_INDEX}, rank) VALUES ('secure-delete', 1)"
         )
+
+
+def note_forgetting(connection: Connection) -> None:
+    """Note that words were deleted: `open_review` ends what a killed program has begun."""
+    if _keeps_deleted(connection):
+        upsert(connection, setting, {"name": FORGETTING, "value": "yes"})
 
 
 def forget_words(store: ReviewStore) -> None:
@@ -49,19 +67,24 @@ def forget_words(store: ReviewStore) -> None:
 
     Earlier versions only mark them as deleted, until all parts of the index are merged into one.
     """
-    number = -_PAGES  # negative: also merge parts of equal size
+    pages = -_PAGES  # negative: also merge parts of equal size
     while True:
         with store.writing() as connection:
-            if connection.dialect.name == "postgresql" or (sqlite3.sqlite_version_info >= _DELETES):
+            if not _keeps_deleted(connection):
                 return
             changes = text("SELECT total_changes()")
             before = int(connection.scalar(changes) or 0)
             connection.exec_driver_sql(
-                f"INSERT INTO {_INDEX}({_INDEX}, rank) VALUES ('merge', ?)", (number,)
+                f"INSERT INTO {_INDEX}({_INDEX}, rank) VALUES ('merge', ?)", (pages,)
             )
             if int(connection.scalar(changes) or 0) - before < 2:  # nothing left to merge
+                connection.execute(delete(setting).where(setting.c.name == FORGETTING))
                 return
-        number = _PAGES
+        pages = _PAGES
+
+
+def _keeps_deleted(connection: Connection) -> bool:
+    return connection.dialect.name == "sqlite" and sqlite3.sqlite_version_info < _DELETES
 
 
 def has_words(
@@ -87,11 +110,12 @@ def has_words(
     found = select(index.c.rowid).where(index.c[_INDEX].op("MATCH")(" AND ".join(terms)))
     if most is not None:
         return ticket.c.id.in_(found.order_by(index.c.rowid.desc()).limit(most))
-    some = found.limit(_FEW).subquery()
-    if int(connection.scalar(select(func.count()).select_from(some)) or 0) < _FEW:
+    some = found.limit(_MANY).subquery()
+    number = int(connection.scalar(select(func.count()).select_from(some)) or 0)
+    if number < _FEW:
         return ticket.c.id.in_(found)
-    if any(begins for _, begins in words):  # too slow to look up for each ticket
-        return literal_column("+ticket.id").in_(found)
+    if number < _MANY or any(begins for _, begins in words):
+        return literal_column("+ticket.id").in_(found)  # + for no lookup by number
     return found.where(index.c.rowid == ticket.c.id).exists()
 
 

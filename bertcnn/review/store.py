@@ -28,7 +28,7 @@ from bertcnn.review.databases import (
 from bertcnn.review.people import Person
 from bertcnn.review.rows import upsert
 from bertcnn.review.schema import APPEND_ONLY, VERSION, setting, tables
-from bertcnn.review.search import create_search
+from bertcnn.review.search import FORGETTING, create_search, forget_words
 
 Setting = str | float
 SETTINGS: Mapping[str, Setting] = {
@@ -129,7 +129,10 @@ def open_review(place: str | os.PathLike[str], *, create: bool = True) -> Review
     except BaseException:
         engine.dispose()
         raise
-    return ReviewStore(engine, name, bytes.fromhex(settings["secret"]))
+    store = ReviewStore(engine, name, bytes.fromhex(settings["secret"]))
+    if FORGETTING in settings:
+        forget_words(store)
+    return store
 
 
 def now() -> float:

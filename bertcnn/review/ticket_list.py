@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Select,
+    case,
     false,
     func,
     literal,
@@ -41,6 +42,7 @@ from bertcnn.review.tickets import named
 
 PAGE = 50  # tickets
 COUNTED = 10_000  # tickets of a view that are counted one by one
+_OF_A_LABEL = 20_000  # tickets; other filters come first if they have fewer
 SKIPPED_BY_ALL = "skipped_by_all"  # a state of views only: skipped by everybody at work
 _COLUMN = "column."  # before the names of columns in an address
 _YES = "yes"
@@ -234,26 +236,22 @@ def count_tickets(store: ReviewStore, view: TicketView) -> TicketCounts:
     """
     view = replace(view, state="")
     with store.reading() as connection:
-        moment = now()
-        if view == TicketView():
-            rows = connection.execute(
-                select(ticket.c.state, func.count().label("number")).group_by(ticket.c.state)
-            ).all()
-            at_least = False
-            of_all = select(func.count()).where(skipped_by_all(connection, moment))
-        else:
+        by_all = case((skipped_by_all(connection, now()), 1), else_=0).label("by_all")
+        tickets: FromClause = select(ticket.c.state, by_all).subquery()
+        if view != TicketView():
             selected = _Selected.of(store, connection, view, most=COUNTED + 1)
-            some = selected.statement(ticket.c.state).limit(COUNTED + 1).subquery()
-            rows = connection.execute(
-                select(some.c.state, func.count().label("number")).group_by(some.c.state)
-            ).all()
-            at_least = sum(row.number for row in rows) > COUNTED
-            skipped = selected.statement(ticket.c.id).where(skipped_by_all(connection, moment))
-            of_all = select(func.count()).select_from(skipped.limit(COUNTED).subquery())
-        states = dict.fromkeys(STATES, 0) | {row.state: int(row.number) for row in rows}
-        return TicketCounts(
-            states | {SKIPPED_BY_ALL: int(connection.scalar(of_all) or 0)}, at_least
-        )
+            tickets = selected.statement(ticket.c.state, by_all).limit(COUNTED + 1).subquery()
+        rows = connection.execute(
+            select(
+                tickets.c.state,
+                func.count().label("number"),
+                func.sum(tickets.c.by_all).label("by_all"),
+            ).group_by(tickets.c.state)
+        ).all()
+    states = dict.fromkeys(STATES, 0) | {row.state: int(row.number) for row in rows}
+    states[SKIPPED_BY_ALL] = sum(int(row.by_all) for row in rows)
+    at_least = view != TicketView() and sum(row.number for row in rows) > COUNTED
+    return TicketCounts(states, at_least)
 
 
 def selected_numbers(store: ReviewStore, view: TicketView) -> list[int]:
@@ -280,15 +278,20 @@ class _Selected:
         conditions = _conditions(store, connection, view)
         if view.text and (words := has_words(connection, view.text, most=most)) is not None:
             conditions.append(words)
-        links = _links(connection, view)
-        if not links:
-            return cls(ticket, conditions, ticket.c.arrived_at, ticket.c.id)
-        (_, first, condition), *others = sorted(links, key=lambda link: link[0])
-        for _, table, linked in others:
+        links = sorted(_links(connection, view), key=lambda link: link[0])
+        first = None
+        if links and not (view.label and links[0][0] > _OF_A_LABEL):
+            _, first, condition = links.pop(0)  # the tickets are read in its order
+            conditions.append(condition)
+        for _, table, condition in links:
             here = (table.c.ticket == ticket.c.id) & (table.c.arrived_at == ticket.c.arrived_at)
-            conditions.append(select(literal(1)).where(here, linked).exists())
-        tables = first.join(ticket, ticket.c.id == first.c.ticket)
-        return cls(tables, [condition, *conditions], first.c.arrived_at, first.c.ticket)
+            conditions.append(select(literal(1)).where(here, condition).exists())
+        tables: FromClause = ticket
+        arrived_at, number = ticket.c.arrived_at, ticket.c.id
+        if first is not None:
+            arrived_at, number = first.c.arrived_at, first.c.ticket
+            tables = first.join(ticket, ticket.c.id == number)
+        return cls(tables, [*conditions, *_days(connection, view, arrived_at)], arrived_at, number)
 
     def statement(self, *columns: Any) -> Select[Any]:  # noqa: ANN401 - as of `select`
         """Select columns of the tickets, newest first."""
@@ -322,12 +325,19 @@ def _conditions(
     if view.mentions:
         named_there = select(mention.c.ticket).where(mention.c.person == name_key(view.mentions))
         conditions.append(ticket.c.id.in_(named_there))
+    return conditions
+
+
+def _days(
+    connection: Connection, view: TicketView, arrived_at: ColumnElement[float]
+) -> list[ColumnElement[bool]]:
+    """The conditions on the day of arrival."""
     zone = ZoneInfo(str(read_setting(connection, "time_zone")))
+    conditions: list[ColumnElement[bool]] = []
     if view.first_day:
-        conditions.append(ticket.c.arrived_at >= _midnight(view.first_day, zone))
+        conditions.append(arrived_at >= _midnight(view.first_day, zone))
     if view.last_day:
-        after = view.last_day + timedelta(days=1)
-        conditions.append(ticket.c.arrived_at < _midnight(after, zone))
+        conditions.append(arrived_at < _midnight(view.last_day + timedelta(days=1), zone))
     return conditions
 
 

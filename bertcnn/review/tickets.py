@@ -27,7 +27,7 @@ from bertcnn.review.schema import (
     queue,
     ticket,
 )
-from bertcnn.review.search import forget_words
+from bertcnn.review.search import forget_words, note_forgetting
 from bertcnn.review.states import refresh
 from bertcnn.review.statistics import is_audited, review_order, uniform_number
 from bertcnn.review.store import ReviewStore, now
@@ -257,6 +257,7 @@ def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
             .values(embedding=None, because=[])
         )
         refresh(connection, [identity])
+        note_forgetting(connection)
     forget_words(store)
 
 

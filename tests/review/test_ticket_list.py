@@ -1,5 +1,6 @@
 """Lists of tickets: filters, pages, counts, and what is erased."""
 
+import sqlite3
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from bertcnn.review.column_filters import MOST_VALUES, column_values
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.queue import claim, release
 from bertcnn.review.schema import STATES, queue, ticket
+from bertcnn.review.search import _DELETES
 from bertcnn.review.ticket_list import TicketView, count_tickets, list_tickets
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
 from tests.review.desk import ADMIN, ANN, BOB, HOUR, decide, filled, texts
@@ -205,6 +207,28 @@ def test_an_erased_ticket_leaves_no_word_behind(desk, encoder_folder):
         assert b"zyxwvut" not in content
         assert b"qponmlk" not in content
         assert b"router" in content
+
+
+def test_words_of_a_killed_erasure_are_removed_at_the_next_opening(
+    desk, encoder_folder, open_again, monkeypatch
+):
+    if "://" in desk.name:
+        pytest.skip("the index of PostgreSQL keeps no deleted words")
+    predictor = filled(desk, encoder_folder, 0)
+    add_tickets(desk, predictor, [NewTicket("secret", "zyxwvut plus router", {}, 1e9)])
+    [one] = found(desk, text="zyxwvut")
+
+    def killed(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bertcnn.review.tickets.forget_words", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase_ticket(desk, one, ADMIN)
+    if sqlite3.sqlite_version_info < _DELETES:
+        assert b"zyxwvut" in Path(desk.name).read_bytes()
+    open_again()
+    assert b"zyxwvut" not in Path(desk.name).read_bytes()
 
 
 def test_a_ticket_that_everybody_skipped_is_counted(desk):
