@@ -1,4 +1,4 @@
-"""Shared by `qa`, `tokens` and `translate`: train a model, and add answers to a file."""
+"""Shared by `qa`, `summarise`, `tokens` and `translate`: train a model, add answers to a file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from bertcnn.cli.console import print_message, show, summary
 from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import DeviceFlags, FileFlags, Force, Seed, Summary
-from bertcnn.cli.resumable import answers_are_kept, savepoints_beside
-from bertcnn.wording import duration
+from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
+from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:
     from bertcnn.progress import Progress
@@ -97,3 +97,22 @@ def add_answers(
     if as_json:
         summary(report)
     return report
+
+
+def add_texts(
+    extract: Callable[..., ExtractionReport],
+    target: Path,
+    flags: FileFlags,
+    *,
+    what: str,
+    as_json: bool,
+) -> None:
+    """Add a column of written texts to a file, and report it; `what` names such a text."""
+    report = add_answers(extract, flags, as_json=as_json)
+    print_message(
+        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}, in the new"
+        f" column {report.columns[0]}."
+    )
+    if blank := report.rows - sum(report.answered.values()):
+        print_message(f"{count(blank, 'row')} without a text got no {what}.")
+    show_unread(report)

@@ -20,11 +20,10 @@ from bertcnn.cli.options import (
     given,
     grouped,
 )
-from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import load_keras, local_model
-from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, train_task
+from bertcnn.cli.tasks import TaskFlags, add_texts, check_files, train_task
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
-from bertcnn.wording import count, duration
+from bertcnn.wording import count
 
 if TYPE_CHECKING:
     from bertcnn.progress import Progress
@@ -178,16 +177,8 @@ def run(
     load_keras()
     from bertcnn.tasks.translation import translate_csv
 
-    report = add_answers(
-        partial(translate_csv, folder, source, target, beam=beam), flags, as_json=as_json
-    )
-    print_message(
-        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}, in the new"
-        f" column {report.columns[0]}."
-    )
-    if blank := report.rows - sum(report.answered.values()):
-        print_message(f"{count(blank, 'row')} without a text got no translation.")
-    show_unread(report)
+    translated = partial(translate_csv, folder, source, target, beam=beam)
+    add_texts(translated, target, flags, what="translation", as_json=as_json)
 
 
 @translate_app.command("text", cls=TextsCommand)

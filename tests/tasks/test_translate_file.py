@@ -10,7 +10,7 @@ import pytest
 from bertcnn.bundle.bundle import write_bundle
 from bertcnn.errors import BundleError, ColumnError, OutputError, SettingsError, TableError
 from bertcnn.scoring.run import ScoringInterrupted
-from bertcnn.tasks.translation import file
+from bertcnn.tasks import writing
 from bertcnn.tasks.translation.file import translate_csv
 from bertcnn.tasks.translation.translator import Translator
 from tests.failpoints import tiny_bundle
@@ -24,7 +24,7 @@ ROWS = 3 * CHUNK + 3
 @pytest.fixture(scope="module", autouse=True)
 def small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file, "_CHUNK_ROWS", CHUNK)
+        patch.setattr(writing, "_CHUNK_ROWS", CHUNK)
         yield
 
 
@@ -111,8 +111,9 @@ def test_with_another_beam_it_starts_over_and_says_why(translator, inbox, whole,
 
 _KILLED = """
 import os, signal, sys
-from bertcnn.tasks.translation import file
-file._CHUNK_ROWS = {chunk}
+from bertcnn.tasks import writing
+from bertcnn.tasks.translation import translate_csv
+writing._CHUNK_ROWS = {chunk}
 class Dies:
     left = 2
     def stage(self, name, total, unit="rows"): pass
@@ -121,7 +122,7 @@ class Dies:
         self.left -= 1
         if not self.left:
             os.kill(os.getpid(), signal.SIGKILL)
-file.translate_csv(*sys.argv[1:], progress=Dies())
+translate_csv(*sys.argv[1:], progress=Dies())
 """
 
 

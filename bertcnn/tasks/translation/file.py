@@ -7,14 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-import keras
-
 from bertcnn.scoring import FileKeywords, FileOptions, FileRun
 from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
 from bertcnn.tasks.translation.translator import Translator
+from bertcnn.tasks.writing import written_column
 
 COLUMN = "translation"
-_CHUNK_ROWS = 256  # about 6 s of work with a beam of 4
 
 
 def translate_csv(
@@ -56,16 +54,10 @@ def translate_csv(
 
 
 def _columns(model: str | Path | Translator, beam: int) -> TextColumns:
-    translator = model if isinstance(model, Translator) else Translator.load(model)
-    translator.translate([], beam=beam)  # check the beam before any work
-    return TextColumns(
-        names=[COLUMN],
-        model=translator.identity,
-        engine=keras.backend.backend(),
-        settings=f"beam {beam}",
-        answer=lambda texts: [one.text.encode() for one in translator.translate(texts, beam=beam)],
-        cells=lambda _, translation: [translation.decode()],
-        tally=lambda translation: {COLUMN: int(translation != b"")},
-        prefixed=True,
-        chunk_rows=_CHUNK_ROWS,
+    own = model if isinstance(model, Translator) else Translator.load(model)
+    return written_column(
+        COLUMN,
+        own.identity,
+        beam,
+        lambda texts: [one.text for one in own.translate(texts, beam=beam)],
     )

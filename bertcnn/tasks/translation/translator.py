@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import keras
 import numpy as np
 
-from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import SettingsError, TrainingError, explain_missing_packages
 from bertcnn.inference import check_texts
 from bertcnn.models import (
     RecurrentTranslator,
     SearchSettings,
     Transformer,
-    Written,
     assign,
     extract,
 )
 from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
-from bertcnn.tasks.compiled import compiled_search
 from bertcnn.tasks.model import TaskModel
-from bertcnn.tasks.subwords import Subwords
-from bertcnn.tasks.training import train_writer
-from bertcnn.tasks.translation.pairs import FEWEST_PAIRS, Pairs
+from bertcnn.tasks.pairs import FEWEST_PAIRS, Pairs
 from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
-from bertcnn.tasks.translation.training import EncodedPairs
+from bertcnn.tasks.translation.subwords import Subwords
+from bertcnn.tasks.translation.training import EncodedPairs, train_translator
+from bertcnn.tasks.writing import TextWriter, WrittenText, check_beam
 from bertcnn.text import is_blank
 from bertcnn.training import RunOptions, Savepoints, check_seed, compute_policy, digest, note_device
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}
-_ROWS = (1, 32)  # batch sizes; a program is compiled for each
 _WORST = -1e6  # below this, scores belong to unused beams
-_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # padded; compiled like `_ROWS`
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +72,9 @@ class TranslationFigures:
     chrf: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Running:
+class _Running(NamedTuple):
     subwords: Subwords
-    model: keras.Model
-    searches: dict[SearchSettings, Callable[[np.ndarray], Written]] = field(default_factory=dict)
-
-    def search(self, settings: SearchSettings, source_ids: np.ndarray) -> Written:
-        if settings not in self.searches:
-            self.searches[settings] = compiled_search(self.model, settings)
-        return self.searches[settings](source_ids)
+    writer: TextWriter
 
 
 class Translator(TaskModel[TranslatorConfig, _Running]):
@@ -169,7 +157,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             }
             points = Savepoints(savepoints, identity, self._progress)
         options = RunOptions(self._seed, self._progress, points, callbacks=self._callbacks)
-        history, kept = train_writer(model, train, valid, training, options)
+        history, kept = train_translator(model, train, valid, training, options)
         config = TranslatorConfig(
             model=settings,
             training=training,
@@ -220,10 +208,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             TrainingError: called before `fit`.
         """
         checked = check_texts(texts)
-        if not isinstance(beam, int) or beam < 1:
-            raise SettingsError(
-                f"beam {beam!r}", expected="a whole number, 1 or more", fix="give for example 4"
-            )
+        check_beam(beam)
         running, shape = self._running, self._model.config.model
         subwords = running.subwords
         settings = SearchSettings(
@@ -236,22 +221,13 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             never=subwords.never,
         )
         encoded = subwords.encode(checked, shape.source_tokens)
-        rows = [row for row, text in enumerate(checked) if not is_blank(text)]
-        rows.sort(key=lambda row: len(encoded[row]))
         translations = [
             Translation(text, "", 0.0, (), (), (), np.zeros((0, 0), np.float32)) for text in checked
         ]
-        size = _ROWS[0] if len(rows) == 1 else _ROWS[1]
-        for start in range(0, len(rows), size):
-            part = np.array(rows[start : start + size])
-            longest = len(encoded[part[-1]])
-            length = next(one for one in _LENGTHS if one >= longest)
-            source_ids = pad(encoded, BatchPlan(part, length, size), subwords.pad_id).token_ids
-            written = running.search(settings, source_ids)
-            for slot, row in enumerate(part):
-                translations[row] = _translation(
-                    subwords, checked[row], encoded[row], written, slot
-                )
+        rows = [row for row, text in enumerate(checked) if not is_blank(text)]
+        for written in running.writer.write(settings, encoded, rows):
+            row = written.row
+            translations[row] = _translation(subwords, checked[row], encoded[row], written)
         return translations
 
     @classmethod
@@ -268,7 +244,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         subwords = Subwords(saved.vocabulary)
         model = _built(saved.config.model, subwords, saved.config.seed)
         assign(model.weights, saved.tensors, error=TrainingError)
-        return _Running(subwords, model)
+        return _Running(subwords, TextWriter(model, subwords.pad_id))
 
 
 def _built(
@@ -288,15 +264,14 @@ def _encoded(pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> 
 
 
 def _translation(
-    subwords: Subwords, text: str, source: np.ndarray, written: Written, slot: int
+    subwords: Subwords, text: str, source: np.ndarray, written: WrittenText
 ) -> Translation:
-    token_ids, scores = written.token_ids[slot], written.scores[slot]
-    best = token_ids[0]
+    best = written.token_ids[0]
     ended = np.flatnonzero(best == subwords.end_id)
     length = int(ended[0]) + 1 if len(ended) else int((best != subwords.pad_id).sum())
     alternatives = {
         subwords.decode(ids.tolist()): float(score)
-        for ids, score in zip(token_ids[::-1], scores[::-1], strict=True)
+        for ids, score in zip(written.token_ids[::-1], written.scores[::-1], strict=True)
         if score > _WORST
     }
     best_text = subwords.decode(best.tolist())
@@ -304,9 +279,9 @@ def _translation(
     return Translation(
         source=text,
         text=best_text,
-        score=float(scores[0]),
+        score=float(written.scores[0]),
         alternatives=tuple(sorted(alternatives.items(), key=lambda item: -item[1])),
         source_pieces=tuple(subwords.vocabulary[one] for one in source),
         pieces=tuple(subwords.vocabulary[one] for one in best[:length]),
-        alignment=written.attention[slot, 0, :length, : len(source)],
+        alignment=written.attention[0, :length, : len(source)],
     )
