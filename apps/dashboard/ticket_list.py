@@ -39,7 +39,6 @@ def show_tickets(store: ReviewStore, view: TicketView) -> list[ListedTicket]:
         height=_ROW_HEIGHT * (len(page.tickets) + 1) + 3,
         row_height=_ROW_HEIGHT,
         column_config={
-            "Confidence": st.column_config.NumberColumn(format="%d%%", width="small"),
             "Text": st.column_config.TextColumn(width="large"),
         },
         alt="Tickets, the newest first",
@@ -71,7 +70,7 @@ def _table(tickets: Sequence[ListedTicket]) -> pd.DataFrame:
             "Received": "" if one.received_at is None else moment(one.received_at),
             "Label": visible(one.label or ""),
             # rounded down: no answer is certain
-            "Confidence": None if one.confidence is None else math.floor(100 * one.confidence),
+            "Confidence": "" if one.confidence is None else f"{math.floor(100 * one.confidence)}%",
             "State": _state(one),
             "Text": visible(one.words),
             "Assigned to": visible(one.assigned_to or ""),
