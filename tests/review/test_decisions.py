@@ -8,12 +8,15 @@ from bertcnn.review.actions import decide_many
 from bertcnn.review.corrected_rows import export_corrections
 from bertcnn.review.decisions import NewDecision, decided, disagreements, history, record
 from bertcnn.review.labels import (
+    LabelGuide,
     LabelsInUse,
     add_labels,
     guide,
+    label_guide,
     labels_in_use,
     merge_labels,
     remove_label,
+    set_guide,
     write_guide,
 )
 from bertcnn.review.people import Person
@@ -192,6 +195,29 @@ def test_the_guide_is_kept(store):
         write_guide(store, ANN, "")
     with pytest.raises(StoreError, match="a label guide of"):
         write_guide(store, ADMIN, "x" * (1 << 20) + "y")
+
+
+def test_a_label_has_a_guide_a_colour_and_a_hint(store):
+    add_labels(store, ADMIN, ["billing", "router"])
+    assert label_guide(store) == {"billing": LabelGuide(), "router": LabelGuide()}
+    set_guide(store, ADMIN, "router", "**Boxes**", color="#1f77b4", hint="not cables")
+    changed = set_guide(store, ADMIN, "router", hint="")
+    assert changed == LabelGuide("**Boxes**", "#1f77b4", "")
+    remove_label(store, ADMIN, "router")
+    assert list(label_guide(store)) == ["billing"]
+    add_labels(store, ADMIN, ["router"])
+    assert label_guide(store)["router"] == changed  # kept meanwhile
+    for options, message in (
+        ({"color": "blue"}, "the colour 'blue'; expected one such as #1f77b4"),
+        ({"hint": "a\nb"}, "a hint of 3 characters; expected one line"),
+        ({"text": "x" * (1 << 20) + "y"}, "a label guide of"),
+    ):
+        with pytest.raises(StoreError, match=message):
+            set_guide(store, ADMIN, "router", **options)
+    with pytest.raises(StoreError, match="the label 'gone'"):
+        set_guide(store, ADMIN, "gone", "x")
+    with pytest.raises(RoleError):
+        set_guide(store, ANN, "router", "x")
 
 
 def test_similar_tickets_are_found_and_decided_together(store, encoder_folder):

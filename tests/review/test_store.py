@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from bertcnn.errors import OutputError, StoreError
+from bertcnn.errors import OutputError, RoleError, SettingsError, StoreError
 from bertcnn.review.databases import _WAL_FROM
+from bertcnn.review.people import Person
 from bertcnn.review.schema import VERSION, event, model, model_event, prediction, test_row, ticket
 from bertcnn.review.store import open_review
 from tests.review.conftest import make_version, new_row, refused, rows
@@ -166,6 +167,26 @@ def test_a_store_keeps_its_secret_and_no_other_has_it(store, open_again, tmp_pat
     assert store.hashed("\ud800 a") == open_again().hashed("\ud800 a")
     assert store.hashed("a") != open_review(tmp_path / "other.db").hashed("a")
     assert len(store.secret) == 32
+
+
+def test_settings_are_kept_and_wrong_ones_refused(store, open_again):
+    admin = Person("root")
+    assert (store.setting("audit_share"), store.setting("own", "first")) == (0.2, "first")
+    store.set_setting("audit_share", 0.5, admin)
+    store.set_setting("time_zone", "Europe/Berlin", admin)
+    store.set_setting("own", "second", admin)
+    again = open_again()
+    names = ("audit_share", "time_zone", "own")
+    assert [again.setting(name, "first") for name in names] == [0.5, "Europe/Berlin", "second"]
+    for name, value, expected in (
+        ("time_zone", "Berlin", "a zone such as Europe/Berlin"),
+        ("double_share", 1.5, "a value such as 0.05"),
+        ("audit_share", "much", "a value such as 0.2"),
+    ):
+        with refused(SettingsError, name, expected):
+            store.set_setting(name, value, admin)
+    with refused(RoleError, "admin"):
+        store.set_setting("audit_share", 0.1, Person("eve", "viewer"))
 
 
 # === Busy ===
