@@ -67,7 +67,7 @@ class Reviewer:
     """A reviewer's page, with a record of the reviewer's decisions."""
 
     def __init__(self, name: str, page: Any, address: str, labels: Sequence[str]) -> None:
-        self.name, self.page, self.address = name, page, f"{address}/review"
+        self.name, self.page, self.address = name, page, f"{address}/desk"
         self.labels = labels
         self.page.add_init_script(f"({_WATCH})()")
         self.page.on("dialog", lambda dialog: dialog.accept())  # "leave the page?"

@@ -2,7 +2,7 @@
 
 `desk/desk.js` sends all unacknowledged decisions and the tickets it holds. The response
 acknowledges stored decisions and adds tickets if few are left. Unanswered messages are sent again;
-a repeated decision counts once. The address `/review?ticket=ID` opens a ticket first; see
+a repeated decision counts once. The address `/desk?ticket=ID` opens a ticket first; see
 `find_ticket` for what an ID may be, such as T-7 or #12 (in an address `%2312`).
 """
 

@@ -300,6 +300,8 @@ def _open_to(connection: Connection, name: str, view: QueueView, moment: float) 
         return statement.where(ticket.c.assigned_to == name)
     if view == "later":
         return statement.where(ticket.c.later_at.is_not(None))
+    if view in ("audits", "reviews"):
+        statement = statement.where(queue.c.audit == (view == "audits"))
     return statement.where(
         ticket.c.later_at.is_(None),
         ticket.c.assigned_to.is_(None) | (ticket.c.assigned_to == name),
@@ -336,9 +338,7 @@ def _next(
         return []
     free = open_to.where(lease.c.actor.is_(None)).limit(_LOOKED_AT * number)
     if view == "reviews":
-        return _choose(connection.execute(free.where(~queue.c.audit)).all(), number)
-    if view == "audits":
-        return [row.ticket for row in connection.execute(free.where(queue.c.audit))][:number]
+        return _choose(connection.execute(free).all(), number)
     if view != "mixed":
         return [row.ticket for row in connection.execute(free)][:number]
     audits = [row.ticket for row in connection.execute(free.where(queue.c.audit))]

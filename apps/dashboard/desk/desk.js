@@ -73,6 +73,8 @@ class Desk extends Screen {
     this.aliveAt = this.movedAt = now();
     this.silence = 0; // seconds of running without a response to a message
     this.memory = `bertcnn-desk:${owner}`;
+    this.view = new URL(location.href).searchParams.get("view") ?? "mixed";
+    this.find(".view").value = this.view;
     this.restore();
     this.meet();
     this.listen();
@@ -139,10 +141,10 @@ class Desk extends Screen {
     this.number += 1;
     const alive = full || now() - this.aliveAt > ALIVE;
     this.sent = { number: this.number, at: now(), alive };
-    const { number, tab, unsent: decisions, asked: similar } = this;
+    const { number, tab, view, unsent: decisions, asked: similar } = this;
     const held = this.queue.map((ticket) => ticket.id);
     const open = this.opening?.id ?? null;
-    this.post({ number, tab, decisions, held, full, alive, similar, open });
+    this.post({ number, tab, view, decisions, held, full, alive, similar, open });
   }
 
   receive(data) {
@@ -284,10 +286,24 @@ class Desk extends Screen {
   // A ticket that was opened leaves the address of the page too.
   leave(ticket) {
     this.pinned.delete(ticket.id);
-    if (!ticket.opened) return;
+    if (ticket.opened) this.setAddress("ticket", null);
+  }
+
+  setAddress(name, value) {
     const place = new URL(location.href);
-    place.searchParams.delete("ticket");
+    if (value) place.searchParams.set(name, value);
+    else place.searchParams.delete(name);
     history.replaceState(history.state, "", place);
+  }
+
+  // Show other tickets: those of another view of the queue.
+  look(view) {
+    this.view = this.find(".view").value = view;
+    this.setAddress("view", view === "mixed" ? null : view);
+    this.queue = [];
+    this.renew();
+    this.draw();
+    this.focusTicket();
   }
 
   // Decide the selected similar tickets too; returns the key and ticket of each.
@@ -467,6 +483,8 @@ class Desk extends Screen {
     const leaving = (event) => this.unsent.length && !this.leaving && event.preventDefault();
     window.addEventListener("beforeunload", leaving, options);
     this.root.addEventListener("click", (event) => this.click(event), options);
+    const views = this.find(".view");
+    views.addEventListener("change", () => this.look(views.value), options);
     const input = this.find(".search input");
     input.addEventListener("input", () => this.search(), options);
     input.addEventListener("keydown", (event) => this.searchKey(event), options);
@@ -517,6 +535,7 @@ class Desk extends Screen {
     if (target.label !== undefined) this.give(target.label);
     else if (act === "dismiss") this.dismiss();
     else if (act === "open") this.open(target.ticket);
+    else if (act === "skipped") this.look("skipped");
     else if (act) this.act(KEY_OF[act]);
     if (event.detail && act !== "search") this.focusTicket(); // by mouse or touch
   }

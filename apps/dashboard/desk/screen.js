@@ -206,9 +206,10 @@ class Screen {
   // --- everything else ---
 
   drawEmpty() {
-    const [title, what] = this.emptiness();
+    const [title, what, skipped] = this.emptiness();
     this.find(".empty h2").textContent = title;
     this.find(".empty p").textContent = what;
+    this.find(".empty button").hidden = !skipped;
   }
 
   emptiness() {
@@ -217,10 +218,8 @@ class Screen {
     if (this.sent || this.unsent.length) return ["One moment.", "More tickets are on their way."];
     if (!this.labels.length) return ["There are no labels yet.", "A first model brings them."];
     if (audits + reviews === 0) return ["No ticket waits.", "New ones appear here."];
-    return [
-      "No ticket waits for you.",
-      "Others have those that wait, or you have skipped them. U brings your last one back.",
-    ];
+    if (this.view !== "mixed") return ["No such ticket waits.", "Choose others above."];
+    return ["No ticket waits for you.", "Others have those that wait, or you have skipped them.", true];
   }
 
   drawAlerts() {
