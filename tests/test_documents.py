@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 
 from bertcnn.cli.main import app, main
 from docs.generate import pages
+from tests.test_doors import DOORS
 from tests.tickets import tickets
 from tests.tiny import saved
 
@@ -293,6 +294,7 @@ CHECKS = {
 
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PUBLIC = ("07_translation", "09_blocks_by_hand")  # others look inside the package on purpose
 
 
 # forgets the names and import paths of the previous notebook; freezes loaded modules, so that the
@@ -340,6 +342,8 @@ def test_a_notebook_is_short_and_uses_public_names_only(path):
     assert len(code) <= 15
     assert not [line for cell in code for line in cell.splitlines() if re.match(r"\s*def ", line)]
     assert not re.search(r"(?:import|\.)\s*_[a-z]", "\n".join(code))
+    modules = re.findall(r"^from (bertcnn[\w.]*) import", "\n".join(code), re.MULTILINE)
+    assert path.stem not in PUBLIC or {*modules} <= {"bertcnn", "bertcnn.settings", *DOORS}
     assert all(cell.outputs for cell in notebook.cells if "plt.show()" in cell.source)
     assert str(Path.home()) not in path.read_text(encoding="utf-8")
 
