@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from bertcnn.training import device_speed
+from bertcnn.training import recipe_choice
 from bertcnn.training.recipe_choice import cpu_speed, gpu_speed, measured_cpu_speed
 
 ZEN_3, ZEN_4 = "flags : sse2 avx avx2 fma", "flags : sse2 avx2 fma avx512f avx512_vnni"
@@ -37,16 +37,16 @@ def test_a_card_is_known_by_its_name(name, teraflops):
 def test_the_same_device_has_the_same_speed_each_time(monkeypatch):
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cpu:0"])
     monkeypatch.setenv("BERTCNN_CORES", "3")
-    assert device_speed.device_speed() == device_speed.device_speed()
-    assert "(3 cores" in device_speed.device_speed().name
+    assert recipe_choice.device_speed() == recipe_choice.device_speed()
+    assert "(3 cores" in recipe_choice.device_speed().name
 
 
 @pytest.mark.on_jax
 def test_a_gpu_is_asked_for_its_name(monkeypatch):
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["gpu:0"])
-    monkeypatch.setattr(device_speed, "gpu_name", lambda: "NVIDIA H200")
-    monkeypatch.setattr(device_speed, "training_mesh", lambda: None)
-    assert device_speed.device_speed() == gpu_speed("NVIDIA H200")
+    monkeypatch.setattr(recipe_choice, "gpu_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(recipe_choice, "training_mesh", lambda: None)
+    assert recipe_choice.device_speed() == gpu_speed("NVIDIA H200")
 
 
 def test_a_cpu_is_measured_on_request():

@@ -8,11 +8,12 @@ import pytest
 
 from bertcnn.models.bert import Bert
 from bertcnn.settings import FULL, EncoderSettings
-from bertcnn.training import device_speed, recipe_choice
+from bertcnn.training import recipe_choice
 from bertcnn.training.recipe_choice import (
     CostEstimate,
     DeviceSpeed,
     choose_recipe,
+    device_speed,
     fold_count,
     gpu_speed,
 )
@@ -429,10 +430,10 @@ def test_folds_are_as_many_as_there_is_time_for(shape, recipe, seconds, held_out
 @pytest.mark.on_jax
 def test_the_time_is_estimated_for_the_gpu_by_its_name_budget_or_not(shape, monkeypatch):
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cuda:0"])
-    monkeypatch.setattr(device_speed, "training_mesh", lambda: None)
-    monkeypatch.setattr(recipe_choice, "device_speed", device_speed.device_speed)
+    monkeypatch.setattr(recipe_choice, "training_mesh", lambda: None)
+    monkeypatch.setattr(recipe_choice, "device_speed", device_speed)
     for name, minutes in (("NVIDIA H100 80GB HBM3", 8), ("NVIDIA L4", 31), ("a new one", 45)):
-        monkeypatch.setattr(device_speed, "gpu_name", lambda name=name: name)
+        monkeypatch.setattr(recipe_choice, "gpu_name", lambda name=name: name)
         for budget in (None, 60):
             settings = SETTINGS.model_copy(update={"time_budget": budget})
             choice = choose_recipe(shape, 4 * 10**9, 10**5, 2, settings, fewest_epochs=5)
