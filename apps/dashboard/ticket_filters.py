@@ -45,7 +45,7 @@ _EXAMPLE = "words, a ticket's own id, or its number such as #12"
 def chosen_view(store: ReviewStore) -> TicketView:
     """Draw the filters; returns the view that the visitor chose or that the address asks for."""
     state, asked = st.session_state, TicketView.from_query(st.query_params.to_dict())
-    if asked != state.get(_SHOWN, asked):  # somebody followed a link: fill the filters anew
+    if asked != state.get(_SHOWN, asked):  # somebody followed a link: new widgets
         state[_VERSION] = state.get(_VERSION, 0) + 1
     filters = _Filters(store, asked, state.get(_VERSION, 0))
     view = filters.view()

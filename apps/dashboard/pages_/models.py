@@ -154,7 +154,7 @@ def heading(name: str, state: str, color: Any) -> None:  # noqa: ANN401 - Stream
 
 def figures(comparison: Mapping[str, Any]) -> pd.DataFrame:
     """A comparison as a table; where it cannot tell, without intervals as wide as the scale."""
-    result, told = comparison["result"], comparison["verdict"] != "cannot tell"
+    result, is_clear = comparison["result"], comparison["verdict"] != "cannot tell"
     rows = [("accuracy", result["champion"], result["challenger"], result["difference"])]
     for name, key in (("macro-F1", "macro_f1"), ("answered automatically", "automated")):
         if result[key] is not None:
@@ -165,7 +165,9 @@ def figures(comparison: Mapping[str, Any]) -> pd.DataFrame:
                 name,
                 f"{now:.1%}",
                 f"{then:.1%}",
-                f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}" if told else "not known yet",
+                f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}"
+                if is_clear
+                else "not known yet",
             )
             for name, now, then, gap in rows
         ],
