@@ -10,6 +10,7 @@ import streamlit.config
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
+from bertcnn import load
 from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
 from bertcnn.review.daily_figures import day_of
 from bertcnn.review.decisions import NewDecision, record
@@ -17,8 +18,9 @@ from bertcnn.review.jobs import jobs
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, note_comparison, promote, serving_model
 from bertcnn.review.schema import prediction, ticket
+from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import now, open_review
-from bertcnn.review.tickets import erase_ticket
+from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
 from tests.apps.dashboards import (
     APP,
     CHROMIUM,
@@ -194,6 +196,26 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     assert [one.arguments for one in jobs.list_jobs(store)] == [("review", "answer")]
     assert not app.error
     assert second.id != first.id
+
+
+def test_the_earlier_model_is_named_beside_the_serving_one(store, models, health):
+    first = add_model(store, models.first, ADMIN)
+    second = add_model(store, models.second, ADMIN)
+    note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
+    promote(store, second.id, ADMIN)
+    new = [NewTicket(f"T-{number}", f"my router {'led ' * number}") for number in range(9)]
+    add_tickets(store, load(models.second), new)
+    answer_in_shadow(store)
+    assert "first has answered 9 tickets too; none is decided yet." in states(
+        health(), "not known yet"
+    )
+    with store.reading() as connection:
+        drawn = select(prediction.c.ticket, prediction.c.label)
+        labels = connection.execute(drawn.where(prediction.c.model == second.id)).all()
+    record(store, ANN, [NewDecision(f"b{one}", one, "label", label) for one, label in labels])
+    (said_of,) = [one for one in states(health(), "not known yet") if "better" in one]
+    assert said_of.startswith("Which one is better: of 9 decided tickets, 100.0% of the serving")
+    assert first.id[:8] not in said_of
 
 
 def test_the_estimate_is_made_when_asked_for(store, models, health):

@@ -4,8 +4,10 @@ import json
 import re
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 import streamlit.config
@@ -15,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, history, record
+from bertcnn.review.files import add_file
 from bertcnn.review.labels import merge_labels, set_guide, write_guide
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
@@ -605,9 +608,10 @@ def test_undo_of_what_is_not_sent_yet_sends_both(desk, store, stock):
 def test_a_blind_ticket_shows_no_suggestion_and_enter_says_so(desk, store, stock):
     ids = stock(["my router", "my bill"], blind=True)
     desk.open()
-    desk.press("Enter", "w")
+    desk.press("Enter", "w", "/", "Escape")
     assert desk.text() == "my router"
     assert desk.said() == "There is no suggestion to accept. Choose a label."
+    assert desk.find(".accept").inner_text() == "No suggestion: choose a label"
     assert "held back" in desk.find(".why").inner_text()
     assert desk.find(".labels .suggested").count() == 0
     desk.press("4")
@@ -902,6 +906,23 @@ def test_a_ticket_on_another_persons_desk_says_so(desk, store, stock):
     assert desk.text() == "first"
     assert "bob has this ticket now." in desk.find(".reason").inner_text()
     assert [one.id for one in claim(store, BOB, most=1)] == ids[:1]
+
+
+@in_browser
+def test_one_time_is_shown_in_the_viewers_zone_with_the_files_text(desk, made, store, tmp_path):
+    file = tmp_path / "inbox.csv"
+    file.write_text("ticket_id,created_at,text\nT-1,2025-07-01 10:00,my router is not working\n")
+    store.set_setting("time_zone", "Europe/Berlin", ROOT_PERSON)
+    add_file(store, file, predictor=made.predictor)
+    store.set_setting("time_zone", "UTC", ROOT_PERSON)
+    desk.open()
+    received = desk.find(".received time")
+    assert received.get_attribute("datetime") == "2025-07-01T08:00:00.000Z"
+    assert received.get_attribute("title").startswith("In the file: 2025-07-01 10:00. Shown in")
+    zone = "() => Intl.DateTimeFormat().resolvedOptions().timeZone"
+    shown = datetime(2025, 7, 1, 8, tzinfo=UTC).astimezone(ZoneInfo(desk.page.evaluate(zone)))
+    assert f"{shown.hour % 12 or 12}:00" in received.inner_text()
+    assert "created_at" not in desk.find(".ticket").inner_text()
 
 
 # --- texts ---

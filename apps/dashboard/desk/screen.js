@@ -114,7 +114,7 @@ class Screen {
     accept.setAttribute("aria-disabled", String(!given));
     const sure = this.several ? this.touched : ticket.sure && !decided;
     accept.classList.toggle("sure", Boolean(sure && wanted.length));
-    accept.classList.toggle("nothing", !given);
+    accept.classList.toggle("missing", !given);
     accept.replaceChildren(make("bdi", given || none), ...(given ? [make("kbd", "Enter")] : []));
     this.drawLabels(ticket);
     this.find("[data-do='search']").hidden = this.labels.length <= KEYED / 2;

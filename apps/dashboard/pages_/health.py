@@ -79,7 +79,7 @@ def page() -> None:
     audits = cached_audits(store.name, changes, store)
     if audits.broken:
         show_alarm(store, audits, names)
-    show_accuracy(audits, cached_shadow(store.name, changes, store))
+    show_accuracy(audits, cached_shadow(store.name, changes, store), names)
     st.header("What comes in", anchor=False)
     if newest_day(store) is None:
         st.info("No tickets yet. Upload some on the page Tickets.")
@@ -160,7 +160,9 @@ def show_alarm(store: ReviewStore, audits: AuditReport, names: Mapping[str, str]
 # === Accuracy ===
 
 
-def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
+def show_accuracy(
+    audits: AuditReport, beside: ShadowReport | None, names: Mapping[str, str]
+) -> None:
     """The audited accuracy over time, and the previous model's accuracy on the same tickets."""
     st.header("Automatic answers", anchor=False)
     state: Color = "green" if holds(audits) else "red" if audits.broken else "gray"
@@ -174,7 +176,28 @@ def show_accuracy(audits: AuditReport, beside: ShadowReport | None) -> None:
         )
     offer_audits(audits)
     if beside is not None:
-        st.markdown(plain(" ".join(beside.lines())))
+        show_earlier(beside, names[beside.change.before.id])
+
+
+def show_earlier(beside: ShadowReport, earlier: str) -> None:
+    """The serving model beside the earlier one, on the same tickets."""
+    gap = beside.difference
+    if gap is None:
+        answered = count(beside.answered, "ticket")
+        with_badge(
+            STATES["gray"], "gray", f"{earlier} has answered {answered} too; none is decided yet."
+        )
+        return
+    figures = (
+        f"of {count(beside.decided, 'decided ticket')}, {beside.serving:.1%} of the serving model's"
+        f" answers are right, and {beside.before:.1%} of those by {earlier}, the earlier model."
+    )
+    if gap.low > 0:
+        with_badge("better than before", "green", f"O{figures[1:]}")
+    elif gap.high < 0:
+        with_badge("worse than before", "red", f"O{figures[1:]} Think of going back.")
+    else:
+        with_badge(STATES["gray"], "gray", f"Which one is better: {figures}")
 
 
 # === What has changed ===
