@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from bertcnn.tasks.question_answering import QuestionAnswerer as QuestionAnswerer
     from bertcnn.tasks.question_answering import extract_csv as extract_csv
     from bertcnn.tasks.question_answering import read_questions as read_questions
+    from bertcnn.tasks.summaries import Summariser as Summariser
+    from bertcnn.tasks.summaries import read_summaries as read_summaries
+    from bertcnn.tasks.summaries import summarise_csv as summarise_csv
     from bertcnn.tasks.token_labels import LabelledText as LabelledText
     from bertcnn.tasks.token_labels import TokenLabeller as TokenLabeller
     from bertcnn.tasks.token_labels import extract_spans as extract_spans

@@ -247,6 +247,25 @@ class LanguageModelSettings(WriterSettings):
     dropout: Fraction = Field(0.3, description="share of hidden values dropped in training")
 
 
+class SummariserSettings(Settings):
+    """The shape of a decoder that writes a summary from an encoder's output.
+
+    Its width and heads are the encoder's.
+    """
+
+    layers: Count = Field(1, le=256, description="blocks of the decoder")
+    feed_forward_width: Count = Field(
+        768, le=1 << 16, description="F, inner width of the feed-forward layers"
+    )
+    source_tokens: Annotated[int, Field(ge=4, le=1 << 12)] = Field(
+        160, description="S, longest text, in tokens; a longer one loses tokens in its middle"
+    )
+    target_tokens: Annotated[int, Field(ge=2, le=1 << 12)] = Field(
+        24, description="T, longest summary, in tokens"
+    )
+    copies: bool = Field(True, description="also copy words of the text, by a pointer")
+
+
 class HeadSettings(Settings):
     """The CNN head on the encoder's token embeddings (after Kim 2014, section 2)."""
 
@@ -787,4 +806,16 @@ class TokenLabelTrainingSettings(QuestionTrainingSettings):
 
     validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
         0.15, description="share of the texts held out for validation if no file is given"
+    )
+
+
+class SummaryTrainingSettings(QuestionTrainingSettings):
+    """How a summariser's decoder is trained; its encoder is frozen and runs once for each text."""
+
+    epochs: Count = Field(25, description="passes over the pairs; the best one is kept")
+    batch_size: Count = Field(32, description="pairs per batch")
+    learning_rate: Positive = Field(1e-3, description="peak")
+    dropout: Fraction = Field(0.3, description="share of hidden values dropped in training")
+    validation_fraction: Annotated[float, Field(gt=0.0, lt=0.9)] = Field(
+        0.1, description="share of the pairs held out for validation"
     )

@@ -9,6 +9,7 @@ from bertcnn.settings import (
     EncoderSettings,
     HeadSettings,
     LanguageModelSettings,
+    SummariserSettings,
     TranslatorSettings,
 )
 
@@ -132,26 +133,22 @@ def translator_shapes(settings: TranslatorSettings) -> Shapes:
             "attention/bias": (width,),
             **_dense({"first_state": (width, width), "output": (4 * width, width)}),
         }
-    dense: dict[str, tuple[int, int]] = {}
-    norms: list[str] = []
-    sides = {
-        "encoder": (("attention",), ("attention_norm", "output_norm")),
-        "decoder": (
-            ("self_attention", "source_attention"),
-            ("self_norm", "source_norm", "output_norm"),
-        ),
+    blocks = [_blocks(side, settings.layers, width, inner) for side in ("encoder", "decoder")]
+    return {**table, **blocks[0], **blocks[1]}
+
+
+def summariser_shapes(encoder: EncoderSettings, settings: SummariserSettings) -> Shapes:
+    """Shapes of a summariser: its encoder and its decoder."""
+    width = encoder.width
+    square = dict.fromkeys(("embed", "output/transform", "query", "key"), (width, width))
+    single = dict.fromkeys(("gate", "continuation"), (width, 1))
+    return {
+        **encoder_shapes(encoder),
+        **_dense({**square, **single}),
+        **_norms(["embed_norm", "output/normalize"], width),
+        **_blocks("decoder", settings.layers, width, settings.feed_forward_width),
+        "output/bias": (encoder.vocabulary_size,),
     }
-    for side, (attentions, normalisations) in sides.items():
-        for number in range(settings.layers):
-            block = f"{side}_{number}"
-            dense |= {f"{block}/expand": (width, inner), f"{block}/contract": (inner, width)}
-            dense |= {
-                f"{block}/{attention}/{part}": (width, width)
-                for attention in attentions
-                for part in ("query", "key", "value", "output")
-            }
-            norms += [f"{block}/{name}" for name in normalisations]
-    return {**table, **_dense(dense), **_norms(norms, width)}
 
 
 def language_model_shapes(settings: LanguageModelSettings) -> Shapes:
@@ -189,6 +186,28 @@ def _block_products(
         f"attention/{part}": (width, width) for part in ("query", "key", "value", "output")
     }
     return {**attention, "expand": (width, inner), "contract": (inner, width)}
+
+
+def _blocks(side: str, layers: int, width: int, inner: int) -> Shapes:
+    """The blocks of a Transformer's "encoder" or "decoder", named `encoder_0` and so on."""
+    attentions, normalisations = {
+        "encoder": (("attention",), ("attention_norm", "output_norm")),
+        "decoder": (
+            ("self_attention", "source_attention"),
+            ("self_norm", "source_norm", "output_norm"),
+        ),
+    }[side]
+    dense: dict[str, tuple[int, int]] = {}
+    norms: list[str] = []
+    for block in (f"{side}_{number}" for number in range(layers)):
+        dense |= {f"{block}/expand": (width, inner), f"{block}/contract": (inner, width)}
+        dense |= {
+            f"{block}/{attention}/{part}": (width, width)
+            for attention in attentions
+            for part in ("query", "key", "value", "output")
+        }
+        norms += [f"{block}/{name}" for name in normalisations]
+    return {**_dense(dense), **_norms(norms, width)}
 
 
 def _dense(kernels: dict[str, tuple[int, int]]) -> Shapes:

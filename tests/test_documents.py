@@ -126,6 +126,9 @@ def workplace(tmp_path, encoder_folder, monkeypatch):
             for row, (text, label) in enumerate(zip(texts, labels, strict=True))
         )
     )
+    summaries = "".join(f'"{text}",{text.split()[0]}\n' for text in texts)
+    for name in ("summaries.csv", "summaries_test.csv"):
+        (tmp_path / name).write_text(f"ticket,summary\n{summaries}")
     (tmp_path / "notes.txt").write_text("\n\n".join(texts))
     asked = [
         {"question": "what is it", "context": text, "answer": text.split()[0] if row % 4 else ""}
@@ -163,6 +166,7 @@ def test_the_python_of_a_page_runs(page, workplace, shallow_encoder_folder):
 
 SHORT = {"max_tokens": 64, "question_tokens": 16, "stride": 16}  # the tiny encoder's limits
 WINDOWS = {"max_tokens": 64, "stride": 32}
+TEXTS = {"source_tokens": 64}
 
 
 def with_the_tiny_encoder(code: str) -> str:
@@ -174,6 +178,7 @@ def with_the_tiny_encoder(code: str) -> str:
         "QuestionAnswerer(encoder=TINY", f"QuestionAnswerer(TINY, questions={SHORT}"
     )
     code = code.replace("TokenLabeller(encoder=TINY", f"TokenLabeller(TINY, windows={WINDOWS}")
+    code = code.replace("Summariser(encoder=TINY", f"Summariser(TINY, model={TEXTS}")
     code = re.sub(r'(recipe="[a-z-]+")\)', r"\1, training=QUICK)", code)
     return re.sub(r'(check_csv\("[^"]+")', r"\1, encoder=TINY", code)
 
@@ -236,7 +241,7 @@ def quickly(words: list[str], encoder: str) -> list[str]:
         for part in (name, value)
         if part
     ]
-    if words[1:3] in (["qa", "train"], ["tokens", "train"]):
+    if words[1:3] in (["qa", "train"], ["tokens", "train"], ["summarise", "train"]):
         more += ["--max-tokens", str(SHORT["max_tokens"])]
     return [*words, *more]
 

@@ -38,6 +38,7 @@ from bertcnn.cli.retrain import retrain
 from bertcnn.cli.review import review_app
 from bertcnn.cli.score import RayCommand, score
 from bertcnn.cli.serve import serve
+from bertcnn.cli.summarise import summarise_app
 from bertcnn.cli.texts import Commands, TextsCommand
 from bertcnn.cli.tokens import tokens_app
 from bertcnn.cli.train import train
@@ -82,6 +83,7 @@ app.add_typer(encoder_app, name="encoder")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(lm_app, name="lm")
 app.add_typer(qa_app, name="qa")
+app.add_typer(summarise_app, name="summarise")
 app.add_typer(tokens_app, name="tokens")
 app.add_typer(translate_app, name="translate")
 app.add_typer(review_app, name="review")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bertcnn.models.recurrent import RecurrentTranslator as RecurrentTranslator
     from bertcnn.models.sampling import Sampling as Sampling
     from bertcnn.models.sampling import continue_text as continue_text
+    from bertcnn.models.summariser import BertSummariser as BertSummariser
     from bertcnn.models.token_labels import BertTokenLabels as BertTokenLabels
     from bertcnn.models.transformer import Transformer as Transformer
     from bertcnn.models.weights import assign as assign

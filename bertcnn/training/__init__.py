@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bertcnn.training.examples import checked_weights as checked_weights
     from bertcnn.training.examples import different_texts as different_texts
     from bertcnn.training.examples import learning_and_validation as learning_and_validation
+    from bertcnn.training.features import Features as Features
     from bertcnn.training.features import TokenizedRows as TokenizedRows
     from bertcnn.training.finalize import ModelIdentity as ModelIdentity
     from bertcnn.training.finalize import Outcome as Outcome

@@ -24,9 +24,10 @@ from bertcnn.progress import Progress
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.pairs import FEWEST_PAIRS, Pairs
+from bertcnn.tasks.subwords import Subwords
+from bertcnn.tasks.training import train_writer
 from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
-from bertcnn.tasks.translation.subwords import Subwords
-from bertcnn.tasks.translation.training import EncodedPairs, train_translator
+from bertcnn.tasks.translation.training import EncodedPairs
 from bertcnn.tasks.writing import TextWriter, WrittenText, check_beam
 from bertcnn.text import is_blank
 from bertcnn.training import RunOptions, Savepoints, check_seed, compute_policy, digest, note_device
@@ -157,7 +158,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             }
             points = Savepoints(savepoints, identity, self._progress)
         options = RunOptions(self._seed, self._progress, points, callbacks=self._callbacks)
-        history, kept = train_translator(model, train, valid, training, options)
+        history, kept = train_writer(model, train, valid, training, options)
         config = TranslatorConfig(
             model=settings,
             training=training,
