@@ -5,10 +5,14 @@ The public names load when they are first used, so that importing the package co
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bertcnn.backend import choose_backend
 from bertcnn.doors import door
+
+with suppress(ImportError):  # before TensorFlow, whose own SQLite has no search for words
+    import sqlite3  # noqa: F401
 
 if TYPE_CHECKING:
     from bertcnn.bundle import local_folder as local_folder

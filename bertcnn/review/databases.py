@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, event, make_url
@@ -106,6 +106,7 @@ def clear_errors(name: str, *, opening: bool = False) -> Iterator[None]:
 
 def _sqlite(file: Path) -> Engine:
     """Short connections with explicit transactions, because the driver begins them too late."""
+    _check_search()
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -152,6 +153,18 @@ def _set_journal(connection: Connection) -> None:
             time.sleep(_POLL)
         else:
             return
+
+
+def _check_search() -> None:
+    """Raise StoreError if this process has an SQLite without the search for words (FTS5)."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+    if "ENABLE_FTS5" not in options:
+        raise StoreError(
+            f"an SQLite without FTS5 ({sqlite3.sqlite_version}), such as TensorFlow's own",
+            expected="an SQLite that can search for words",
+            fix="import bertcnn before tensorflow, or use PostgreSQL",
+        )
 
 
 def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError:

@@ -3,6 +3,7 @@
 import gc
 import os
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -349,3 +350,17 @@ def test_a_store_outlives_a_restart_of_its_server(postgres, database):
         connection.execute(new_row("b"))
     assert rows(store) == 0
     store.close()
+
+
+@pytest.mark.parametrize("first", ["bertcnn", "tensorflow"])
+def test_a_store_is_opened_beside_tensorflow_or_says_what_to_do(first, tmp_path):
+    program = (
+        f"import {first}, tensorflow\nfrom bertcnn.errors import StoreError\n"
+        "from bertcnn.review import open_review\n"
+        f"try: open_review({str(tmp_path / 'review.db')!r})\n"
+        "except StoreError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    refused = "import bertcnn before tensorflow" in done.stdout
+    assert refused == (first == "tensorflow")
