@@ -38,7 +38,9 @@ def test_the_database_counts_as_python_does(store, encoder_folder, monkeypatch):
     monkeypatch.setattr(counting, "_RUN", 77)  # several transactions
     model = with_history(store, encoder_folder, 5, 30)
     with store.reading() as connection:
-        rows = connection.execute(select(ticket, prediction).join(prediction)).all()
+        rows = connection.execute(
+            select(ticket.c.received_at, ticket.c.text, prediction).join(prediction)
+        ).all()
     days = defaultdict(list)
     for row in rows:
         days[day_of(row.received_at)].append(row)
@@ -144,7 +146,7 @@ def test_tickets_of_earlier_days_that_still_wait_do_not_stand_for_these_days(
     with store.writing() as connection:
         waiting = select(prediction.c.ticket).where(prediction.c.decision != "auto")
         for number in connection.scalars(waiting).all():
-            enqueue(store, connection, number, model.id)
+            enqueue(store, connection, number)
     assert answer_waiting(store, load(second.folder)).added > 300
     findings = found(drift_report(store))
     for about in ("out_of_scope", "automatic", "labels", "confidence"):
