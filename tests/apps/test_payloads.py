@@ -267,6 +267,7 @@ def test_every_kind_of_element_shows_every_text_as_it_is_and_no_error_quotes_one
         watched = Watched(browser, server)
         watched.open("")
         watched.page.get_by_test_id("stException").wait_for()
+        watched.page.get_by_test_id("stMetric").last.wait_for()  # loaded later than the others
         watched.check()
         for place, text in enumerate(PAYLOADS):
             expected = visible(" ".join(text.split()))
