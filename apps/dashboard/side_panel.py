@@ -38,7 +38,7 @@ def show_panel(store: ReviewStore, me: Person, view: TicketView) -> None:
 def show_labels(store: ReviewStore, me: Person) -> None:
     """The labels in use, with what people know about each; admins edit them in place."""
     guides = label_guide(store)
-    st.subheader("Labels", anchor=False)
+    st.markdown("**Labels**")
     name = st.selectbox(
         "Label",
         list(guides),
@@ -114,7 +114,7 @@ def show_settings(store: ReviewStore, me: Person) -> None:
 def show_today(store: ReviewStore) -> None:
     """What each person decided today, and how long a ticket took them."""
     people = people_today(store)
-    st.subheader("Today", anchor=False, help="Decided tickets, and the median seconds for one")
+    st.markdown("**Today**", help="Decided tickets, and the median seconds for one")
     if not people:
         st.caption("Nobody has decided on a ticket yet.")
     for one in people:
@@ -124,7 +124,7 @@ def show_today(store: ReviewStore) -> None:
 
 def offer_exports(store: ReviewStore, view: TicketView) -> None:
     """Downloads of the filtered list and of all decisions; written when they are pressed."""
-    st.subheader("Export", anchor=False)
+    st.markdown("**Export**")
 
     def written(write: Callable[[ReviewStore, Path], object]) -> Callable[[], bytes]:
         def content() -> bytes:

@@ -94,12 +94,12 @@ class _Filters:
         offered = [
             name for name in STATES if not name or numbers.get(name) or name == self._asked.state
         ]
-        chosen = st.pills(
+        chosen = st.radio(
             "State",
             offered,
-            default=self._asked.state,
+            index=offered.index(self._asked.state),
             format_func=lambda name: f"{STATES[name]} {numbers.get(name, 0):,}{more}",
-            required=True,
+            horizontal=True,
             label_visibility="collapsed",
             key=self._key(f"state-{offered}-{numbers}"),
         )
