@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.stats import t
@@ -38,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recipe", default="full")
+    parser.add_argument("--recipe", choices=("full", "frozen"), default="full")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", default="answers,subjects")
     options = parser.parse_args()
@@ -88,7 +89,10 @@ def subjects() -> tuple[list[tuple[str, str]], np.ndarray]:
 
 
 def compared(
-    pairs: Sequence[tuple[str, str]], labels: np.ndarray, recipe: str, seed: int
+    pairs: Sequence[tuple[str, str]],
+    labels: np.ndarray,
+    recipe: Literal["full", "frozen"],
+    seed: int,
 ) -> tuple[float, float]:
     """The accuracy on held-out rows, with segments and with joined texts."""
     second = np.array([body for _, body in pairs])
