@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3  # noqa: F401 - before TensorFlow, whose own SQLite has no FTS5
 import string
 import sys
 import tempfile
