@@ -97,6 +97,7 @@ class Message(BaseModel):
         alive: whether to renew the leases.
         similar: the ticket for a similarity search.
         open: a ticket to send, whether it waits or not.
+        opened: tickets that were sent that way and are still there.
     """
 
     number: int
@@ -108,6 +109,7 @@ class Message(BaseModel):
     alive: bool = False
     similar: int | None = Field(default=None, ge=0, lt=2**63)
     open: int | None = Field(default=None, ge=0, lt=2**63)
+    opened: list[int] = Field(default=[], max_length=_MOST)
 
 
 def desk(store: ReviewStore, person: Callable[[], Person]) -> None:
@@ -197,7 +199,8 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
         said |= _opened(store, person, sent, used)
     undone = sum(one.kind == "undo" for one in sent.decisions)
     if sent.full or undone or recorded.refused or len(sent.held) <= FEW:
-        leased = claim(store, person, view=sent.view, tab=sent.tab)
+        keep = [*sent.opened, *([] if sent.open is None else [sent.open])]
+        leased = claim(store, person, view=sent.view, tab=sent.tab, keep=keep)
         in_browser = set() if sent.full else set(sent.held)
         said["held"] = [one.id for one in leased]
         said["tickets"] = [_shown(one, used) for one in leased if one.id not in in_browser]

@@ -108,6 +108,7 @@ def claim(
     most: int | None = None,
     view: QueueView = "mixed",
     tab: str = "",
+    keep: Sequence[int] = (),
     seconds: float = LEASE,
 ) -> list[LeasedTicket]:
     """Lease the next tickets to a person, starting with those they already hold.
@@ -126,6 +127,7 @@ def claim(
             "skipped_by_all" what everybody at work skipped; "later" what was put off; "mine" what
             is assigned to the person. Tickets held in other views are released.
         tab: of the browser; each tab gets other tickets.
+        keep: tickets from `open_ticket` that stay leased, whatever the view; not in the result.
         seconds: until others may get the tickets, unless `renew` is called.
 
     Raises:
@@ -138,7 +140,7 @@ def claim(
     with store.writing() as connection:
         claimed = _greet(connection, person.name, moment)
         open_to = _open_to(connection, person.name, view, moment)
-        held = _held(connection, person.name, tab, open_to)
+        held = _held(connection, person.name, tab, open_to, keep)
         limit = most or _limit(connection)
         chosen = _next(connection, open_to, view, limit - len(held), claimed)
         tickets, until = [*held, *chosen][: most or None], moment + seconds
@@ -146,6 +148,8 @@ def claim(
             {"ticket": one, "actor": person.name, "tab": tab, "until": until} for one in tickets
         ]
         upsert(connection, lease, *rows)
+        kept = _leases_of(person.name, tab) & lease.c.ticket.in_(keep)
+        connection.execute(update(lease).where(kept).values(until=until))
         _count_claimed(connection, person.name, len(chosen))
         _double(store, connection, chosen, moment)
         return read_leased(connection, tickets)
@@ -320,12 +324,14 @@ def skipped_by_all(connection: Connection, moment: float) -> ColumnElement[bool]
     return (ticket.c.state == "skipped") & (skipping >= len(people))
 
 
-def _held(connection: Connection, name: str, tab: str, open_to: Select[Any]) -> list[int]:
-    """The tickets that a tab holds; those of other views are released."""
+def _held(
+    connection: Connection, name: str, tab: str, open_to: Select[Any], keep: Sequence[int]
+) -> list[int]:
+    """The tickets that a tab holds; those of other views are released, but for `keep`."""
     rows = connection.execute(open_to.where(_leases_of(name, tab))).all()
     audits, reviews = ([row.ticket for row in rows if row.audit is kind] for kind in (True, False))
     held = _mixed(audits, reviews, len(rows), float(read_setting(connection, "audit_share")))
-    others = lease.c.ticket.not_in(held)
+    others = lease.c.ticket.not_in([*held, *keep])
     connection.execute(delete(lease).where(_leases_of(name, tab), others))
     return held
 

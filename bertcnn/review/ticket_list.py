@@ -239,7 +239,9 @@ def count_tickets(store: ReviewStore, view: TicketView) -> TicketCounts:
         by_all = case((skipped_by_all(connection, now()), 1), else_=0).label("by_all")
         tickets: FromClause = select(ticket.c.state, by_all).subquery()
         if view != TicketView():
-            selected = _Selected.of(store, connection, view, most=COUNTED + 1)
+            only_words = replace(view, text="") == TicketView()  # other filters need all of them
+            most = COUNTED + 1 if only_words else None
+            selected = _Selected.of(store, connection, view, most=most)
             tickets = selected.statement(ticket.c.state, by_all).limit(COUNTED + 1).subquery()
         rows = connection.execute(
             select(

@@ -909,6 +909,21 @@ def test_a_ticket_on_another_persons_desk_says_so(desk, store, stock):
 
 
 @in_browser
+def test_an_opened_ticket_of_another_view_stays_with_the_person(desk, store, stock):
+    ids = stock(["first", "second"])
+    desk.open().press("s", "l")
+    assert desk.text() == "second"
+    desk.find(".last button").first.click()
+    assert desk.text() == "first"
+    desk.saved().press("w", "w")
+    desk.page.wait_for_timeout(1500)  # further messages to the server
+    assert claim(store, BOB) == []
+    desk.press("3")
+    desk.saved()
+    assert stands(store, ids)[ids[0]] == LABELS[2]
+
+
+@in_browser
 def test_one_time_is_shown_in_the_viewers_zone_with_the_files_text(desk, made, store, tmp_path):
     file = tmp_path / "inbox.csv"
     file.write_text("ticket_id,created_at,text\nT-1,2025-07-01 10:00,my router is not working\n")

@@ -93,6 +93,18 @@ def test_a_skipped_ticket_comes_back_after_an_hour_or_in_its_view(
     assert set(ids(claim(store, ANN, most=100))) >= {first, second}
 
 
+def test_an_opened_ticket_stays_leased_as_long_as_it_is_kept(store, encoder_folder):
+    filled(store, encoder_folder, 40)
+    [first, *_] = ids(claim(store, ANN, most=1))
+    record(store, ANN, [NewDecision("skip", first, "skip")])
+    open_ticket(store, ANN, first)
+    assert first not in ids(claim(store, ANN, most=1, keep=[first]))
+    assert first not in ids(claim(store, BOB, most=39))
+    release(store, BOB)
+    claim(store, ANN, most=1)  # it is shown no more
+    assert first in ids(claim(store, BOB, most=39))
+
+
 def test_a_ticket_that_everybody_skipped_is_in_a_view_of_the_lead(store, encoder_folder):
     filled(store, encoder_folder, 60)
     for person in (ANN, BOB):

@@ -242,3 +242,12 @@ def test_a_ticket_that_everybody_skipped_is_counted(desk):
     assert found(desk, state="skipped_by_all") == [one]
     assert count_tickets(desk, TicketView(columns=(("channel", "none"),))).states["skipped"] == 0
     assert count_tickets(desk, TicketView()).states["skipped_by_all"] == 1
+
+
+def test_counts_of_a_word_with_a_filter_are_complete(desk, monkeypatch):
+    monkeypatch.setattr("bertcnn.review.ticket_list.COUNTED", 3)
+    word = rows_of(desk)[1].text.split()[0]
+    counts = count_tickets(desk, TicketView(text=word, columns=(("customer", "C0"),)))
+    assert sum(counts.states[name] for name in STATES) == 1
+    assert not counts.at_least
+    assert count_tickets(desk, TicketView(text=word)).at_least

@@ -144,7 +144,8 @@ class Desk extends Screen {
     const { number, tab, view, unsent: decisions, asked: similar } = this;
     const held = this.queue.map((ticket) => ticket.id);
     const open = this.opening?.id ?? null;
-    this.post({ number, tab, view, decisions, held, full, alive, similar, open });
+    const opened = this.queue.filter((ticket) => ticket.opened).map((ticket) => ticket.id);
+    this.post({ number, tab, view, decisions, held, full, alive, similar, open, opened });
   }
 
   receive(data) {
