@@ -714,6 +714,11 @@ class LanguageTrainingSettings(WriterTrainingSettings):
     label_smoothing: Fraction = Field(
         0.0, description="share of the target probability spread over the vocabulary"
     )
+    batch_size: Count = Field(16, description="texts per batch")
+    validation_fraction: Annotated[float, Field(ge=0.0, lt=0.9)] = Field(
+        0.1,
+        description="share of the texts held out for validation; 0 to learn the texts by heart",
+    )
     time_budget: Positive | None = Field(
         None, description="minutes; training ends with the last epoch that fits; null for no limit"
     )

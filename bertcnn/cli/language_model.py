@@ -45,11 +45,19 @@ class LanguageTrainingFlags:
         int | None, typer.Option(help="Most passes over the texts.", show_default="60")
     ] = None
     vocabulary_size: Annotated[
-        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="1000")
+        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="2000")
     ] = None
     time_budget: Annotated[
         float | None,
         typer.Option(help="Minutes; training ends with the last epoch that fits."),
+    ] = None
+    validation_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--held-out",
+            help="Share of the texts that chooses the epoch; 0 to learn all by heart.",
+            show_default="0.1",
+        ),
     ] = None
 
 
@@ -98,9 +106,10 @@ def train(
         ).fit(documents, savepoints=savepoints)
 
     figures = train_task(out, flags, fit).metrics_
+    apart = figures["validation_texts"]
     print_message(
         f"Perplexity {figures['validation_perplexity_per_token']:,.1f} per token on"
-        f" {count(figures['validation_texts'], 'validation text')}."
+        f" {count(apart, 'validation text') if apart else 'the texts that it has learned'}."
     )
     start = " ".join(documents[0].split()[:3])
     print_message(f"Next: {command_line('lm', 'complete', out, start)}")

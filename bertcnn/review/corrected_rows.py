@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Integer, case, func, select
+from sqlalchemy import Integer, Select, case, func, select
 from sqlalchemy.orm import aliased
 
 from bertcnn.review.rows import insert_new
@@ -63,6 +64,35 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
     Disputed tickets that nobody has settled, erased and skipped ones are left out. `held_out`
     selects tickets that are or are not held out from training; see `hold_out_rows`.
     """
+    statement = _decided(held_out)
+    reached = 0
+    while True:
+        with store.reading() as connection:
+            rows = connection.execute(statement.where(ticket.c.id > reached)).all()
+        for row in rows:
+            drawn = row.probability is not None
+            yield Correction(
+                row.id,
+                row.external_id,
+                row.source,
+                row.file or "",
+                dict(row.columns),
+                row.text,
+                row.text_hash,
+                row.label or "",
+                row.actor,
+                row.decided_at,
+                bool(row.blind),
+                drawn,
+                float(row.probability) if drawn else 1.0,
+            )
+        if len(rows) < _PAGE:
+            return
+        reached = rows[-1].id
+
+
+def _decided(held_out: bool | None) -> Select[Any]:
+    """The first page of decided tickets, each with who decided last and how it was drawn."""
     made = (
         select(
             decision.c.ticket,
@@ -105,30 +135,7 @@ def corrections(store: ReviewStore, *, held_out: bool | None = None) -> Iterator
             test_row.c.text_hash.is_not(None) if held_out else test_row.c.text_hash.is_(None)
         )
         statement = statement.where(condition)
-    reached = 0
-    while True:
-        with store.reading() as connection:
-            rows = connection.execute(statement.where(ticket.c.id > reached)).all()
-        for row in rows:
-            drawn = row.probability is not None
-            yield Correction(
-                row.id,
-                row.external_id,
-                row.source,
-                row.file or "",
-                dict(row.columns),
-                row.text,
-                row.text_hash,
-                row.label or "",
-                row.actor,
-                row.decided_at,
-                bool(row.blind),
-                drawn,
-                float(row.probability) if drawn else 1.0,
-            )
-        if len(rows) < _PAGE:
-            return
-        reached = rows[-1].id
+    return statement
 
 
 def hold_out_rows(store: ReviewStore) -> int:

@@ -52,6 +52,13 @@ def test_it_completes_sentences_that_it_has_learned(fitted):
     assert fitted.metrics_["validation_token_accuracy"] > 0.6
 
 
+def test_it_learns_all_texts_by_heart_if_none_is_held_out():
+    model = untrained(validation_fraction=0).fit(small_texts())
+    assert model.metrics_["texts"] == len(set(small_texts()))
+    assert model.metrics_["validation_texts"] == 0
+    assert model.metrics_["validation_token_accuracy"] > 0.6
+
+
 @pytest.mark.parametrize("prompt", ["", "Rome is", "Where is Nice ?", "x " * 40])
 def test_greedy_tokens_are_those_of_the_whole_prefix_computed_anew(vague, prompt):
     completion = vague.generate(prompt, max_tokens=10)

@@ -100,6 +100,9 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
     def fit(self, texts: Sequence[str], *, savepoints: Path | None = None) -> Self:
         """Train on texts; a share of them chooses the epoch.
 
+        With `validation_fraction=0` all texts are learned and choose the epoch: the model repeats
+        them, and says nothing about others.
+
         Args:
             texts: strings; blank ones are left out.
             savepoints: folder that the training is saved to periodically; after an interruption the
@@ -119,8 +122,9 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             _examples(part, subwords, settings.context_tokens) for part in (learned, held_out)
         )
         note_device(self._progress, training.precision)
+        apart = len(held_out) if training.validation_fraction else 0
         self._progress.note(
-            f"{len(learned):,} texts to learn from, {len(held_out):,} held out to choose the epoch;"
+            f"{len(learned):,} texts to learn from, {apart:,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"
         )
         points = None
@@ -151,7 +155,7 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
         )
         metrics = {
             "texts": len(learned),
-            "validation_texts": len(held_out),
+            "validation_texts": apart,
             "pieces": len(subwords.vocabulary),
             "kept_epoch": kept.epoch,
             "epochs": len(history),
@@ -271,7 +275,7 @@ def _checked(prompt: object) -> str:
 
 
 def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str], list[str]]:
-    """Different texts to learn from and to validate on."""
+    """Different texts to learn from and to validate on; the same ones for the fraction 0."""
     given = list(dict.fromkeys(text for text in texts if not is_blank(text)))
     if len(given) < _FEWEST_TEXTS:
         raise TableError(
@@ -279,6 +283,8 @@ def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str],
             expected=f"at least {_FEWEST_TEXTS}; in a text file, blank lines separate them",
             fix="give more texts, or put blank lines between them",
         )
+    if not fraction:
+        return given, given
     order = np.random.default_rng(seed).permutation(len(given))
     held_out = max(1, round(fraction * len(given)))
     chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
