@@ -244,7 +244,7 @@ class LanguageModelSettings(WriterSettings):
     context_tokens: Annotated[int, Field(ge=8, le=1 << 12)] = Field(
         128, description="L, tokens that a prediction sees; longer texts are read in windows"
     )
-    dropout: Fraction = Field(0.3, description="share of hidden values dropped in training")
+    dropout: Fraction = Field(0.2, description="share of hidden values dropped in training")
 
 
 class SummariserSettings(Settings):
@@ -715,6 +715,10 @@ class LanguageTrainingSettings(WriterTrainingSettings):
         0.0, description="share of the target probability spread over the vocabulary"
     )
     batch_size: Count = Field(16, description="texts per batch")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(
+        0.1, description="of AdamW, for all weights but biases and normalisation"
+    )
+    vocabulary_size: Count = Field(4000, description="most WordPieces; fewer if the texts are few")
     validation_fraction: Annotated[float, Field(ge=0.0, lt=0.9)] = Field(
         0.1,
         description="share of the texts held out for validation; 0 to learn the texts by heart",

@@ -45,7 +45,7 @@ class LanguageTrainingFlags:
         int | None, typer.Option(help="Most passes over the texts.", show_default="60")
     ] = None
     vocabulary_size: Annotated[
-        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="2000")
+        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="4000")
     ] = None
     time_budget: Annotated[
         float | None,
