@@ -23,7 +23,6 @@ from bertcnn.encoders import (
     export_encoder,
     fetch_encoder,
     read_checkpoint,
-    read_tokenizer_settings,
     write_encoder,
 )
 from bertcnn.encoders.checkpoint import HEADS
@@ -63,10 +62,7 @@ def our_answers(folder: Path) -> dict[str, np.ndarray]:
     from bertcnn.models import Bert, BertPretraining
 
     checkpoint = read_checkpoint(folder)
-    tokenizer = WordPieceTokenizer(
-        read_vocabulary(folder / "vocab.txt"),
-        read_tokenizer_settings(folder, checkpoint.settings.max_positions),
-    )
+    tokenizer = WordPieceTokenizer.from_folder(folder)
     model = BertPretraining(Bert(checkpoint.settings, name="bert"))
     for weight in model.weights:
         if weight.path in checkpoint.tensors:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bertcnn.doctor import check_csv as check_csv
     from bertcnn.encoders import fetch_encoder as fetch_encoder
     from bertcnn.encoders import load_encoder as load_encoder
-    from bertcnn.encoders import load_tokenizer as load_tokenizer
     from bertcnn.errors import BertCNNError as BertCNNError
     from bertcnn.export import export_model as export_model
     from bertcnn.inference import Predictor as Predictor
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from bertcnn.tasks.token_labels import train_token_labels as train_token_labels
     from bertcnn.tasks.translation import Translator as Translator
     from bertcnn.tasks.translation import translate_csv as translate_csv
+    from bertcnn.text import WordPieceTokenizer as WordPieceTokenizer
     from bertcnn.workflows import distill_csv as distill_csv
     from bertcnn.workflows import evaluate_csv as evaluate_csv
     from bertcnn.workflows import recalibrate_csv as recalibrate_csv

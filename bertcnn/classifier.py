@@ -49,7 +49,6 @@ from bertcnn.inference import (
     attention_weights,
     attribute,
     check_engine,
-    check_texts,
     classifier_of,
     fastest_embed,
     load,
@@ -68,7 +67,7 @@ from bertcnn.settings import (
     TrainingSettings,
 )
 from bertcnn.tables import Columns
-from bertcnn.text import WordPieceTokenizer, is_blank, main_languages
+from bertcnn.text import WordPieceTokenizer, check_texts, is_blank, main_languages
 from bertcnn.training import (
     Deadline,
     Examined,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 import pydantic
 import pydantic_core
@@ -37,6 +37,17 @@ REASONS = (
     "background",
 )  # reasons of decisions; arrays hold an index into this tuple
 PHRASES = 3  # most phrases in an answer's reason
+Pool = Literal["mean", "none"]  # of the token embeddings of a text
+
+
+def check_pool(pool: str) -> None:
+    """Raise a SettingsError if `pool` is not "mean" or "none"."""
+    if pool not in get_args(Pool):
+        raise SettingsError(
+            f"pool {one_line(pool)}",
+            expected="'mean' for one vector per text, or 'none' for one per token",
+            fix="choose one of them",
+        )
 
 
 class Settings(pydantic.BaseModel):

@@ -12,11 +12,11 @@ import numpy as np
 from bertcnn.backend import keras_has_gpu
 from bertcnn.bundle import unit
 from bertcnn.data import numbered
-from bertcnn.encoders import FetchedEncoder, read_checkpoint, read_settings, read_tokenizer_settings
+from bertcnn.encoders import FetchedEncoder, read_checkpoint, read_settings
 from bertcnn.inference import Embed, mean_embeddings
 from bertcnn.progress import Progress
-from bertcnn.settings import FULL, TokenizerSettings
-from bertcnn.text import WordPieceTokenizer, read_vocabulary
+from bertcnn.settings import FULL
+from bertcnn.text import WordPieceTokenizer
 
 FOLDS = 5
 _EMBEDDED_TOKENS = 256  # of a longer text: a quarter of them from its start, the rest from its end
@@ -45,7 +45,7 @@ class OutOfFold:
 
 def truncated_texts(fetched: FetchedEncoder, texts: Sequence[str]) -> tuple[np.ndarray, int]:
     """Which texts exceed the encoder's default limit, bool [texts], and the limit in tokens."""
-    tokenizer = _tokenizer(fetched.folder, FULL.max_tokens)
+    tokenizer = WordPieceTokenizer.from_folder(fetched.folder, max_tokens=FULL.max_tokens)
     return tokenizer.encode(texts).truncated, tokenizer.settings.max_tokens
 
 
@@ -53,7 +53,7 @@ def unit_embeddings(
     fetched: FetchedEncoder, texts: Sequence[str], progress: Progress
 ) -> np.ndarray:
     """Mean token embeddings of texts, of length 1, float32 [texts, D]."""
-    tokenizer = _tokenizer(fetched.folder, _EMBEDDED_TOKENS)
+    tokenizer = WordPieceTokenizer.from_folder(fetched.folder, max_tokens=_EMBEDDED_TOKENS)
     embed = _embed(fetched.folder, tokenizer.pad_id)
     width = read_settings(fetched.folder).width
     progress.stage("reading the texts with the encoder", len(texts), "texts")
@@ -74,17 +74,6 @@ def _embed(folder: Path, pad_id: int) -> Embed:
 
     checkpoint = read_checkpoint(folder)
     return partial(token_embeddings, encoder_graph(checkpoint.tensors, checkpoint.settings), pad_id)
-
-
-def _tokenizer(folder: Path, most: int) -> WordPieceTokenizer:
-    limits = read_tokenizer_settings(folder, read_settings(folder).max_positions)
-    tokens = min(most, limits.max_tokens)
-    settings = TokenizerSettings(
-        lowercase=limits.lowercase,
-        max_tokens=tokens,
-        head_tokens=min(limits.head_tokens, (tokens - 2) // 4 + 1),
-    )
-    return WordPieceTokenizer(read_vocabulary(folder / "vocab.txt"), settings)
 
 
 def out_of_fold(

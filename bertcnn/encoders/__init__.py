@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from bertcnn.encoders.checkpoint import read_checkpoint as read_checkpoint
     from bertcnn.encoders.checkpoint import read_published as read_published
     from bertcnn.encoders.config import read_settings as read_settings
-    from bertcnn.encoders.config import read_tokenizer_settings as read_tokenizer_settings
     from bertcnn.encoders.convert import load_encoder as load_encoder
     from bertcnn.encoders.convert import load_published as load_published
-    from bertcnn.encoders.convert import load_tokenizer as load_tokenizer
     from bertcnn.encoders.download import FetchedEncoder as FetchedEncoder
     from bertcnn.encoders.download import encoder_info as encoder_info
     from bertcnn.encoders.download import fetch_encoder as fetch_encoder

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
-from bertcnn.encoders.layout import CONFIG, LARGEST
 from bertcnn.errors import EncoderError, one_line
-from bertcnn.settings import EncoderSettings, TokenizerSettings
-from bertcnn.storage import read_text
+from bertcnn.settings import EncoderSettings
+from bertcnn.text import read_encoder_json
 
 # Hugging Face `config.json` key -> ours (transformers/models/bert/configuration_bert.py)
 _SETTINGS = {
@@ -46,7 +44,7 @@ def read_settings(folder: Path) -> EncoderSettings:
 
 def settings_of(path: Path) -> EncoderSettings:
     """The encoder settings in a file with Hugging Face's keys; see `read_settings`."""
-    config = _read_json(path, expected="a BERT checkpoint's config.json")
+    config = read_encoder_json(path, expected="a BERT checkpoint's config.json")
     if "encoder_name" in config and "head" in config:
         raise EncoderError(
             f"{str(path.parent)!r} is a trained classifier",
@@ -94,35 +92,3 @@ def published_config(settings: EncoderSettings) -> dict[str, Any]:
         "hidden_act": activation,
         _OURS: ours_only,
     }
-
-
-def read_tokenizer_settings(folder: Path, max_positions: int) -> TokenizerSettings:
-    """The casing from `tokenizer_config.json`; uncased without the file.
-
-    The token limit is `max_positions`.
-    """
-    path = folder / "tokenizer_config.json"
-    config = _read_json(path, expected="JSON with do_lower_case") if path.exists() else {}
-    lowercase = config.get("do_lower_case", True)
-    if not isinstance(lowercase, bool):
-        raise EncoderError(
-            f"{path} has do_lower_case {one_line(lowercase)}",
-            expected="true or false",
-            fix="correct it, or fetch the encoder again",
-        )
-    head = min(TokenizerSettings().head_tokens, (max_positions - 2) // 4 + 1)
-    return TokenizerSettings(lowercase=lowercase, max_tokens=max_positions, head_tokens=head)
-
-
-def _read_json(path: Path, *, expected: str) -> dict[str, Any]:
-    try:
-        if path.is_file() and path.stat().st_size > LARGEST[CONFIG]:
-            raise ValueError(f"larger than {LARGEST[CONFIG]:,} bytes")
-        config = json.loads(read_text(path))
-        if not isinstance(config, dict):
-            raise ValueError("not a JSON object")
-    except (OSError, ValueError, RecursionError) as error:
-        raise EncoderError(
-            f"{path} could not be read ({error})", expected=expected, fix="fetch the encoder again"
-        ) from None
-    return config

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from bertcnn.encoders.checkpoint import HEADS, checkpoint_of, read_published
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
-from bertcnn.encoders.layout import VOCABULARY
 from bertcnn.errors import EncoderError
 from bertcnn.models import Bert, BertPretraining, assign
-from bertcnn.text import WordPieceTokenizer, read_vocabulary
+from bertcnn.text import WordPieceTokenizer
 
 
 def load_published(
@@ -36,7 +34,7 @@ def load_published(
 
 
 def load_encoder(encoder: str | Path, *, seed: int = 0) -> Bert:
-    """Load a published encoder; see `fetch_encoder` for its names.
+    """Load a published encoder with its tokenizer; see `fetch_encoder` for its names.
 
     Args:
         encoder: a name such as "minilm-l6" or "keras_hub:bert_tiny_en_uncased", or a folder in
@@ -48,20 +46,12 @@ def load_encoder(encoder: str | Path, *, seed: int = 0) -> Bert:
 
     Example:
         encoder = load_encoder("minilm-l6")
-        vectors = encoder(load_tokenizer("minilm-l6")(["my router is dead"]))
-    """
-    settings, tensors = read_published(fetch_encoder(encoder).folder)
-    loaded = Bert(settings, seed=seed, name="bert")
-    load_published(loaded, tensors)
-    return loaded
-
-
-def load_tokenizer(encoder: str | Path) -> WordPieceTokenizer:
-    """The tokenizer of a published encoder; see `load_encoder`.
-
-    Raises:
-        EncoderError: its files are missing or damaged.
+        vectors = encoder.embed(["my router is dead"])  # float32 [1, 384]
+        outputs = encoder(encoder.tokenizer(["my router is dead"]))
     """
     folder = fetch_encoder(encoder).folder
-    settings = read_tokenizer_settings(folder, read_settings(folder).max_positions)
-    return WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), settings)
+    settings, tensors = read_published(folder)
+    loaded = Bert(settings, seed=seed, name="bert")
+    load_published(loaded, tensors)
+    loaded.tokenizer = WordPieceTokenizer.from_folder(folder)
+    return loaded

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcnn.encoders.checkpoint import Head, read_checkpoint
-from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import fetch_encoder
 from bertcnn.encoders.folder import FILES, Pieces, write_encoder, write_sentence_modules
 from bertcnn.encoders.layout import CONFIG, VOCABULARY, WEIGHTS
 from bertcnn.errors import one_line
 from bertcnn.progress import Progress
 from bertcnn.storage import check_replaceable, check_target, is_debris, new_folder, real_folder
-from bertcnn.text import read_vocabulary
+from bertcnn.text import read_tokenizer_settings, read_vocabulary
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def export_encoder(
     check_encoder_target(out, overwrite)
     fetched = fetch_encoder(name_or_path, cache=cache, progress=progress)
     checkpoint = read_checkpoint(fetched.folder)
-    lowercase = read_tokenizer_settings(fetched.folder, checkpoint.settings.max_positions).lowercase
+    lowercase = read_tokenizer_settings(fetched.folder).lowercase
     pieces = Pieces(read_vocabulary(fetched.folder / VOCABULARY), lowercase)
     with new_folder(real_folder(out), overwrite=overwrite, check=_check_replaceable) as new:
         write_encoder(new, checkpoint, pieces)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from bertcnn.inference.openvino_graph import spans_graph as spans_graph
     from bertcnn.inference.output_layer import read_output_layer as read_output_layer
     from bertcnn.inference.predictor import Predictor as Predictor
-    from bertcnn.inference.predictor import check_texts as check_texts
     from bertcnn.inference.predictor import load as load
     from bertcnn.inference.predictor import loaded as loaded
     from bertcnn.inference.predictor import not_pickled as not_pickled

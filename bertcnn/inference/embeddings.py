@@ -1,4 +1,4 @@
-"""Mean token embeddings of texts, for any engine."""
+"""Token embeddings of texts and their means, for any engine."""
 
 from __future__ import annotations
 
@@ -27,3 +27,15 @@ def mean_embeddings(
 
     embed(token_ids, store)
     return means
+
+
+def token_vectors(embed: Embed, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Each row's token embeddings, float32 [T, D]."""
+    vectors = [np.empty(0, np.float32)] * len(token_ids)
+
+    def store(rows: np.ndarray, hidden: np.ndarray) -> None:
+        for row, padded in zip(rows.tolist(), hidden, strict=False):  # without fillers
+            vectors[row] = padded[: len(token_ids[row])].copy()  # frees the batch
+
+    embed(token_ids, store)
+    return vectors

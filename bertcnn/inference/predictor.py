@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn, overload
 
 import numpy as np
 
 from bertcnn.backend import keras_has_gpu
-from bertcnn.bundle import Bundle, Decisions, DetectorInputs, local_folder, read_bundle, read_engine
+from bertcnn.bundle import (
+    Bundle,
+    Decisions,
+    DetectorInputs,
+    local_folder,
+    read_bundle,
+    read_engine,
+    with_weights,
+)
 from bertcnn.data import LabelSet, join_labels
 from bertcnn.errors import BundleError, SettingsError, explain_missing_packages, one_line
 from bertcnn.evaluation import calibrated_probabilities, chosen, names_of
 from bertcnn.inference.answers import Answers, Phrase, Prediction
 from bertcnn.inference.decide import decide, foreign_texts, most_probable
+from bertcnn.inference.embeddings import Embed, token_vectors
 from bertcnn.inference.engines import Engine, EngineName, EngineOutput, check_engine, reason
 from bertcnn.inference.evidence import Explainer, Explanation, words_of
 from bertcnn.inference.output_layer import OutputLayer, read_output_layer
 from bertcnn.inference.reasons import describe_reason
-from bertcnn.settings import DECISIONS, PrecisionTargets
-from bertcnn.text import EncodedTexts, WordPieceTokenizer, is_blank
-from bertcnn.values import is_missing
+from bertcnn.settings import DECISIONS, Pool, PrecisionTargets, check_pool
+from bertcnn.text import EncodedTexts, WordPieceTokenizer, check_texts, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +43,7 @@ class Predictor:
     By default, output layer and decisions are the saved ones.
 
     Attributes:
+        folder: what the model was loaded from; None for one in memory.
         hierarchy: parent labels, if labels have levels: "A > B > C".
         multi_label: whether a text may have several labels, or none.
     """
@@ -45,8 +55,9 @@ class Predictor:
         output_layer: OutputLayer | None = None,
         *,
         decisions: Decisions | None = None,
+        folder: Path | None = None,
     ) -> None:
-        self.bundle, self.engine = bundle, engine
+        self.bundle, self.engine, self.folder = bundle, engine, folder
         self.labels = bundle.labels
         self.hierarchy = bundle.hierarchy
         self.multi_label = bundle.multi_label
@@ -93,13 +104,47 @@ class Predictor:
         label_sets[:] = self.label_sets(probabilities)
         return label_sets
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Mean token embeddings of the fine-tuned encoder, float32 [rows, D].
+    @overload
+    def embed(self, texts: Sequence[str], *, pool: Literal["mean"] = "mean") -> np.ndarray: ...
+
+    @overload
+    def embed(self, texts: Sequence[str], *, pool: Literal["none"]) -> list[np.ndarray]: ...
+
+    def embed(self, texts: Sequence[str], *, pool: Pool = "mean") -> np.ndarray | list[np.ndarray]:
+        """Embeddings of texts by the fine-tuned encoder, not normalised.
+
+        Means come from the model's engine. Token embeddings are always computed in float32, so
+        their means differ a little from those of an int8 engine.
+
+        Args:
+            texts: strings. One over the model's limit loses its middle.
+            pool: "mean" for one vector per text, or "none" for one per token.
+
+        Returns:
+            The means of the token embeddings, float32 [rows, D]; or with "none" the token
+            embeddings of each text, a list of float32 [T, D] without padding. Both include [CLS]
+            and [SEP].
 
         Raises:
-            SettingsError: as in `predict_proba`.
+            SettingsError: as in `predict_proba`, or `pool` is unknown.
+            BundleError: the weights are needed, and were changed after saving.
         """
-        return self.run(self.encode(check_texts(texts))).requested_evidence.means
+        check_pool(pool)
+        encoded = self.encode(check_texts(texts))
+        if pool == "mean":
+            return self.run(encoded).requested_evidence.means
+        return token_vectors(self._embed_tokens, encoded.token_ids)
+
+    @cached_property
+    def _embed_tokens(self) -> Embed:
+        from bertcnn.inference.openvino_engine import token_embeddings
+        from bertcnn.inference.openvino_graph import encoder_graph
+
+        bundle = self.bundle
+        if not bundle.tensors and self.folder is not None:
+            bundle = with_weights(bundle, self.folder)
+        graph = encoder_graph(bundle.tensors, bundle.config.encoder)
+        return partial(token_embeddings, graph, self._tokenizer.pad_id)
 
     def multi_hot(self, probabilities: np.ndarray) -> np.ndarray:
         """The labels above their thresholds, bool [rows, C], if a text may have several."""
@@ -335,6 +380,7 @@ def load(
             bundle,
             KerasEngine.from_bundle(bundle, bundle.vocabulary.index("[PAD]")),
             decisions=_decided(bundle, targets),
+            folder=folder,
         )
     from bertcnn.inference.engine_choice import running_engine
     from bertcnn.inference.openvino_engine import OpenVINOEngine
@@ -353,12 +399,14 @@ def load(
             raise
         logger.warning("%s Until then the model's own weights are used, which is slower.", error)
     if compiled is not None:
-        return Predictor(bundle, compiled, read_output_layer(folder, bundle), decisions=decisions)
+        layer = read_output_layer(folder, bundle)
+        return Predictor(bundle, compiled, layer, decisions=decisions, folder=folder)
     bundle = read_bundle(folder)
     return Predictor(
         bundle,
         OpenVINOEngine.from_saved(None, folder, bundle, streams=streams),
         decisions=decisions,
+        folder=folder,
     )
 
 
@@ -405,6 +453,7 @@ def loaded(
         model.engine,
         model.output_layer,
         decisions=_decided(model.bundle, auto_precision),
+        folder=model.folder,
     )
 
 
@@ -443,44 +492,3 @@ def place_of_label(label: str, labels: Sequence[str]) -> int:
             fix="choose one of them",
         )
     return labels.index(label)
-
-
-def check_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list of strings; a missing text, None or NaN, is blank as in a file.
-
-    Raises:
-        SettingsError: it is not a sequence of strings; the message names the first other value.
-    """
-    if not isinstance(texts, Iterable):
-        raise SettingsError(
-            f"{one_line(texts)} of type {type(texts).__name__}",
-            expected="a list of strings",
-            fix="pass a list: [text]",
-        )
-    if isinstance(texts, str):
-        raise SettingsError(
-            "one string", expected="a list of strings", fix="put the text in a list: [text]"
-        )
-    if isinstance(texts, Set | Mapping):
-        raise SettingsError(
-            f"texts in a {type(texts).__name__}",
-            expected="a list of strings, whose order the answers have",
-            fix="pass a list of the texts",
-        )
-    if getattr(texts, "ndim", 1) != 1:
-        raise SettingsError(
-            f"texts of shape {getattr(texts, 'shape', '?')}",
-            expected="one dimension: a string for each row",
-            fix="pass one column, such as table['text']",
-        )
-    as_python = getattr(texts, "to_pylist", None)  # PyArrow arrays, whose items are not strings
-    values = list(texts) if as_python is None else as_python()
-    checked = ["" if not isinstance(text, str) and is_missing(text) else text for text in values]
-    for row, text in enumerate(checked):
-        if not isinstance(text, str):
-            raise SettingsError(
-                f"{one_line(text)} of type {type(text).__name__} as text number {row + 1}",
-                expected="a string",
-                fix="pass strings",
-            )
-    return checked

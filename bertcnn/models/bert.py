@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal, overload
 
 import keras
+import numpy as np
 
 from bertcnn.backend import check_process
+from bertcnn.data import pad
+from bertcnn.errors import SettingsError
 from bertcnn.layers import BertEmbeddings, DocumentMask, TransformerBlock, bert_initializer
-from bertcnn.settings import EncoderSettings
+from bertcnn.models.forward import Forward, padded_up_to
+from bertcnn.settings import EncoderSettings, Pool, check_pool
+from bertcnn.text import WordPieceTokenizer, check_texts
 
 _SEEDS_PER_LAYER = 10
 
@@ -31,6 +38,10 @@ class Bert(keras.Model):
     The call returns a dict with `sequence_output`, float [B, T, D], and `pooled_output`, float
     [B, D]. The latter is computed from the row's first token; for further documents of a row call
     `pooler` on their first vectors.
+
+    Attributes:
+        tokenizer: makes the inputs for `embed`; set by `load_encoder`, and None in a new encoder or
+            one from a .keras file.
 
     Example:
         >>> settings = EncoderSettings(
@@ -104,6 +115,54 @@ class Bert(keras.Model):
         self.settings, self.packed, self.seed, self.compute_policy = settings, packed, seed, dtype
         self.sequence_output = hidden  # symbolic, for models built on it
         self.pooler = pooler
+        self.tokenizer: WordPieceTokenizer | None = None
+
+    @overload
+    def embed(self, texts: Sequence[str], *, pool: Literal["mean"] = "mean") -> np.ndarray: ...
+
+    @overload
+    def embed(self, texts: Sequence[str], *, pool: Literal["none"]) -> list[np.ndarray]: ...
+
+    def embed(self, texts: Sequence[str], *, pool: Pool = "mean") -> np.ndarray | list[np.ndarray]:
+        """Embeddings of texts, computed with the current weights and not normalised.
+
+        Args:
+            texts: strings. One over the tokenizer's limit loses its middle.
+            pool: "mean" for one vector per text, or "none" for one per token.
+
+        Returns:
+            The means of the token embeddings, float32 [texts, D]; or with "none" the token
+            embeddings of each text, a list of float32 [T, D] without padding. Both include [CLS]
+            and [SEP], as in sentence-transformers.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings, `pool` is unknown, or the encoder has
+                no tokenizer.
+        """
+        check_pool(pool)
+        if self.tokenizer is None:
+            raise SettingsError(
+                "an encoder without a tokenizer",
+                expected="an encoder of load_encoder, which has one",
+                fix="set encoder.tokenizer = WordPieceTokenizer.from_folder(folder)",
+            )
+        rows = self.tokenizer.encode(check_texts(texts)).token_ids
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        means = np.empty((len(rows), self.settings.width), np.float32)
+        tokens = [means[:0]] * len(rows)
+        for plan in self._forward.plan(lengths) if rows else ():
+            hidden = self._forward(pad(rows, plan, self.tokenizer.pad_id).inputs())  # [B, T, D]
+            for row, vectors in zip(plan.rows.tolist(), hidden, strict=False):  # without fillers
+                if pool == "mean":
+                    means[row] = vectors[: lengths[row]].mean(axis=0)
+                else:
+                    tokens[row] = vectors[: lengths[row]].copy()  # frees the batch
+        return means if pool == "mean" else tokens
+
+    @cached_property
+    def _forward(self) -> Forward:
+        hidden = keras.ops.cast(self.sequence_output, "float32")
+        return Forward(keras.Model(self.input, hidden), padded_up_to(self.settings.max_positions))
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

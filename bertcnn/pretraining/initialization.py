@@ -11,20 +11,18 @@ from typing import Any
 import numpy as np
 
 from bertcnn.encoders import (
-    VOCABULARY,
     WEIGHTS,
     fetch_encoder,
     head_of,
     load_published,
     read_published,
-    read_tokenizer_settings,
 )
 from bertcnn.models import BertPretraining
 from bertcnn.pretraining.documents import DocumentFiles
 from bertcnn.progress import Progress
 from bertcnn.settings import EncoderSettings, TokenizerSettings
 from bertcnn.storage import sha256_of
-from bertcnn.text import WordPieceTokenizer, learn_vocabulary, read_vocabulary
+from bertcnn.text import WordPieceTokenizer, learn_vocabulary
 
 _HEADS = {
     "mlm": "head for masked words",
@@ -119,6 +117,5 @@ def begin_from(start: str | Path, progress: Progress) -> StartingEncoder:
     fetched = fetch_encoder(start, progress=progress)
     folder = fetched.folder
     settings, tensors = read_published(folder)
-    limits = read_tokenizer_settings(folder, settings.max_positions)
-    tokenizer = WordPieceTokenizer(read_vocabulary(folder / VOCABULARY), limits)
+    tokenizer = WordPieceTokenizer.from_folder(folder)
     return StartingEncoder(fetched.name, settings, tokenizer, tensors, sha256_of(folder / WEIGHTS))

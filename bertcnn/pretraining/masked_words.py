@@ -14,12 +14,11 @@ from bertcnn.encoders import (
     checkpoint_of,
     fetch_encoder,
     read_published,
-    read_tokenizer_settings,
 )
 from bertcnn.errors import EncoderError, SettingsError, one_line
 from bertcnn.evaluation import softmax
 from bertcnn.progress import Progress
-from bertcnn.text import MASK, WordPieceTokenizer, read_vocabulary
+from bertcnn.text import MASK, WordPieceTokenizer
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,8 @@ def fill_mask(
             fix="give bert-base-uncased, a folder saved by Hugging Face's BertForMaskedLM or"
             " BertForPreTraining, or one of `bertcnn pretrain TEXTS --out ENCODER`",
         )
-    vocabulary = read_vocabulary(fetched.folder / VOCABULARY)
+    tokenizer = WordPieceTokenizer.from_folder(fetched.folder)
+    vocabulary = tokenizer.vocabulary
     if MASK not in vocabulary:
         raise EncoderError(
             f"{fetched.folder / VOCABULARY} has no {MASK}",
@@ -82,7 +82,6 @@ def fill_mask(
             fix="use the vocab.txt that belongs to the encoder",
         )
     longest = checkpoint.settings.max_positions
-    tokenizer = WordPieceTokenizer(vocabulary, read_tokenizer_settings(fetched.folder, longest))
     # the tokenizer reads [MASK] as ordinary characters, so the text is split at it
     encoded = tokenizer.encode(text.split(MASK))
     token_ids = _joined(encoded.token_ids, vocabulary.index(MASK))

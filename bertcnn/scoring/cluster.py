@@ -108,7 +108,8 @@ class Cluster:
         check_address(address)
         folder = local_folder(model, progress=progress)
         bundle = read_bundle(folder, weights=False)
-        here = Predictor(bundle, _ElsewhereEngine(""), read_output_layer(folder, bundle))
+        layer = read_output_layer(folder, bundle)
+        here = Predictor(bundle, _ElsewhereEngine(""), layer, folder=folder)
         decided = loaded(here, auto_precision=auto_precision)
         sent = SentModel.of_folder(folder, engine, auto_precision)
         return cls(address, sent, decided, progress)
@@ -142,6 +143,7 @@ class Cluster:
             _ElsewhereEngine(self._engine),
             model.output_layer,
             decisions=model.decisions,
+            folder=model.folder,
         )
 
     def answered(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from bertcnn.text.languages import is_foreign as is_foreign
     from bertcnn.text.languages import language_of as language_of
     from bertcnn.text.languages import main_languages as main_languages
+    from bertcnn.text.texts import check_texts as check_texts
+    from bertcnn.text.tokenizer_settings import read_encoder_json as read_encoder_json
+    from bertcnn.text.tokenizer_settings import read_tokenizer_settings as read_tokenizer_settings
     from bertcnn.text.vocabulary import CONTINUATION as CONTINUATION
     from bertcnn.text.vocabulary import learn_vocabulary as learn_vocabulary
     from bertcnn.text.wordpiece import CLASSIFY as CLASSIFY

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from unicodedata import category
 
 import numpy as np
@@ -18,6 +19,8 @@ from bertcnn.settings import TokenizerSettings
 from bertcnn.storage import read_text
 from bertcnn.text.cleaning import clean_text, cleaned_positions, split_lines
 from bertcnn.text.joining import join_words
+from bertcnn.text.texts import check_texts
+from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.word_cache import TokenizedWords, tokenize_words
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -139,8 +142,33 @@ class WordPieceTokenizer:
         self._tokenizer.normalizer = BertNormalizer(lowercase=self.settings.lowercase)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
+    @classmethod
+    def from_folder(
+        cls, folder: str | Path, *, max_tokens: int | None = None, pair: bool = False
+    ) -> Self:
+        """The tokenizer of an encoder's folder in Hugging Face layout.
+
+        It reads `vocab.txt`, `config.json`, and `tokenizer_config.json` if there is one. For an
+        encoder by name, see `bertcnn.fetch_encoder`, or the tokenizer of `bertcnn.load_encoder`.
+
+        Args:
+            folder: as `fetch_encoder(...).folder`, or as another program saved it.
+            max_tokens: longest input, with [CLS] and [SEP]; at most and by default the encoder's.
+            pair: whether a text's first line is segment A, and the rest segment B.
+
+        Raises:
+            EncoderError: a file is missing or damaged, or it is not the folder of an encoder.
+            SettingsError: `max_tokens` is too small.
+        """
+        folder = Path(folder)
+        settings = read_tokenizer_settings(folder, max_tokens=max_tokens, pair=pair)
+        return cls(read_vocabulary(folder / "vocab.txt"), settings)
+
     def __call__(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """The inputs of `Bert` for a batch of texts, int32 [B, T], padded to the longest text.
+
+        Raises:
+            SettingsError: `texts` is not a list of strings.
 
         Example:
             >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router"])
@@ -148,7 +176,7 @@ class WordPieceTokenizer:
             >>> inputs["token_ids"].tolist(), inputs["padding_mask"].tolist()
             ([[2, 4, 3, 0], [2, 1, 4, 3]], [[1, 1, 1, 0], [1, 1, 1, 1]])
         """
-        rows = self.encode(texts).token_ids
+        rows = self.encode(check_texts(texts)).token_ids
         shape = len(rows), max(map(len, rows), default=0)
         token_ids, mask = np.full(shape, self.pad_id, np.int32), np.zeros(shape, np.int32)
         for row, ids in enumerate(rows):

@@ -31,9 +31,9 @@ from bertcnn.data import (
     stratified_part,
 )
 from bertcnn.errors import LabelError, SettingsError, one_line
-from bertcnn.inference import Engine, check_texts
+from bertcnn.inference import Engine
 from bertcnn.progress import Progress
-from bertcnn.text import WordPieceTokenizer, is_blank
+from bertcnn.text import WordPieceTokenizer, check_texts, is_blank
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.training_data import OutsideRows
 from bertcnn.wording import count

@@ -10,8 +10,9 @@ import numpy as np
 from bertcnn.data import KnownLabels, LabelSet, checked_labels, is_set
 from bertcnn.errors import LabelError
 from bertcnn.evaluation import describe_unknown
-from bertcnn.inference import Predictor, check_texts
+from bertcnn.inference import Predictor
 from bertcnn.progress import Progress
+from bertcnn.text import check_texts
 from bertcnn.training.examples import has_no_label
 
 

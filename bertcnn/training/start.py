@@ -10,12 +10,12 @@ import keras
 import numpy as np
 
 from bertcnn.backend import has_nvidia_gpu, on_gpu
-from bertcnn.encoders import fetch_encoder, load_encoder, read_tokenizer_settings
+from bertcnn.encoders import fetch_encoder, load_encoder
 from bertcnn.errors import SettingsError
 from bertcnn.models import Bert
 from bertcnn.progress import Progress
-from bertcnn.settings import ComputePrecision, TokenizerSettings
-from bertcnn.text import WordPieceTokenizer, read_vocabulary
+from bertcnn.settings import ComputePrecision
+from bertcnn.text import WordPieceTokenizer
 from bertcnn.training.devices import compute_policy, gpu_name
 
 SEEDS = 2**31  # exclusive upper limit
@@ -80,18 +80,9 @@ def load_start(
     note_device(progress, precision)
     fetched = fetch_encoder(encoder, progress=progress)
     loaded = load_encoder(fetched.folder, seed=seed)
-    limits = read_tokenizer_settings(fetched.folder, loaded.settings.max_positions)
-    most = min(limits.max_tokens, max_tokens)
-    settings = TokenizerSettings(
-        lowercase=limits.lowercase,
-        max_tokens=most,
-        head_tokens=min(limits.head_tokens, (most - 2) // 4 + 1),
-        pair=pair,
-    )
-    tokenizer = WordPieceTokenizer(read_vocabulary(fetched.folder / "vocab.txt"), settings)
     return Start(
         fetched.name,
         loaded,
-        tokenizer,
+        WordPieceTokenizer.from_folder(fetched.folder, max_tokens=max_tokens, pair=pair),
         fetched.entry is not None and fetched.entry.sentence_encoder,
     )

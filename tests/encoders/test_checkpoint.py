@@ -14,12 +14,13 @@ from bertcnn.encoders.checkpoint import (
     published_name,
     read_checkpoint,
 )
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
+from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.layout import check_layout
 from bertcnn.errors import EncoderError
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import pretraining_shapes
+from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Rome", "is", "##s")
 SETTINGS = EncoderSettings(
@@ -70,7 +71,7 @@ def test_what_is_written_is_read_again_with_the_heads_there_are(tmp_path, heads)
     assert found.heads == heads
     assert found.settings == SETTINGS
     same(found.tensors, tensors)
-    assert not read_tokenizer_settings(tmp_path, 5).lowercase
+    assert not read_tokenizer_settings(tmp_path).lowercase
 
 
 @pytest.mark.parametrize("positions", ["interleaved", "concatenated"])

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
+from bertcnn.encoders.config import read_settings
 from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.settings import EncoderSettings
+from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 
 
 def test_the_settings_come_from_config_json(encoder_folder, tiny_vocabulary):
@@ -74,7 +75,7 @@ def test_another_architecture_is_refused(folder, change):
     ("name", "read"),
     [
         ("config.json", read_settings),
-        ("tokenizer_config.json", lambda folder: read_tokenizer_settings(folder, 64)),
+        ("tokenizer_config.json", read_tokenizer_settings),
     ],
 )
 def test_broken_json_is_refused_in_one_line(folder, name, read, content):
@@ -101,16 +102,17 @@ def test_a_missing_or_impossible_shape_is_refused(folder):
 
 
 def test_casing_comes_from_the_tokenizers_file_and_is_uncased_without_one(folder):
-    assert read_tokenizer_settings(folder, 64).lowercase
+    assert read_tokenizer_settings(folder).lowercase
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert not read_tokenizer_settings(folder, 64).lowercase
+    assert not read_tokenizer_settings(folder).lowercase
     (folder / "tokenizer_config.json").unlink()
-    assert read_tokenizer_settings(folder, 64).lowercase
+    assert read_tokenizer_settings(folder).lowercase
 
 
 @pytest.mark.parametrize(("positions", "head"), [(512, 128), (64, 16), (4, 1)])
-def test_the_longest_text_is_the_encoders_and_a_quarter_of_it_is_head(
-    encoder_folder, positions, head
-):
-    settings = read_tokenizer_settings(encoder_folder, positions)
+def test_the_longest_text_is_the_encoders_and_a_quarter_of_it_is_head(folder, positions, head):
+    change_config(folder, max_position_embeddings=positions)
+    settings = read_tokenizer_settings(folder)
     assert (settings.max_tokens, settings.head_tokens) == (positions, head)
+    shorter = read_tokenizer_settings(folder, max_tokens=8)
+    assert shorter.max_tokens == min(8, positions)

@@ -11,12 +11,11 @@ from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
 from bertcnn.encoders.checkpoint import published_name, read_tensors
-from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.convert import load_encoder, load_published
 from bertcnn.errors import EncoderError
 from bertcnn.models.bert import Bert
 from bertcnn.models.weights import extract
-from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
+from bertcnn.text.wordpiece import WordPieceTokenizer
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 POOLER_SEED = 20181011  # as in golden/make_bert_golden.py
@@ -45,9 +44,7 @@ def token_ids(minilm_folder, batches):
 
 
 def minilm_tokenizer(folder):
-    return WordPieceTokenizer(
-        read_vocabulary(folder / "vocab.txt"), read_tokenizer_settings(folder, 512)
-    )
+    return WordPieceTokenizer.from_folder(folder)
 
 
 def with_random_pooler(encoder):

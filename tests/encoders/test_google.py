@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from bertcnn.encoders.checkpoint import HEADS, read_checkpoint
-from bertcnn.encoders.config import read_tokenizer_settings
 from bertcnn.encoders.download import encoder_info, fetch_encoder
 from bertcnn.encoders.google import google_name
 from bertcnn.errors import EncoderError
+from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.wordpiece import read_vocabulary
 from tests.encoders.test_checkpoint import SETTINGS, random_tensors, same
 
@@ -101,7 +101,7 @@ def test_every_tensor_arrives_and_the_optimizers_stay(tmp_path, tensors):
 def test_the_vocabulary_determines_lower_casing(tmp_path, tensors, piece, lowercase):
     folder = write_google(tmp_path / "google", tensors, (*VOCABULARY[:5], piece, *VOCABULARY[6:]))
     fetched = fetch_encoder(folder, cache=tmp_path / "cache")
-    assert read_tokenizer_settings(fetched.folder, 5).lowercase == lowercase
+    assert read_tokenizer_settings(fetched.folder).lowercase == lowercase
 
 
 def test_heads_are_optional(tmp_path, tensors):

@@ -14,11 +14,12 @@ import pytest
 
 from bertcnn.cli.main import main
 from bertcnn.encoders import keras_hub_source
-from bertcnn.encoders.config import read_settings, read_tokenizer_settings
-from bertcnn.encoders.convert import load_encoder, load_tokenizer
+from bertcnn.encoders.config import read_settings
+from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import encoder_info, fetch_encoder
 from bertcnn.encoders.keras_hub import is_preset, read_preset_settings, read_preset_tensors
 from bertcnn.errors import BertCNNError, EncoderError
+from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.wordpiece import read_vocabulary
 from tests.tickets import as_csv, tickets
 
@@ -126,8 +127,16 @@ def test_padded_batches_equal_keras_hubs(saved, backbone, batch):
 
 def test_a_preset_has_its_tokenizer(saved):
     for folder in (saved, str(saved)):
-        inputs = load_tokenizer(folder)(["The routers", "off!"])
+        inputs = load_encoder(folder).tokenizer(["The routers", "off!"])
         assert inputs["token_ids"].tolist() == [[2, 5, 6, 7, 3], [2, 9, 10, 3, 0]]
+
+
+def test_a_preset_embeds_texts(saved, backbone):
+    ids = np.array([[2, 5, 6, 7, 3]])
+    inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 0 * ids + 1}
+    expected = np.asarray(backbone(inputs)["sequence_output"])[0]
+    (tokens,) = load_encoder(saved).embed(["The routers"], pool="none")
+    np.testing.assert_allclose(tokens, expected, rtol=0, atol=1e-5)
 
 
 def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
@@ -146,15 +155,13 @@ def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
     )
     assert settings == read_preset_settings(saved)
     assert read_vocabulary(fetched.folder / "vocab.txt") == tuple(VOCABULARY)
-    assert read_tokenizer_settings(fetched.folder, POSITIONS).lowercase
+    assert read_tokenizer_settings(fetched.folder).lowercase
     assert (fetched.name, fetched.source, fetched.entry) == ("tiny", f"the folder {saved}", None)
 
 
 def test_a_cased_preset_stays_cased(folder, cache):
     change_json(folder / "tokenizer.json", config={"lowercase": False})
-    assert not read_tokenizer_settings(
-        fetch_encoder(folder, cache=cache).folder, POSITIONS
-    ).lowercase
+    assert not read_tokenizer_settings(fetch_encoder(folder, cache=cache).folder).lowercase
 
 
 def test_the_copy_in_the_cache_is_used_again_and_made_anew_when_the_preset_changes(folder, cache):

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 
 from bertcnn.errors import SettingsError, TableError, TrainingError, one_line
-from bertcnn.inference import check_texts
 from bertcnn.models import CausalTransformer, assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import LanguageModelSettings, LanguageTrainingSettings, SamplingSettings
@@ -24,7 +23,7 @@ from bertcnn.tasks.language_model.saving import FOLDER, LanguageModelConfig, Sav
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.subwords import Subwords, words
 from bertcnn.tasks.training import next_token_figures, next_token_sums, train_writer
-from bertcnn.text import is_blank
+from bertcnn.text import check_texts, is_blank
 from bertcnn.training import (
     Deadline,
     RunOptions,

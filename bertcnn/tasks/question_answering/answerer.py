@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bertcnn.bundle import INT8_TENSORS
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference import SpansEngine, check_texts, spans_graph
+from bertcnn.inference import SpansEngine, spans_graph
 from bertcnn.progress import Progress
 from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.tasks.engine import CompiledSpans, load_spans
@@ -23,6 +23,7 @@ from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of
 from bertcnn.tasks.question_answering.token_scores import TokenScores
 from bertcnn.tasks.question_answering.windows import QuestionReader
+from bertcnn.text import check_texts
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from bertcnn.errors import TrainingError
-from bertcnn.inference import check_texts
 from bertcnn.models import Bert, BertSummariser, assign
 from bertcnn.progress import Progress
 from bertcnn.settings import SummariserSettings, SummaryTrainingSettings, TokenizerSettings
@@ -19,7 +18,7 @@ from bertcnn.tasks.summaries.rouge import SummaryFigures
 from bertcnn.tasks.summaries.saving import FOLDER, SavedSummariser, SummariserConfig
 from bertcnn.tasks.summaries.tokens import SpecialIds, spelled
 from bertcnn.tasks.writing import TextWriter, check_beam
-from bertcnn.text import WordPieceTokenizer, is_blank
+from bertcnn.text import WordPieceTokenizer, check_texts, is_blank
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bertcnn.bundle import INT8_TENSORS
 from bertcnn.errors import SettingsError, TableError
-from bertcnn.inference import SpansEngine, check_texts, spans_graph
+from bertcnn.inference import SpansEngine, spans_graph
 from bertcnn.progress import Progress
 from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.tasks.engine import CompiledSpans, load_spans
@@ -21,6 +21,7 @@ from bertcnn.tasks.token_labels.metrics import SpanFigures
 from bertcnn.tasks.token_labels.saving import FOLDER, LabellerConfig, SavedLabeller
 from bertcnn.tasks.token_labels.tags import FoundSpan, count_tags, decode, log_probabilities
 from bertcnn.tasks.token_labels.words import TextReader
+from bertcnn.text import check_texts
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback

@@ -12,7 +12,6 @@ import keras
 import numpy as np
 
 from bertcnn.errors import SettingsError, TrainingError, explain_missing_packages
-from bertcnn.inference import check_texts
 from bertcnn.models import (
     RecurrentTranslator,
     SearchSettings,
@@ -29,7 +28,7 @@ from bertcnn.tasks.training import train_writer
 from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
 from bertcnn.tasks.translation.training import EncodedPairs
 from bertcnn.tasks.writing import TextWriter, WrittenText, check_beam
-from bertcnn.text import is_blank
+from bertcnn.text import check_texts, is_blank
 from bertcnn.training import RunOptions, Savepoints, check_seed, compute_policy, digest, note_device
 
 Architecture = Literal["transformer", "recurrent"]
