@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bertcnn.cli.console import command_line, print_message
-from bertcnn.cli.options import Force, Label, MultiLabel, Text, grouped
+from bertcnn.cli.options import Force, Label, MultiLabel, Text, argument, grouped, option
 from bertcnn.cli.startup import skip_converter
 from bertcnn.storage import as_json, check_file_target, write_whole
 from bertcnn.wording import count, visible
@@ -33,15 +31,11 @@ class CheckFlags:
     multi_label: MultiLabel = "auto"
     fix: Annotated[
         Path | None,
-        typer.Option(
-            "--fix",
-            help="Write all rows here, with the columns suggested_label and finding added.",
-            show_default=False,
-        ),
+        option("Write all rows here, with the columns suggested_label and finding added.", "--fix"),
     ] = None
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
-    ] = "minilm-l6"
+    encoder: Annotated[str, option("Published encoder (`bertcnn encoder list`) or a folder.")] = (
+        "minilm-l6"
+    )
     overwrite: Force = False
 
 
@@ -49,16 +43,13 @@ class CheckFlags:
 def check(
     data: Annotated[
         Path,
-        typer.Argument(
-            help=(
-                "File of texts, with or without labels: .csv .tsv .jsonl .json (.gz) .parquet .xlsx"
-            )
+        argument(
+            "File of texts, with or without labels: .csv .tsv .jsonl .json (.gz) .parquet .xlsx"
         ),
     ],
     flags: CheckFlags,
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the report to this file.", show_default=False),
+        Path | None, option("Also write the report to this file.", "--json")
     ] = None,
 ) -> None:
     """Find label errors, duplicates, leaks and other faults of a file before training on it."""

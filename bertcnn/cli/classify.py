@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import answer
-from bertcnn.cli.options import AutoPrecision, Engine, Model, Texts
+from bertcnn.cli.options import AutoPrecision, Engine, Model, Texts, option
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.cli.texts import given_texts
 
@@ -17,13 +15,13 @@ def classify(
     model: Model,
     texts: Texts = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also show every label's probability.")
+        bool, option("Also show every label's probability.", "--probabilities")
     ] = False,
     reasons: Annotated[
-        bool, typer.Option("--reasons", help="Also show why the decision is what it is.")
+        bool, option("Also show why the decision is what it is.", "--reasons")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object per text, as serve does.")
+        bool, option("Print a JSON object per text, as serve does.", "--json")
     ] = False,
     auto_precision: AutoPrecision = None,
     engine: Engine = "auto",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bertcnn.cli.console import print_message, summary
+from bertcnn.cli.options import option
 from bertcnn.cli.resumable import answers_are_kept, show_figures
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import SettingsError, one_line
@@ -22,29 +21,16 @@ class DatabaseFlags:
 
     query: Annotated[
         str | None,
-        typer.Option(
-            "--query",
-            metavar="SQL",
-            help="SELECT that returns the texts (databases only).",
-            show_default=False,
-        ),
+        option("SELECT that returns the texts (databases only).", "--query", metavar="SQL"),
     ] = None
     into: Annotated[
         str | None,
-        typer.Option(
-            "--into",
-            metavar="TABLE",
-            help="Table that gets the answers (databases only).",
-            show_default=False,
-        ),
+        option("Table that gets the answers (databases only).", "--into", metavar="TABLE"),
     ] = None
     id: Annotated[
         str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="Column of ids in the query (databases only).",
-            show_default="id",
+        option(
+            "Column of ids in the query (databases only).", "--id", default="id", metavar="COLUMN"
         ),
     ] = None
 
@@ -75,12 +61,12 @@ def check_no_file(target: object, shard: str | None, flags: ScoringFlags) -> Non
         "--shard": shard,
         "--ray": flags.cluster,
     }
-    for option, value in options.items():
+    for name, value in options.items():
         if value:
             raise SettingsError(
-                f"{option} for a database",
+                f"{name} for a database",
                 expected="a file or a folder as IN",
-                fix=f"leave out {option}",
+                fix=f"leave out {name}",
             )
 
 

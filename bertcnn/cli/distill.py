@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import command_line, summary
 from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import (
@@ -21,8 +19,10 @@ from bertcnn.cli.options import (
     Summary,
     Text,
     Valid,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.startup import local_model
@@ -35,26 +35,21 @@ class StudentFlags:
 
     unlabelled: Annotated[
         Path | None,
-        typer.Option(
-            "--texts",
-            help="File of unlabelled texts; the student learns the model's answers to them.",
-            show_default=False,
+        option(
+            "File of unlabelled texts; the student learns the model's answers to them.", "--texts"
         ),
     ] = None
-    layers: Annotated[
-        int, typer.Option(help="Encoder layers of the new model; fewer are faster.")
-    ] = 3
+    layers: Annotated[int, option("Encoder layers of the new model; fewer are faster.")] = 3
     text: Text = None
     label: Label = None
     valid: Valid = None
     min_rows: Annotated[
-        int,
-        typer.Option(help="As in the model's training.", show_default="no labels are merged"),
+        int, option("As in the model's training.", default="no labels are merged")
     ] = 0
     seed: Seed = 0
-    auto_precision: Annotated[
-        str, typer.Option(help="Share of automatic answers that have to be right.")
-    ] = "0.95"
+    auto_precision: Annotated[str, option("Share of automatic answers that have to be right.")] = (
+        "0.95"
+    )
     overwrite: Force = False
 
 
@@ -62,12 +57,11 @@ class StudentFlags:
 class SettingFlags:
     """Changes of `TrainingSettings`."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the rows, at most.", show_default="as full")
-    ] = None
+    epochs: Annotated[int | None, option("Passes over the rows, at most.", default="as full")] = (
+        None
+    )
     time_budget: Annotated[
-        float | None,
-        typer.Option(help="End training after this many minutes.", show_default="none"),
+        float | None, option("End training after this many minutes.", default="none")
     ] = None
 
 
@@ -75,11 +69,7 @@ class SettingFlags:
 def distill(
     model: Model,
     data: Annotated[
-        Path,
-        typer.Argument(
-            help="Labelled file that the model was trained on, or one with the same labels.",
-            show_default=False,
-        ),
+        Path, argument("Labelled file that the model was trained on, or one with the same labels.")
     ],
     out: OutFolder,
     student: StudentFlags,

@@ -9,18 +9,13 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import answer, print_message, show
-from bertcnn.cli.options import Force, Label, Text, grouped
+from bertcnn.cli.options import Force, Label, Text, argument, grouped, option
 
 encoder_app = typer.Typer(
     help="List, fetch, show, export and compare pretrained encoders.", no_args_is_help=True
 )
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.", show_default=False
-    ),
-]
+Name = Annotated[str, argument("Name from `bertcnn encoder list`, keras_hub:NAME, or a folder.")]
 
 
 @encoder_app.command("list")
@@ -93,9 +88,7 @@ def info(name: Name) -> None:
 
 @encoder_app.command()
 def export(
-    name: Name,
-    to: Annotated[Path, typer.Option("--to", help="Folder to write.", show_default=False)],
-    force: Force = False,
+    name: Name, to: Annotated[Path, option("Folder to write.", "--to")], force: Force = False
 ) -> None:
     """Write an encoder in the layout that transformers and sentence-transformers load."""
     from bertcnn.cli.progress import show_progress
@@ -118,28 +111,23 @@ class ComparisonFlags:
     """The rows and seeds of a comparison, as `compare_encoders` names them."""
 
     test: Annotated[
-        Path | None,
-        typer.Option(help="Labelled file to test on.", show_default="three tenths of DATA"),
+        Path | None, option("Labelled file to test on.", default="three tenths of DATA")
     ] = None
     rows_per_label: Annotated[
-        int | None, typer.Option("--rows", help="Training rows per label.", show_default="all")
+        int | None, option("Training rows per label.", "--rows", default="all")
     ] = None
-    seeds: Annotated[int, typer.Option(help="Classifiers trained from each encoder.")] = 5
+    seeds: Annotated[int, option("Classifiers trained from each encoder.")] = 5
     text: Text = None
     label: Label = None
     multi_label: Annotated[
-        str,
-        typer.Option(help="no: one label per cell, even with separators.", show_default="detected"),
+        str, option("no: one label per cell, even with separators.", default="detected")
     ] = "auto"
 
 
 @encoder_app.command()
 @grouped
 def compare(
-    old: Name,
-    new: Name,
-    data: Annotated[Path, typer.Argument(help="Labelled file.", show_default=False)],
-    flags: ComparisonFlags,
+    old: Name, new: Name, data: Annotated[Path, argument("Labelled file.")], flags: ComparisonFlags
 ) -> None:
     """Compare classifiers trained from two encoders, OLD and NEW.
 
@@ -155,14 +143,8 @@ def compare(
 
 def fill_mask(
     encoder: Name,
-    text: Annotated[
-        str,
-        typer.Argument(
-            help='Text with one or more [MASK]: "Rome is the [MASK] of Italy."',
-            show_default=False,
-        ),
-    ],
-    best: Annotated[int, typer.Option(help="Guesses for each [MASK].")] = 5,
+    text: Annotated[str, argument('Text with one or more [MASK]: "Rome is the [MASK] of Italy."')],
+    best: Annotated[int, option("Guesses for each [MASK].")] = 5,
 ) -> None:
     """Predict the words behind [MASK].
 

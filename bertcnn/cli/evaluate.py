@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import print_message
-from bertcnn.cli.options import Engine, Force, JsonFile, Label, Model, Text, grouped
+from bertcnn.cli.options import (
+    Engine,
+    Force,
+    JsonFile,
+    Label,
+    Model,
+    Text,
+    argument,
+    grouped,
+    option,
+)
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import OutputError
 from bertcnn.storage import as_json, check_file_target, write_whole
@@ -24,11 +32,7 @@ class EvaluationFlags:
     engine: Engine = "auto"
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report",
-            help="Also write a report with examples: a folder, or an .html file.",
-            show_default=False,
-        ),
+        option("Also write a report with examples: a folder, or an .html file.", "--report"),
     ] = None
     overwrite: Force = False
 
@@ -36,10 +40,7 @@ class EvaluationFlags:
 @grouped
 def evaluate(
     model: Model,
-    data: Annotated[
-        Path,
-        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
-    ],
+    data: Annotated[Path, argument("Labelled file the model has not learned from.")],
     flags: EvaluationFlags,
     json_file: JsonFile = None,
 ) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import print_message
-from bertcnn.cli.options import Model
+from bertcnn.cli.options import Model, option
 from bertcnn.cli.startup import load_keras, local_model
 
 _NEXT = {
@@ -27,25 +25,20 @@ def export(
     model: Model,
     form: Annotated[
         str,
-        typer.Option(
+        option(
+            "openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw"
+            " texts. Or onnx, keras or mlflow.",
             "--format",
-            help=(
-                "openvino: for CPUs, int8 if the model has it. savedmodel: TensorFlow, takes raw"
-                " texts. Or onnx, keras or mlflow."
-            ),
-            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the export.", show_default=False)],
+    out: Annotated[Path, option("Folder for the export.", "--out")],
     version: Annotated[
         int | None,
-        typer.Option(
-            help="Write OUT/VERSION, for TensorFlow Serving (savedmodel) or Triton (openvino,"
-            " onnx).",
-            show_default=False,
+        option(
+            "Write OUT/VERSION, for TensorFlow Serving (savedmodel) or Triton (openvino, onnx)."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing export.")] = False,
+    force: Annotated[bool, option("Overwrite an existing export.", "--force")] = False,
 ) -> None:
     """Export a model to another format, and check that its answers stay the same."""
     from bertcnn.cli.progress import show_progress

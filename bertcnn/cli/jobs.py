@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import command_line, print_message, show
+from bertcnn.cli.options import argument, option
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.wording import count
 
@@ -15,19 +16,14 @@ if TYPE_CHECKING:
     from bertcnn.review.jobs import Job
 
 jobs_app = typer.Typer(
-    help="List, show, cancel, restart and remove work of the dashboard.",
-    no_args_is_help=True,
+    help="List, show, cancel, restart and remove work of the dashboard.", no_args_is_help=True
 )
 
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="Name from `bertcnn jobs list`.", show_default=False)
-]
+Id = Annotated[str, argument("Name from `bertcnn jobs list`.", metavar="ID")]
 
 
 @jobs_app.command("list")
-def list_(
-    store: Store, most: Annotated[int, typer.Option(min=1, help="Jobs at most.")] = 20
-) -> None:
+def list_(store: Store, most: Annotated[int, option("Jobs at most.", min=1)] = 20) -> None:
     """List the latest jobs, the last one first."""
     from rich import box
     from rich.table import Table
@@ -95,10 +91,8 @@ def restart(
     store: Store,
     id: Annotated[
         str | None,
-        typer.Argument(
-            metavar="ID",
-            help="A job that failed or was cancelled.",
-            show_default="all whose process is gone",
+        argument(
+            "A job that failed or was cancelled.", default="all whose process is gone", metavar="ID"
         ),
     ] = None,
     name: Name = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.options import Seed, Summary, Text, given, grouped
+from bertcnn.cli.options import Seed, Summary, Text, argument, given, grouped, option
 from bertcnn.cli.startup import load_keras, local_model
 from bertcnn.cli.tasks import TaskFlags, train_task
 from bertcnn.cli.texts import TextsCommand, given_texts
@@ -23,16 +23,12 @@ lm_app = typer.Typer(
     help="Train a language model on texts, and complete texts with it.", no_args_is_help=True
 )
 
-Saved = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="Folder or URL of a language model.", show_default=False),
-]
+Saved = Annotated[str, argument("Folder or URL of a language model.", metavar="MODEL")]
 Files = Annotated[
     list[Path],
-    typer.Argument(
+    argument(
+        "Text files with blank lines between texts, or tables with a text in each row.",
         metavar="TEXTS...",
-        help="Text files with blank lines between texts, or tables with a text in each row.",
-        show_default=False,
     ),
 ]
 
@@ -41,22 +37,19 @@ Files = Annotated[
 class LanguageTrainingFlags:
     """Changes of `LanguageTrainingSettings`."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Most passes over the texts.", show_default="60")
-    ] = None
+    epochs: Annotated[int | None, option("Most passes over the texts.", default="60")] = None
     vocabulary_size: Annotated[
-        int | None, typer.Option("--pieces", help="Most WordPieces.", show_default="4000")
+        int | None, option("Most WordPieces.", "--pieces", default="4000")
     ] = None
     time_budget: Annotated[
-        float | None,
-        typer.Option(help="Minutes; training ends with the last epoch that fits."),
+        float | None, option("Minutes; training ends with the last epoch that fits.")
     ] = None
     validation_fraction: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "Share of the texts that chooses the epoch; 0 to learn all by heart.",
             "--held-out",
-            help="Share of the texts that chooses the epoch; 0 to learn all by heart.",
-            show_default="0.1",
+            default="0.1",
         ),
     ] = None
 
@@ -65,13 +58,10 @@ class LanguageTrainingFlags:
 class LanguageShapeFlags:
     """Changes of `LanguageModelSettings`."""
 
-    layers: Annotated[int | None, typer.Option(help="Blocks.", show_default="2")] = None
-    width: Annotated[
-        int | None, typer.Option(help="Model width, a multiple of 4.", show_default="128")
-    ] = None
+    layers: Annotated[int | None, option("Blocks.", default="2")] = None
+    width: Annotated[int | None, option("Model width, a multiple of 4.", default="128")] = None
     context_tokens: Annotated[
-        int | None,
-        typer.Option("--context", help="Tokens that a prediction sees.", show_default="128"),
+        int | None, option("Tokens that a prediction sees.", "--context", default="128")
     ] = None
 
 
@@ -79,7 +69,7 @@ class LanguageShapeFlags:
 @grouped
 def train(
     texts: Files,
-    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    out: Annotated[Path, option("Folder to save the model in.")],
     text: Text = None,
     *,
     shape: LanguageShapeFlags,
@@ -120,27 +110,22 @@ def complete(
     model: Saved,
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PROMPT]...", help="Starts of texts; by default lines of standard input."
-        ),
+        argument("Starts of texts; by default lines of standard input.", metavar="[PROMPT]..."),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 40,
+    max_tokens: Annotated[int, option("Most tokens to generate.")] = 40,
     temperature: Annotated[
         float | None,
-        typer.Option(
-            help="Below 1: more probable tokens; above 1: more surprising ones; 0: greedy.",
-            show_default="1 with --top-k or --top-p, else 0",
+        option(
+            "Below 1: more probable tokens; above 1: more surprising ones; 0: greedy.",
+            default="1 with --top-k or --top-p, else 0",
         ),
     ] = None,
     top_k: Annotated[
-        int | None,
-        typer.Option(help="Draw from so few most probable tokens.", show_default="all"),
+        int | None, option("Draw from so few most probable tokens.", default="all")
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(
-            help="Draw from the fewest tokens with this probability in total.", show_default="1"
-        ),
+        option("Draw from the fewest tokens with this probability in total.", default="1"),
     ] = None,
     seed: Seed = 0,
 ) -> None:

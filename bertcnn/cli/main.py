@@ -30,6 +30,7 @@ from bertcnn.cli.jobs import jobs_app
 from bertcnn.cli.language_model import lm_app
 from bertcnn.cli.memory import is_out_of_memory, out_of_memory
 from bertcnn.cli.models import models_app
+from bertcnn.cli.options import option
 from bertcnn.cli.pretrain import pretrain
 from bertcnn.cli.push import pull, push
 from bertcnn.cli.qa import qa_app
@@ -71,9 +72,7 @@ app = typer.Typer(
 def bertcnn(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
-        ),
+        option("Show the version and exit.", "--version", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """From a CSV of labelled tickets to a text classifier a support team can trust."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertcnn.cli.console import command_line, print_message, show
-from bertcnn.cli.options import Model
+from bertcnn.cli.options import Model, argument, option
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.cli.startup import local_model
 
@@ -17,18 +17,12 @@ models_app = typer.Typer(
     help="Compare models, promote one, or go back to the one before.", no_args_is_help=True
 )
 
-Identity = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Id, or its beginning.", show_default=False)
-]
-Reason = Annotated[str, typer.Option(help="Why, in words.")]
+Identity = Annotated[str, argument("Id, or its beginning.", metavar="MODEL")]
+Reason = Annotated[str, option("Why, in words.")]
 
 
 @models_app.command("add")
-def add(
-    model: Model,
-    store: Store,
-    name: Name = None,
-) -> None:
+def add(model: Model, store: Store, name: Name = None) -> None:
     """Add a model to a store, creating the store if needed; the first model serves."""
     from bertcnn.bundle import read_bundle
     from bertcnn.review import add_model, open_review, serving_model
@@ -65,11 +59,7 @@ def compare(
     store: Store,
     model: Identity,
     learned: Annotated[
-        Path | None,
-        typer.Option(
-            help="Training file of the serving model; its texts do not count.",
-            show_default=False,
-        ),
+        Path | None, option("Training file of the serving model; its texts do not count.")
     ] = None,
     name: Name = None,
 ) -> None:

@@ -11,118 +11,89 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Model = Annotated[str, typer.Argument(help="Folder or URL of a trained model.", show_default=False)]
-AnyModel = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="Folder or URL of a model of any kind.", show_default=False
-    ),
-]
-TaskModel = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Folder or URL of a model.", show_default=False)
-]
+
+def option(text: str, *names: str, default: str | bool = True, **more: Any) -> Any:  # noqa: ANN401 - typer's
+    """An option with the help `text`; `default` says in words what happens without it."""
+    return typer.Option(*names, help=text, show_default=default, **more)
+
+
+def argument(text: str, *, default: str | bool = True, **more: Any) -> Any:  # noqa: ANN401
+    """An argument with the help `text`, as for `option`."""
+    return typer.Argument(help=text, show_default=default, **more)
+
+
+Model = Annotated[str, argument("Folder or URL of a trained model.")]
+AnyModel = Annotated[str, argument("Folder or URL of a model of any kind.", metavar="MODEL")]
+TaskModel = Annotated[str, argument("Folder or URL of a model.", metavar="MODEL")]
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of standard input."),
+    argument("Texts; by default the lines of standard input.", metavar="[TEXT]..."),
 ]
 Text = Annotated[
-    str | None,
-    typer.Option(
-        "--text", help="Text column, or several separated by commas.", show_default="guessed"
-    ),
+    str | None, option("Text column, or several separated by commas.", "--text", default="guessed")
 ]
-Label = Annotated[str | None, typer.Option("--label", help="Label column.", show_default="guessed")]
+Label = Annotated[str | None, option("Label column.", default="guessed")]
 Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="openvino or onnx: compiled. keras: reference.",
-        show_default="the fastest one",
-    ),
+    str, option("openvino or onnx: compiled. keras: reference.", default="the fastest one")
 ]
 AutoPrecision = Annotated[
     str | None,
-    typer.Option(
-        "--auto-precision",
-        help="Share of automatic answers that have to be right, as for train.",
-        show_default="as in training",
+    option(
+        "Share of automatic answers that have to be right, as for train.", default="as in training"
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
+Force = Annotated[bool, option("Overwrite existing output.", "--force")]
 Source = Annotated[
-    Path,
-    typer.Argument(
-        metavar="IN",
-        help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx",
-        show_default=False,
-    ),
+    Path, argument("File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx", metavar="IN")
 ]
-Target = Annotated[
-    Path,
-    typer.Argument(
-        metavar="OUT", help="File to write; its extension gives the format.", show_default=False
-    ),
-]
+Target = Annotated[Path, argument("File to write; its extension gives the format.", metavar="OUT")]
 Raw = Annotated[
-    bool,
-    typer.Option("--raw", help="Do not escape cells that a spreadsheet would run as a formula."),
+    bool, option("Do not escape cells that a spreadsheet would run as a formula.", "--raw")
 ]
-Restart = Annotated[
-    bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
-]
+Restart = Annotated[bool, option("Discard the progress of an interrupted run.", "--restart")]
 AllowRejects = Annotated[
     bool,
-    typer.Option(
+    option(
+        "Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
         "--allow-rejects",
-        help="Write OUT even if most rows are unreadable; these go to OUT.rejects.csv.",
     ),
 ]
 Precision = Annotated[
     str | None,
-    typer.Option(
-        "--precision",
-        help="Precision of computing in training: float32 or bfloat16; weights are float32.",
-        show_default="bfloat16 on a GPU, else float32",
+    option(
+        "Precision of computing in training: float32 or bfloat16; weights are float32.",
+        default="bfloat16 on a GPU, else float32",
     ),
 ]
 MultiLabel = Annotated[
     str,
-    typer.Option(
-        help="Separator of several labels in a cell, such as ','. no: one label per cell.",
-        show_default="; | or lists",
+    option(
+        "Separator of several labels in a cell, such as ','. no: one label per cell.",
+        default="; | or lists",
     ),
 ]
 
 
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", help="Also write the figures to this file.", show_default=False),
-]
-Encoder = Annotated[str, typer.Option(help="Published encoder to start from, or a folder.")]
-Seed = Annotated[int, typer.Option(help="Makes a run repeat exactly.")]
-OutFolder = Annotated[
-    Path, typer.Option("--out", help="Folder to save the model in.", show_default=False)
-]
+JsonFile = Annotated[Path | None, option("Also write the figures to this file.", "--json")]
+Encoder = Annotated[str, option("Published encoder to start from, or a folder.")]
+Seed = Annotated[int, option("Makes a run repeat exactly.")]
+OutFolder = Annotated[Path, option("Folder to save the model in.", "--out")]
 Summary = Annotated[
-    bool,
-    typer.Option("--json", help="Print the figures on standard output, as one JSON object."),
+    bool, option("Print the figures on standard output, as one JSON object.", "--json")
 ]
-Devices = Annotated[
-    int | None,
-    typer.Option("--devices", help="GPUs to train on, of each process.", show_default="all"),
-]
+Devices = Annotated[int | None, option("GPUs to train on, of each process.", default="all")]
 Distributed = Annotated[
     bool,
-    typer.Option(
+    option(
+        "Train together with the processes that SLURM, Kubernetes or JAX's variables name.",
         "--distributed",
-        help="Train together with the processes that SLURM, Kubernetes or JAX's variables name.",
     ),
 ]
 Valid = Annotated[
     Path | None,
-    typer.Option(
-        help="Labelled file that chooses epoch and thresholds.",
-        show_default="a tenth of DATA, 10,000 at most",
+    option(
+        "Labelled file that chooses epoch and thresholds.",
+        default="a tenth of DATA, 10,000 at most",
     ),
 ]
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from bertcnn.cli.console import command_line, print_message, show, summary
 from bertcnn.cli.devices import start_training
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
-from bertcnn.cli.options import DeviceFlags, Seed, Summary, given, grouped
+from bertcnn.cli.options import DeviceFlags, Seed, Summary, argument, given, grouped, option
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -23,45 +21,35 @@ class EncoderFlags:
 
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from", help="Encoder to continue from: name or folder.", show_default="from scratch"
-        ),
+        option("Encoder to continue from: name or folder.", "--from", default="from scratch"),
     ] = None
     size: Annotated[
         str | None,
-        typer.Option(
-            help="Size of a new encoder: tiny, mini, small, medium, base or large.",
-            show_default="mini",
-        ),
+        option("Size of a new encoder: tiny, mini, small, medium, base or large.", default="mini"),
     ] = None
     vocabulary: Annotated[
         int | None,
-        typer.Option(
-            help="Vocabulary size of a new encoder, in WordPieces.",
-            show_default="30,522 or what the texts support",
+        option(
+            "Vocabulary size of a new encoder, in WordPieces.",
+            default="30,522 or what the texts support",
         ),
     ] = None
-    cased: Annotated[
-        bool, typer.Option("--cased", help="Keep upper case and accents in a new encoder.")
-    ] = False
+    cased: Annotated[bool, option("Keep upper case and accents in a new encoder.", "--cased")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchFlags:
     """Changes of `PretrainingDataSettings`."""
 
-    batch_size: Annotated[int | None, typer.Option(help="Rows per batch.", show_default="32")] = (
-        None
-    )
-    sequence_length: Annotated[
-        int | None, typer.Option(help="Tokens per row.", show_default="128")
-    ] = None
+    batch_size: Annotated[int | None, option("Rows per batch.", default="32")] = None
+    sequence_length: Annotated[int | None, option("Tokens per row.", default="128")] = None
     whole_words: Annotated[
-        bool, typer.Option("--whole-words", help="Mask whole words instead of single pieces.")
+        bool, option("Mask whole words instead of single pieces.", "--whole-words")
     ] = False
     held_out: Annotated[
-        float | None,
-        typer.Option(help="Share of documents kept for evaluation.", show_default="0.05"),
+        float | None, option("Share of documents kept for evaluation.", default="0.05")
     ] = None
 
 
@@ -69,18 +57,15 @@ class BatchFlags:
 class ScheduleFlags:
     """Changes of `PretrainingSettings`."""
 
-    steps: Annotated[
-        int | None, typer.Option(help="Updates of the weights.", show_default="by epochs")
-    ] = None
+    steps: Annotated[int | None, option("Updates of the weights.", default="by epochs")] = None
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the texts.", show_default="10; with --from, 3")
+        int | None, option("Passes over the texts.", default="10; with --from, 3")
     ] = None
-    accumulate: Annotated[
-        int | None, typer.Option(help="Batches per update (accumulation).", show_default="1")
-    ] = None
+    accumulate: Annotated[int | None, option("Batches per update (accumulation).", default="1")] = (
+        None
+    )
     learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Peak learning rate.", show_default="5e-4; with --from, 5e-5"),
+        float | None, option("Peak learning rate.", default="5e-4; with --from, 5e-5")
     ] = None
 
 
@@ -89,23 +74,20 @@ class RunFlags(DeviceFlags):
     """What is read, where it is computed, and what is kept."""
 
     text: Annotated[
-        str | None,
-        typer.Option("--text", help="Text column of tables, or several.", show_default="guessed"),
+        str | None, option("Text column of tables, or several.", "--text", default="guessed")
     ] = None
     no_next_sentence: Annotated[
-        bool, typer.Option("--no-next-sentence", help="Leave out next-sentence prediction.")
+        bool, option("Leave out next-sentence prediction.", "--no-next-sentence")
     ] = False
-    no_pack: Annotated[
-        bool, typer.Option("--no-pack", help="Do not pack several documents into a row.")
-    ] = False
+    no_pack: Annotated[bool, option("Do not pack several documents into a row.", "--no-pack")] = (
+        False
+    )
     seed: Seed = 0
-    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 5.0
-    logs: Annotated[
-        Path | None, typer.Option(help="Folder for TensorBoard.", show_default="none")
-    ] = None
-    overwrite: Annotated[bool, typer.Option("--force", help="Overwrite an encoder at OUT.")] = False
+    checkpoint_minutes: Annotated[float, option("Minutes between checkpoints.")] = 5.0
+    logs: Annotated[Path | None, option("Folder for TensorBoard.", default="none")] = None
+    overwrite: Annotated[bool, option("Overwrite an encoder at OUT.", "--force")] = False
     restart: Annotated[
-        bool, typer.Option("--restart", help="Discard the checkpoints of an interrupted run.")
+        bool, option("Discard the checkpoints of an interrupted run.", "--restart")
     ] = False
     as_json: Summary = False
 
@@ -116,40 +98,32 @@ class VerdictFlags:
 
     verdict: Annotated[
         Path | None,
-        typer.Option(
-            help="Labelled file to compare classifiers from the new encoder and from --from.",
-            show_default="none",
+        option(
+            "Labelled file to compare classifiers from the new encoder and from --from.",
+            default="none",
         ),
     ] = None
     test: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Labelled file to test these classifiers on.",
             "--verdict-test",
-            help="Labelled file to test these classifiers on.",
-            show_default="three tenths of --verdict",
+            default="three tenths of --verdict",
         ),
     ] = None
     rows_per_label: Annotated[
-        int | None,
-        typer.Option("--verdict-rows", help="Training rows per label.", show_default="all"),
+        int | None, option("Training rows per label.", "--verdict-rows", default="all")
     ] = None
-    seeds: Annotated[
-        int, typer.Option("--verdict-seeds", help="Classifiers trained from each encoder.")
-    ] = 5
+    seeds: Annotated[int, option("Classifiers trained from each encoder.", "--verdict-seeds")] = 5
 
 
 @grouped
 def pretrain(
     texts: Annotated[
         list[Path],
-        typer.Argument(
-            help="Text files with blank lines between documents, or tables with one per row.",
-            show_default=False,
-        ),
+        argument("Text files with blank lines between documents, or tables with one per row."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder to save the encoder in.", show_default=False)
-    ],
+    out: Annotated[Path, option("Folder to save the encoder in.", "--out")],
     encoder: EncoderFlags,
     batches: BatchFlags,
     schedule: ScheduleFlags,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import command_line, print_message
-from bertcnn.cli.options import AnyModel
+from bertcnn.cli.options import AnyModel, argument, option
 from bertcnn.cli.startup import local_model
 
 
@@ -15,13 +13,12 @@ def push(
     model: AnyModel,
     url: Annotated[
         str,
-        typer.Argument(
+        argument(
+            "s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, hf://ORG/NAME or file:///FOLDER.",
             metavar="URL",
-            help="s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, hf://ORG/NAME or file:///FOLDER.",
-            show_default=False,
         ),
     ],
-    force: Annotated[bool, typer.Option("--force", help="Replace another model there.")] = False,
+    force: Annotated[bool, option("Replace another model there.", "--force")] = False,
 ) -> None:
     """Copy a model to a URL, where every command can use it.
 

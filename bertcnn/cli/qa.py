@@ -21,8 +21,10 @@ from bertcnn.cli.options import (
     Target,
     TaskModel,
     Texts,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import local_model, skip_converter
@@ -46,15 +48,9 @@ _FIELD_HELP = 'A new column and its question: month="Which month is the bill fro
 class AnswererFlags:
     """Changes of `QuestionTrainingSettings`."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the questions.", show_default="10")
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
-    ] = None
-    batch_size: Annotated[int | None, typer.Option(help="Windows per batch.", show_default="8")] = (
-        None
-    )
+    epochs: Annotated[int | None, option("Passes over the questions.", default="10")] = None
+    learning_rate: Annotated[float | None, option("Peak learning rate.", default="2e-4")] = None
+    batch_size: Annotated[int | None, option("Windows per batch.", default="8")] = None
 
 
 @qa_app.command("train")
@@ -62,17 +58,15 @@ class AnswererFlags:
 def train(
     questions: Annotated[
         Path,
-        typer.Argument(
-            help="Questions with answers: .jsonl, .csv (question, context, answer, start), or"
-            " SQuAD's .json.",
-            show_default=False,
+        argument(
+            "Questions with answers: .jsonl, .csv (question, context, answer, start), or"
+            " SQuAD's .json."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    out: Annotated[Path, option("Folder to save the model in.")],
     encoder: Encoder = "minilm-l6",
     max_tokens: Annotated[
-        int | None,
-        typer.Option(help="Tokens of a question and a part of its text.", show_default="256"),
+        int | None, option("Tokens of a question and a part of its text.", default="256")
     ] = None,
     *,
     settings: AnswererFlags,
@@ -113,9 +107,7 @@ def train(
 @qa_app.command("evaluate")
 def evaluate(
     model: TaskModel,
-    questions: Annotated[
-        Path, typer.Argument(help="Questions with answers, as for train.", show_default=False)
-    ],
+    questions: Annotated[Path, argument("Questions with answers, as for train.")],
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
@@ -140,13 +132,9 @@ def evaluate(
 @qa_app.command("ask", cls=TextsCommand)
 def ask(
     model: TaskModel,
-    question: Annotated[
-        str, typer.Option(help="The question about each text.", show_default=False)
-    ],
+    question: Annotated[str, option("The question about each text.")],
     texts: Texts = None,
-    alternatives: Annotated[
-        bool, typer.Option("--alternatives", help="Also show other answers.")
-    ] = False,
+    alternatives: Annotated[bool, option("Also show other answers.", "--alternatives")] = False,
 ) -> None:
     """Ask a question about single texts.
 
@@ -173,7 +161,7 @@ def extract(
     model: TaskModel,
     source: Source,
     target: Target,
-    field: Annotated[list[str], typer.Option("--field", help=_FIELD_HELP, show_default=False)],
+    field: Annotated[list[str], option(_FIELD_HELP, "--field")],
     flags: FileFlags,
     as_json: Summary = False,
 ) -> None:
@@ -209,11 +197,11 @@ def _windows_of(max_tokens: int) -> dict[str, int]:
 def _fields(options: list[str]) -> dict[str, str]:
     """Parse `--field NAME=QUESTION`; SettingsError for a missing part or a repeated name."""
     fields: dict[str, str] = {}
-    for option in options:
-        name, equals, question = option.partition("=")
+    for given_field in options:
+        name, equals, question = given_field.partition("=")
         if not equals or not name.strip() or not question.strip() or name.strip() in fields:
             raise SettingsError(
-                f"--field {json.dumps(option, ensure_ascii=False)}",
+                f"--field {json.dumps(given_field, ensure_ascii=False)}",
                 expected="NAME=QUESTION, each name once",
                 fix='give for example --field month="Which month is the bill from?"',
             )

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.options import (
     AutoPrecision,
@@ -17,7 +15,9 @@ from bertcnn.cli.options import (
     OutFolder,
     Summary,
     Text,
+    argument,
     grouped,
+    option,
 )
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.wording import count
@@ -31,9 +31,9 @@ class RecalibrationFlags:
     label: Label = None
     out_of_scope: Annotated[
         str | None,
-        typer.Option(
-            help="Label of rows that belong to none of the others, or a file of such texts.",
-            show_default="as in training, or found by name",
+        option(
+            "Label of rows that belong to none of the others, or a file of such texts.",
+            default="as in training, or found by name",
         ),
     ] = None
     auto_precision: AutoPrecision = None
@@ -43,10 +43,7 @@ class RecalibrationFlags:
 @grouped
 def recalibrate(
     model: Model,
-    data: Annotated[
-        Path,
-        typer.Argument(help="Labelled file the model has not learned from.", show_default=False),
-    ],
+    data: Annotated[Path, argument("Labelled file the model has not learned from.")],
     out: OutFolder,
     flags: RecalibrationFlags,
     as_json: Summary = False,

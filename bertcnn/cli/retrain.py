@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import command_line, print_message, show, summary
-from bertcnn.cli.options import Encoder, Label, Seed, Summary, Text, grouped
+from bertcnn.cli.options import Encoder, Label, Seed, Summary, Text, argument, grouped, option
 from bertcnn.cli.resumable import resumes
 from bertcnn.cli.review import Name, Store, opened, person
 from bertcnn.cli.startup import load_keras
@@ -22,7 +20,7 @@ class RowFlags:
     text: Text = None
     label: Label = None
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Say first what is wrong with the rows.")
+        bool, option("Say first what is wrong with the rows.", "--check/--no-check")
     ] = True
 
 
@@ -30,9 +28,7 @@ class RowFlags:
 class ClassifierFlags:
     """How the model is trained, as `BertCNNClassifier` names it."""
 
-    recipe: Annotated[str, typer.Option(help="auto, few-shot, frozen or full, as for train.")] = (
-        "auto"
-    )
+    recipe: Annotated[str, option("auto, few-shot, frozen or full, as for train.")] = "auto"
     encoder: Encoder = "minilm-l6"
     seed: Seed = 0
 
@@ -40,13 +36,13 @@ class ClassifierFlags:
 @grouped
 def retrain(
     store: Store,
-    out: Annotated[Path, typer.Option(help="Folder to save the new model in.", show_default=False)],
+    out: Annotated[Path, option("Folder to save the new model in.")],
     data: Annotated[
         Path | None,
-        typer.Argument(
+        argument(
+            "Labelled file that the serving model was trained on.",
+            default="decisions only",
             metavar="DATA",
-            help="Labelled file that the serving model was trained on.",
-            show_default="decisions only",
         ),
     ] = None,
     *,
@@ -74,13 +70,7 @@ def retrain(
     with show_progress() as progress, resumes(out):
         classifier = BertCNNClassifier(**vars(model), progress=progress)
         done = run(
-            opened_store,
-            data,
-            out,
-            person(name),
-            classifier,
-            **vars(rows),
-            progress=progress,
+            opened_store, data, out, person(name), classifier, **vars(rows), progress=progress
         )
     if as_json:
         summary(done)

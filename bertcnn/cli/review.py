@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.options import Force, JsonFile, Raw, Summary, Text, grouped
+from bertcnn.cli.options import Force, JsonFile, Raw, Summary, Text, argument, grouped, option
 from bertcnn.tables import DateOrder
 from bertcnn.wording import count
 
@@ -29,48 +29,36 @@ review_app = typer.Typer(
 
 Store = Annotated[
     str,
-    typer.Option(
+    option(
+        "Review store: a file, or postgresql://user@host/database.",
         "--store",
         envvar="BERTCNN_STORE",
-        help="Review store: a file, or postgresql://user@host/database.",
-        show_default=False,
     ),
 ]
 Name = Annotated[
     str | None,
-    typer.Option(
-        "--person",
-        envvar="BERTCNN_PERSON",
-        help="Who you are.",
-        show_default="your user name",
-    ),
+    option("Who you are.", "--person", default="your user name", envvar="BERTCNN_PERSON"),
 ]
 
-Tickets = Annotated[
-    Path, typer.Argument(metavar="FILE", help="File of tickets.", show_default=False)
-]
+Tickets = Annotated[Path, argument("File of tickets.", metavar="FILE")]
 
-Identity = Annotated[
-    str | None,
-    typer.Option("--id", help="Column of the tickets' ids.", show_default="guessed"),
-]
+Identity = Annotated[str | None, option("Column of the tickets' ids.", "--id", default="guessed")]
 
 Dates = Annotated[
     DateOrder | None,
-    typer.Option(
+    option(
+        "Order in dates such as 01/02/2025: day-first, month-first or year-first.",
         "--dates",
+        default="guessed from the whole column",
         metavar="ORDER",
-        help="Order in dates such as 01/02/2025: day-first, month-first or year-first.",
-        show_default="guessed from the whole column",
     ),
 ]
 Source = Annotated[
     str,
-    typer.Option(
+    option(
+        "System that the ids are from, if tickets of several systems are added.",
         "--source",
         metavar="NAME",
-        help="System that the ids are from, if tickets of several systems are added.",
-        show_default=False,
     ),
 ]
 NAMED = "Own id, SOURCE/ID, or number in quotes, such as '#12'."
@@ -107,9 +95,7 @@ def add(
     store: Store,
     *,
     flags: TicketFlags,
-    audit: Annotated[
-        float, typer.Option(help="Share of automatic answers that people check.")
-    ] = 0.03,
+    audit: Annotated[float, option("Share of automatic answers that people check.")] = 0.03,
     name: Name = None,
     as_json: Summary = False,
 ) -> None:
@@ -126,12 +112,7 @@ def add(
     opened_store = opened(store)
     with show_progress() as progress:
         added = add_file(
-            opened_store,
-            file,
-            **vars(flags),
-            audited=audit,
-            person=person(name),
-            progress=progress,
+            opened_store, file, **vars(flags), audited=audit, person=person(name), progress=progress
         )
     if as_json:
         summary(added)
@@ -180,7 +161,7 @@ def start(
     *,
     flags: TicketFlags,
     encoder: Annotated[
-        str, typer.Option(help="Published encoder that reads the tickets, or a folder.")
+        str, option("Published encoder that reads the tickets, or a folder.")
     ] = "minilm-l6",
     name: Name = None,
 ) -> None:
@@ -197,12 +178,7 @@ def start(
     opened_store = open_review(store)
     with show_progress() as progress:
         start_review(
-            opened_store,
-            file,
-            person(name),
-            **vars(flags),
-            encoder=encoder,
-            progress=progress,
+            opened_store, file, person(name), **vars(flags), encoder=encoder, progress=progress
         )
     _show_groups(opened_store)
     print_message(f"Next: {command_line('review', 'groups', '--store', store, '--help')}")
@@ -213,11 +189,7 @@ def groups(
     store: Store,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--name",
-            help='GROUP=LABEL, as often as needed; "GROUP=" for no label.',
-            show_default=False,
-        ),
+        option('GROUP=LABEL, as often as needed; "GROUP=" for no label.', "--name"),
     ] = None,
     name: Name = None,
 ) -> None:
@@ -257,9 +229,7 @@ def _shortened(text: str) -> str:
 
 @review_app.command("next")
 def next_tickets(
-    store: Store,
-    name: Name = None,
-    most: Annotated[int, typer.Option("--most", help="Tickets.")] = 1,
+    store: Store, name: Name = None, most: Annotated[int, option("Tickets.", "--most")] = 1
 ) -> None:
     """Lease the next tickets to you, one JSON line each.
 
@@ -276,19 +246,14 @@ def next_tickets(
 @review_app.command("label")
 def label(
     store: Store,
-    ticket: Annotated[
-        str | None, typer.Argument(metavar="TICKET", help=NAMED, show_default=False)
-    ] = None,
-    names: Annotated[
-        str | None, typer.Argument(metavar="LABEL", help="Label.", show_default=False)
-    ] = None,
-    none: Annotated[bool, typer.Option("--none", help="No label fits, in place of LABEL.")] = False,
+    ticket: Annotated[str | None, argument(NAMED, metavar="TICKET")] = None,
+    names: Annotated[str | None, argument("Label.", metavar="LABEL")] = None,
+    none: Annotated[bool, option("No label fits, in place of LABEL.", "--none")] = False,
     file: Annotated[
         Path | None,
-        typer.Option(
-            help="A file with the columns ticket and label, such as one from export; an empty"
-            " label is for none of them.",
-            show_default=False,
+        option(
+            "A file with the columns ticket and label, such as one from export; an empty"
+            " label is for none of them."
         ),
     ] = None,
     name: Name = None,
@@ -325,12 +290,8 @@ def label(
 @review_app.command("labels")
 def labels(
     store: Store,
-    add_names: Annotated[
-        list[str] | None, typer.Option("--add", help="A further label.", show_default=False)
-    ] = None,
-    remove: Annotated[
-        str | None, typer.Option(help="A label to offer no more.", show_default=False)
-    ] = None,
+    add_names: Annotated[list[str] | None, option("A further label.", "--add")] = None,
+    remove: Annotated[str | None, option("A label to offer no more.")] = None,
     name: Name = None,
 ) -> None:
     """Show the labels in use, or change them."""
@@ -379,12 +340,10 @@ def _report(
 def audit(
     store: Store,
     model: Annotated[
-        str | None,
-        typer.Option(help="Id, or its beginning.", show_default="the serving model"),
+        str | None, option("Id, or its beginning.", default="the serving model")
     ] = None,
     days: Annotated[
-        float | None,
-        typer.Option(min=0, help="Answers of the last days only.", show_default="all"),
+        float | None, option("Answers of the last days only.", default="all", min=0)
     ] = None,
     json_file: JsonFile = None,
     force: Force = False,
@@ -414,10 +373,7 @@ def audit(
 def drift(
     store: Store,
     days: Annotated[
-        int,
-        typer.Option(
-            min=1, max=90, help="Days of new words and of the estimated shares of labels."
-        ),
+        int, option("Days of new words and of the estimated shares of labels.", min=1, max=90)
     ] = 7,
     json_file: JsonFile = None,
     force: Force = False,
@@ -450,7 +406,7 @@ def drift(
 @review_app.command("topics")
 def topics(
     store: Store,
-    days: Annotated[float, typer.Option(min=1, help="Number of recent days.")] = 30,
+    days: Annotated[float, option("Number of recent days.", min=1)] = 30,
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
@@ -468,10 +424,7 @@ def topics(
 
 
 @review_app.command("history")
-def ticket_history(
-    store: Store,
-    ticket: Annotated[str, typer.Argument(help=NAMED, show_default=False)],
-) -> None:
+def ticket_history(store: Store, ticket: Annotated[str, argument(NAMED)]) -> None:
     """All that happened to a ticket."""
     from bertcnn.review import find_ticket, history
 
@@ -484,9 +437,7 @@ def ticket_history(
 
 @review_app.command("export")
 def export(
-    target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="File to write.", show_default=False)
-    ],
+    target: Annotated[Path, argument("File to write.", metavar="OUT")],
     store: Store,
     raw: Raw = False,
     force: Force = False,
@@ -499,11 +450,7 @@ def export(
 
 
 @review_app.command("erase")
-def erase(
-    store: Store,
-    ticket: Annotated[str, typer.Argument(help=NAMED, show_default=False)],
-    name: Name = None,
-) -> None:
+def erase(store: Store, ticket: Annotated[str, argument(NAMED)], name: Name = None) -> None:
     """Erase a ticket's text and columns for ever; its decisions stay.
 
     Copies of the store that you have made are not touched.

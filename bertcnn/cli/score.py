@@ -13,7 +13,16 @@ from typer.core import TyperCommand
 from bertcnn.cli.console import print_message, summary
 from bertcnn.cli.databases import DatabaseFlags, check_no_file, check_no_query, score_database
 from bertcnn.cli.interrupts import WRONG_INPUT
-from bertcnn.cli.options import AutoPrecision, Engine, FileFlags, Model, Summary, grouped
+from bertcnn.cli.options import (
+    AutoPrecision,
+    Engine,
+    FileFlags,
+    Model,
+    Summary,
+    argument,
+    grouped,
+    option,
+)
 from bertcnn.cli.resumable import answers_are_kept, show_figures, show_unread
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.wording import count
@@ -28,11 +37,10 @@ _ADDRESS = re.compile(r"local|auto|[^\s/\\]+:\d+")  # never matches a path or an
 
 Ray = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Use a Ray cluster: auto or HOST:PORT; without it, start Ray here.",
         _OPTION,
         metavar="[ADDRESS]",
-        help="Use a Ray cluster: auto or HOST:PORT; without it, start Ray here.",
-        show_default=False,
     ),
 ]
 
@@ -55,11 +63,11 @@ class ScoringFlags(FileFlags):
     """How texts are classified, as well: `ScoringOptions`."""
 
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also write a p_LABEL column for every label.")
+        bool, option("Also write a p_LABEL column for every label.", "--probabilities")
     ] = False
-    reasons: Annotated[
-        bool, typer.Option("--reasons", help="Also write why each decision is what it is.")
-    ] = False
+    reasons: Annotated[bool, option("Also write why each decision is what it is.", "--reasons")] = (
+        False
+    )
     auto_precision: AutoPrecision = None
     engine: Engine = "auto"
     cluster: Ray = None
@@ -70,25 +78,17 @@ def score(
     model: Model,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="IN",
-            help="File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx; or a folder, or a"
+        argument(
+            "File of texts: .csv .tsv .jsonl .json (.gz) .parquet .xlsx; or a folder, or a"
             " database.",
-            show_default=False,
+            metavar="IN",
         ),
     ],
     target: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="OUT",
-            help="File to write; its extension gives the format. Or a folder.",
-            show_default=False,
-        ),
+        argument("File to write; its extension gives the format. Or a folder.", metavar="OUT"),
     ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Score only this part of a folder.", show_default=False),
-    ] = None,
+    shard: Annotated[str | None, option("Score only this part of a folder.", metavar="I/N")] = None,
     *,
     flags: ScoringFlags,
     database: DatabaseFlags,

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bertcnn.cli.console import show
-from bertcnn.cli.options import grouped
+from bertcnn.cli.options import argument, grouped, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,20 +16,16 @@ class ServeFlags:
 
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            help="File with the token that requests need.", show_default="BERTCNN_SERVE_TOKEN"
-        ),
+        option("File with the token that requests need.", default="BERTCNN_SERVE_TOKEN"),
     ] = None
     cores: Annotated[
-        int | None,
-        typer.Option(min=1, help="Cores to use.", show_default="all, or the container's quota"),
+        int | None, option("Cores to use.", default="all, or the container's quota", min=1)
     ] = None
     drain: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds after SIGTERM in which requests are still accepted."),
+        float, option("Seconds after SIGTERM in which requests are still accepted.", min=0)
     ] = 5.0
     log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log each request, without its texts.")
+        bool, option("Log each request, without its texts.", "--log-requests")
     ] = False
 
 
@@ -39,30 +33,24 @@ class ServeFlags:
 def serve(
     models: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL",
-            help="Folders or URLs of trained models, each also as NAME=MODEL.",
-            show_default=False,
-        ),
+        argument("Folders or URLs of trained models, each also as NAME=MODEL.", metavar="MODEL"),
     ],
     host: Annotated[
-        str, typer.Option(help="Address to listen at; others than this need a token.")
+        str, option("Address to listen at; others than this need a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 for any free one, which is shown.")
+        int, option("Port; 0 for any free one, which is shown.", min=0, max=65535)
     ] = 8000,
     models_folder: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Folder below which requests may have other models loaded.",
             "--models",
-            help="Folder below which requests may have other models loaded.",
-            show_default="those that hold MODEL",
+            default="those that hold MODEL",
         ),
     ] = None,
-    queue: Annotated[
-        int, typer.Option(min=1, help="Texts that may wait; more are refused with 429.")
-    ] = 2048,
-    most_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 1024,
+    queue: Annotated[int, option("Texts that may wait; more are refused with 429.", min=1)] = 2048,
+    most_texts: Annotated[int, option("Most texts of a request.", min=1)] = 1024,
     *,
     flags: ServeFlags,
 ) -> None:

@@ -19,8 +19,10 @@ from bertcnn.cli.options import (
     Source,
     Summary,
     Target,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.startup import load_keras, local_model
 from bertcnn.cli.tasks import TaskFlags, add_texts, check_files, show_figures, train_task
@@ -33,28 +35,19 @@ summarise_app = typer.Typer(
     help="Write a line for each text, learned from texts with summaries.", no_args_is_help=True
 )
 
-SummariserModel = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="Folder or URL of a summariser.", show_default=False),
-]
-Pairs = Annotated[Path, typer.Argument(help="Table of texts and summaries.", show_default=False)]
-TextColumn = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Column of texts.")]
-SummaryColumn = Annotated[
-    str, typer.Option("--summary", metavar="COLUMN", help="Column of summaries.")
-]
-Beam = Annotated[int, typer.Option(help="Summaries searched at once; 1: greedy.")]
+SummariserModel = Annotated[str, argument("Folder or URL of a summariser.", metavar="MODEL")]
+Pairs = Annotated[Path, argument("Table of texts and summaries.")]
+TextColumn = Annotated[str, option("Column of texts.", "--text", metavar="COLUMN")]
+SummaryColumn = Annotated[str, option("Column of summaries.", "--summary", metavar="COLUMN")]
+Beam = Annotated[int, option("Summaries searched at once; 1: greedy.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummariserFlags:
     """Changes of `SummaryTrainingSettings`."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the pairs.", show_default="25")
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="1e-3")
-    ] = None
+    epochs: Annotated[int | None, option("Passes over the pairs.", default="25")] = None
+    learning_rate: Annotated[float | None, option("Peak learning rate.", default="1e-3")] = None
 
 
 @summarise_app.command("train")
@@ -65,9 +58,7 @@ def train(
     text: TextColumn = "ticket",
     summary: SummaryColumn = "summary",
     encoder: Encoder = "minilm-l6",
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Most tokens of a text.", show_default="160")
-    ] = None,
+    max_tokens: Annotated[int | None, option("Most tokens of a text.", default="160")] = None,
     *,
     settings: SummariserFlags,
     flags: TaskFlags,

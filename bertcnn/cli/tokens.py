@@ -21,8 +21,10 @@ from bertcnn.cli.options import (
     Target,
     TaskModel,
     Texts,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import local_model, skip_converter
@@ -45,26 +47,21 @@ _FORMS = "Texts with spans: .jsonl, .csv (text, spans) or .conll (a word and its
 class LabellerFlags:
     """Changes of the training's settings."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the texts.", show_default="10")
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="2e-4")
-    ] = None
+    epochs: Annotated[int | None, option("Passes over the texts.", default="10")] = None
+    learning_rate: Annotated[float | None, option("Peak learning rate.", default="2e-4")] = None
 
 
 @tokens_app.command("train")
 @grouped
 def train(
-    data: Annotated[Path, typer.Argument(help=_FORMS, show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    data: Annotated[Path, argument(_FORMS)],
+    out: Annotated[Path, option("Folder to save the model in.")],
     valid: Annotated[
-        Path | None,
-        typer.Option(help="Held-out texts; by default a share of the texts.", show_default=False),
+        Path | None, option("Held-out texts; by default a share of the texts.")
     ] = None,
     encoder: Encoder = "minilm-l6",
     max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a window of a text.", show_default="256")
+        int | None, option("Tokens of a window of a text.", default="256")
     ] = None,
     *,
     settings: LabellerFlags,
@@ -106,7 +103,7 @@ def train(
 @tokens_app.command("evaluate")
 def evaluate(
     model: TaskModel,
-    data: Annotated[Path, typer.Argument(help=_FORMS, show_default=False)],
+    data: Annotated[Path, argument(_FORMS)],
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
@@ -151,9 +148,7 @@ def extract(
 def mark(
     model: TaskModel,
     texts: Texts = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Show a JSON list of spans for each text.")
-    ] = False,
+    as_json: Annotated[bool, option("Show a JSON list of spans for each text.", "--json")] = False,
 ) -> None:
     """Find the spans of single texts.
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import (
@@ -22,8 +20,10 @@ from bertcnn.cli.options import (
     Summary,
     Text,
     Valid,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.resumable import resumes
 from bertcnn.errors import SettingsError
@@ -41,35 +41,29 @@ class RowFlags:
     label: Label = None
     valid: Valid = None
     unlabelled: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of unlabelled texts; few-shot learns from them too.",
-            show_default=False,
-        ),
+        Path | None, option("File of unlabelled texts; few-shot learns from them too.")
     ] = None
     out_of_scope: Annotated[
         str | None,
-        typer.Option(
-            help="Label of rows that belong to none of the others, or a file of such texts.",
-            show_default="found by name: spam, oos; no: none",
+        option(
+            "Label of rows that belong to none of the others, or a file of such texts.",
+            default="found by name: spam, oos; no: none",
         ),
     ] = None
     min_rows: Annotated[
         int,
-        typer.Option(
-            help="Merge labels with fewer rows: A > B > C into A > B, others into 'other'.",
-            show_default="none are merged",
+        option(
+            "Merge labels with fewer rows: A > B > C into A > B, others into 'other'.",
+            default="none are merged",
         ),
     ] = 0
     multi_label: MultiLabel = "auto"
     levels: Annotated[
         str,
-        typer.Option(
-            help=(
-                "Separator of a label's levels, whose parents may be answered: ' > '. no: labels as"
-                " they are."
-            ),
-            show_default="' > ' in a tree of labels",
+        option(
+            "Separator of a label's levels, whose parents may be answered: ' > '. no: labels as"
+            " they are.",
+            default="' > ' in a tree of labels",
         ),
     ] = "auto"
     overwrite: Force = False
@@ -81,29 +75,22 @@ class ClassifierFlags:
 
     encoder: Annotated[
         str | None,
-        typer.Option(
-            help="Published encoder (`bertcnn encoder list`) or a folder.", show_default="minilm-l6"
-        ),
+        option("Published encoder (`bertcnn encoder list`) or a folder.", default="minilm-l6"),
     ] = None
     recipe: Annotated[
         str | None,
-        typer.Option(
-            help=(
-                "full: train everything. frozen: the head only. few-shot: for few rows a label."
-                " auto: choose."
-            ),
-            show_default="auto",
+        option(
+            "full: train everything. frozen: the head only. few-shot: for few rows a label."
+            " auto: choose.",
+            default="auto",
         ),
     ] = None
     settings: Annotated[
-        Path | None,
-        typer.Option(help="File that `bertcnn tune` wrote; other options win.", show_default=False),
+        Path | None, option("File that `bertcnn tune` wrote; other options win.")
     ] = None
     auto_precision: Annotated[
         str,
-        typer.Option(
-            help="How often automatic answers have to be right; also by label: 0.95,billing=0.99"
-        ),
+        option("How often automatic answers have to be right; also by label: 0.95,billing=0.99"),
     ] = "0.95"
     seed: Seed = 0
 
@@ -114,58 +101,49 @@ class SettingFlags:
 
     pair: Annotated[
         str | None,
-        typer.Option(
-            "--pair",
-            help="Two text columns, A,B, as BERT's two segments, instead of one joined text.",
-            show_default=False,
+        option(
+            "Two text columns, A,B, as BERT's two segments, instead of one joined text.", "--pair"
         ),
     ] = None
     epochs: Annotated[
         int | None,
-        typer.Option(
-            help="Passes over the rows, at most; ignored if auto selects frozen.",
-            show_default="by recipe",
+        option(
+            "Passes over the rows, at most; ignored if auto selects frozen.", default="by recipe"
         ),
     ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate.", show_default="by recipe")
-    ] = None
-    batch_size: Annotated[
-        int | None, typer.Option(help="Rows of a batch.", show_default="by recipe")
-    ] = None
+    learning_rate: Annotated[float | None, option("Peak learning rate.", default="by recipe")] = (
+        None
+    )
+    batch_size: Annotated[int | None, option("Rows of a batch.", default="by recipe")] = None
     class_weight: Annotated[
         str | None,
-        typer.Option(
-            help="none, sqrt or balanced: rare labels count more.",
-            show_default="sqrt; none for several a row",
+        option(
+            "none, sqrt or balanced: rare labels count more.",
+            default="sqrt; none for several a row",
         ),
     ] = None
     time_budget: Annotated[
         float | None,
-        typer.Option(
-            help=(
-                "Minutes: auto measures this machine and keeps within them, using fewer rows"
-                " where necessary."
-            ),
-            show_default="15, estimated for the device",
+        option(
+            "Minutes: auto measures this machine and keeps within them, using fewer rows"
+            " where necessary.",
+            default="15, estimated for the device",
         ),
     ] = None
     refit: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Finally train once more on all rows, in twice the time; not with --valid.",
             "--refit/--no-refit",
-            help="Finally train once more on all rows, in twice the time; not with --valid.",
-            show_default="few-shot only",
+            default="few-shot only",
         ),
     ] = None
     folds: Annotated[
         int | None,
-        typer.Option(
-            help=(
-                "Train this many more times, each without a part of the rows, so that all rows set"
-                " the thresholds; 0: none."
-            ),
-            show_default="2 to 5, where few rows are held out",
+        option(
+            "Train this many more times, each without a part of the rows, so that all rows set"
+            " the thresholds; 0: none.",
+            default="2 to 5, where few rows are held out",
         ),
     ] = None
 
@@ -173,11 +151,7 @@ class SettingFlags:
 @grouped
 def train(
     data: Annotated[
-        Path,
-        typer.Argument(
-            help="Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx",
-            show_default=False,
-        ),
+        Path, argument("Labelled file: .csv .tsv .jsonl .json (each also .gz) .parquet .xlsx")
     ],
     out: OutFolder,
     rows: RowFlags,

@@ -17,8 +17,10 @@ from bertcnn.cli.options import (
     Summary,
     Target,
     Texts,
+    argument,
     given,
     grouped,
+    option,
 )
 from bertcnn.cli.startup import load_keras, local_model
 from bertcnn.cli.tasks import TaskFlags, add_texts, check_files, train_task
@@ -29,19 +31,14 @@ if TYPE_CHECKING:
     from bertcnn.progress import Progress
     from bertcnn.tasks.translation import Translator
 
-TranslatorModel = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="Folder or URL of a translator.", show_default=False),
-]
+TranslatorModel = Annotated[str, argument("Folder or URL of a translator.", metavar="MODEL")]
 SourceColumn = Annotated[
-    str | None,
-    typer.Option("--source", metavar="COLUMN", help="Column of texts in a table."),
+    str | None, option("Column of texts in a table.", "--source", metavar="COLUMN")
 ]
 TargetColumn = Annotated[
-    str | None,
-    typer.Option("--target", metavar="COLUMN", help="Column of translations in a table."),
+    str | None, option("Column of translations in a table.", "--target", metavar="COLUMN")
 ]
-Beam = Annotated[int, typer.Option(help="Translations searched at once; 1: greedy.")]
+Beam = Annotated[int, option("Translations searched at once; 1: greedy.")]
 
 
 class TranslateCommands(Commands):
@@ -65,16 +62,10 @@ translate_app = typer.Typer(
 class TranslatorFlags:
     """Changes of `TranslationTrainingSettings`."""
 
-    epochs: Annotated[
-        int | None, typer.Option(help="Most passes over the pairs.", show_default="60")
-    ] = None
+    epochs: Annotated[int | None, option("Most passes over the pairs.", default="60")] = None
     vocabulary_size: Annotated[
         int | None,
-        typer.Option(
-            "--pieces",
-            help="Most WordPieces; about 100 for numbers and codes.",
-            show_default="2000",
-        ),
+        option("Most WordPieces; about 100 for numbers and codes.", "--pieces", default="2000"),
     ] = None
 
 
@@ -82,18 +73,13 @@ class TranslatorFlags:
 @grouped
 def train(
     pairs: Annotated[
-        Path,
-        typer.Argument(
-            help="File of pairs: a text, a tab and its translation in each line; or a table.",
-            show_default=False,
-        ),
+        Path, argument("File of pairs: a text, a tab and its translation in each line; or a table.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder to save the model in.", show_default=False)],
+    out: Annotated[Path, option("Folder to save the model in.")],
     source: SourceColumn = None,
     target: TargetColumn = None,
     model: Annotated[
-        str,
-        typer.Option(help="transformer, or recurrent: LSTMs with additive attention."),
+        str, option("transformer, or recurrent: LSTMs with additive attention.")
     ] = "transformer",
     *,
     settings: TranslatorFlags,
@@ -129,9 +115,7 @@ def train(
 @translate_app.command("evaluate")
 def evaluate(
     model: TranslatorModel,
-    pairs: Annotated[
-        Path, typer.Argument(help="Texts and translations, as for train.", show_default=False)
-    ],
+    pairs: Annotated[Path, argument("Texts and translations, as for train.")],
     source: SourceColumn = None,
     target: TargetColumn = None,
     beam: Beam = 4,
@@ -187,14 +171,10 @@ def translate(
     texts: Texts = None,
     beam: Beam = 4,
     alternatives: Annotated[
-        bool, typer.Option("--alternatives", help="Also show the other translations found.")
+        bool, option("Also show the other translations found.", "--alternatives")
     ] = False,
     alignment: Annotated[
-        Path | None,
-        typer.Option(
-            help="HTML file with heat maps: which words each word was written for.",
-            show_default=False,
-        ),
+        Path | None, option("HTML file with heat maps: which words each word was written for.")
     ] = None,
     force: Force = False,
 ) -> None:

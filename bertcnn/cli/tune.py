@@ -12,7 +12,7 @@ import typer
 from bertcnn.cli.console import command_line, print_message, summary
 from bertcnn.cli.interrupts import INTERRUPTED, RUN_AGAIN, AlreadyReported
 from bertcnn.cli.memory import memory_limit
-from bertcnn.cli.options import Force, Label, Summary, Text, grouped
+from bertcnn.cli.options import Force, Label, Summary, Text, argument, grouped, option
 from bertcnn.cli.startup import load_keras
 from bertcnn.wording import count, duration
 
@@ -23,44 +23,32 @@ _MOST_TRAININGS = 30  # per process, which then has grown by about 1.4 GB
 class SearchFlags:
     """The rows and the limits of a search, as `bertcnn.tune` names them."""
 
-    minutes: Annotated[float, typer.Option(help="Time limit.")] = 30.0
-    trials: Annotated[
-        int | None, typer.Option(help="Stop after this many trials.", show_default="no limit")
-    ] = None
-    recipe: Annotated[str, typer.Option(help="Recipe to tune: frozen, full, or auto: choose.")] = (
-        "auto"
-    )
+    minutes: Annotated[float, option("Time limit.")] = 30.0
+    trials: Annotated[int | None, option("Stop after this many trials.", default="no limit")] = None
+    recipe: Annotated[str, option("Recipe to tune: frozen, full, or auto: choose.")] = "auto"
     text: Text = None
     label: Label = None
     valid: Annotated[
-        Path | None,
-        typer.Option(help="Labelled file of validation rows.", show_default="rows of DATA"),
+        Path | None, option("Labelled file of validation rows.", default="rows of DATA")
     ] = None
     multi_label: Annotated[
         str,
-        typer.Option(
-            help="no: one label per cell, even with ; or | in it.",
-            show_default="rows with several are refused",
+        option(
+            "no: one label per cell, even with ; or | in it.",
+            default="rows with several are refused",
         ),
     ] = "auto"
-    encoder: Annotated[
-        str, typer.Option(help="Published encoder (`bertcnn encoder list`) or a folder.")
-    ] = "minilm-l6"
-    seed: Annotated[int, typer.Option(help="Makes a search with --trials repeat exactly.")] = 0
+    encoder: Annotated[str, option("Published encoder (`bertcnn encoder list`) or a folder.")] = (
+        "minilm-l6"
+    )
+    seed: Annotated[int, option("Makes a search with --trials repeat exactly.")] = 0
     overwrite: Force = False
 
 
 @grouped
 def tune(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Labelled file, without the rows kept for testing.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", help="File for the settings found (.json).", show_default=False)
-    ],
+    data: Annotated[Path, argument("Labelled file, without the rows kept for testing.")],
+    out: Annotated[Path, option("File for the settings found (.json).", "--out")],
     flags: SearchFlags,
     as_json: Summary = False,
 ) -> None:
