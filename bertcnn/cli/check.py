@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from bertcnn.cli.console import command_line, print_message
+from bertcnn.cli.console import check_json, command_line, print_message
 from bertcnn.cli.options import Force, Label, MultiLabel, Text, argument, grouped, option
 from bertcnn.cli.startup import skip_converter
-from bertcnn.storage import as_json, check_file_target, write_whole
+from bertcnn.storage import as_json, write_whole
 from bertcnn.wording import count, visible
 
 if TYPE_CHECKING:
@@ -59,13 +59,7 @@ def check(
     check_input(data)
     if flags.fix is not None:
         check_outcome(data, flags.fix, overwrite=flags.overwrite, option="--fix")
-    json_target = (
-        None
-        if json_file is None
-        else check_file_target(
-            json_file, flags.overwrite, others=[data, flags.fix], option="--json"
-        )
-    )
+    json_target = check_json(json_file, flags.overwrite, data, flags.fix)
     skip_converter()
     from bertcnn.doctor import check_csv
 

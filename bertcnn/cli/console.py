@@ -8,8 +8,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from bertcnn.errors import OutputError
@@ -118,6 +119,25 @@ def show(line: str) -> None:
 def answer(*cells: str) -> None:
     """Print tab-separated cells; control characters are replaced only on a terminal."""
     print("\t".join(map(visible, cells) if sys.stdout.isatty() else cells), flush=True)
+
+
+def check_json(json_file: Path | None, overwrite: bool, *others: Path | None) -> Path | None:
+    """The file of `--json`, if given; raises OutputError if it cannot be written."""
+    from bertcnn.storage import check_file_target
+
+    return json_file and check_file_target(json_file, overwrite, others=others, option="--json")
+
+
+def show_figures(
+    lines: Iterable[str], figures: Mapping[str, Any], json_file: Path | None, overwrite: bool
+) -> None:
+    """Print the figures of an evaluation; write them to a file too if one is given."""
+    from bertcnn.storage import as_json, write_whole
+
+    for line in lines:
+        show(line)
+    if json_file is not None:
+        write_whole(json_file, as_json(figures), overwrite=overwrite)
 
 
 def summary(figures: Any) -> None:  # noqa: ANN401 - a dataclass, or a mapping

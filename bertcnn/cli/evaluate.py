@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from bertcnn.cli.console import print_message
+from bertcnn.cli.console import check_json, print_message
 from bertcnn.cli.options import (
     Engine,
     Force,
@@ -20,7 +20,7 @@ from bertcnn.cli.options import (
 )
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import OutputError
-from bertcnn.storage import as_json, check_file_target, write_whole
+from bertcnn.storage import as_json, write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,7 @@ def evaluate(
     check_input(data)
     folder = local_model(model)
     read_config(folder)
-    json_target = (
-        None
-        if json_file is None
-        else check_file_target(json_file, flags.overwrite, others=[data], option="--json")
-    )
+    json_target = check_json(json_file, flags.overwrite, data)
     prepare_engine(flags.engine)
     page = None
     if flags.report is not None:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bertcnn.cli.console import answer, command_line, print_message, show, summary
-from bertcnn.cli.options import Seed, Summary, Text, argument, given, grouped, option
-from bertcnn.cli.startup import load_keras, local_model
-from bertcnn.cli.tasks import TaskFlags, train_task
+from bertcnn.cli.options import OutFolder, Seed, Summary, Text, argument, given, grouped, option
+from bertcnn.cli.tasks import TaskFlags, checked_model, task_training
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.wording import count
-
-if TYPE_CHECKING:
-    from bertcnn.progress import Progress
-    from bertcnn.tasks.language_model import LanguageModel
 
 lm_app = typer.Typer(
     help="Train a language model on texts, and complete texts with it.", no_args_is_help=True
@@ -69,7 +64,7 @@ class LanguageShapeFlags:
 @grouped
 def train(
     texts: Files,
-    out: Annotated[Path, option("Folder to save the model in.")],
+    out: OutFolder,
     text: Text = None,
     *,
     shape: LanguageShapeFlags,
@@ -85,17 +80,16 @@ def train(
     FOLDER.check_target(out, flags.overwrite)
     documents = read_documents(texts, text=text)
 
-    def fit(_: Path, savepoints: Path, progress: Progress) -> LanguageModel:
+    with task_training(out, flags) as run:
         from bertcnn.tasks.language_model import LanguageModel
 
-        return LanguageModel(
+        run.model = LanguageModel(
             model=given(shape),
             training=given(settings, precision=flags.precision),
             seed=flags.seed,
-            progress=progress,
-        ).fit(documents, savepoints=savepoints)
-
-    figures = train_task(out, flags, fit).metrics_
+            progress=run.progress,
+        ).fit(documents, savepoints=run.savepoints)
+    figures = run.model.metrics_
     apart = figures["validation_texts"]
     print_message(
         f"Perplexity {figures['validation_perplexity_per_token']:,.1f} per token on"
@@ -132,9 +126,7 @@ def complete(
     """Continue texts: with the most probable tokens, or with tokens that are drawn."""
     from bertcnn.tasks.language_model import FOLDER
 
-    folder = local_model(model)
-    FOLDER.read(folder)
-    load_keras()
+    folder = checked_model(model, FOLDER)
     from bertcnn.tasks.language_model import LanguageModel
 
     loaded = LanguageModel.load(folder)
@@ -155,9 +147,8 @@ def evaluate(model: Saved, texts: Files, text: Text = None, as_json: Summary = F
     """Perplexity of texts, best ones that the model was not trained on."""
     from bertcnn.tasks.language_model import FOLDER, read_documents
 
-    documents, folder = read_documents(texts, text=text), local_model(model)
-    FOLDER.read(folder)
-    load_keras()
+    documents = read_documents(texts, text=text)
+    folder = checked_model(model, FOLDER)
     from bertcnn.tasks.language_model import LanguageModel
 
     figures = LanguageModel.load(folder).perplexity(documents)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.progress import (
@@ -26,18 +25,43 @@ _SECONDS_BETWEEN_LINES = 15.0
 _SMALLEST_SHARE = 0.1  # earlier batches include compilation, so they do not predict the time left
 
 
-class PlainProgress:
-    """Progress on standard error for logs: a line per stage's start and end, and every 15 s."""
+class _Interruptible:
+    """A progress that turns Ctrl-C into a stop at its next report."""
 
     def __init__(self) -> None:
-        self._name, self._total, self._unit, self._done = "", 0, "", 0
-        self._started = self._last = 0.0
-        self._figures: dict[str, float] = {}
         self._interrupts = Interrupts()
 
     def __deepcopy__(self, _: object) -> Self:
         """Return self: scikit-learn's `clone` deep-copies an estimator's arguments."""
         return self
+
+    def __enter__(self) -> Self:
+        self._interrupts.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._interrupts.stop()
+        if kind is None:
+            self._close()
+        self._end()
+        if kind is None:
+            self._interrupts.check()
+
+    def _close(self) -> None:
+        """End the stage."""
+
+    def _end(self) -> None:
+        """End all stages, also after an error."""
+
+
+class PlainProgress(_Interruptible):
+    """Progress on standard error for logs: a line per stage's start and end, and every 15 s."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._name, self._total, self._unit, self._done = "", 0, "", 0
+        self._started = self._last = 0.0
+        self._figures: dict[str, float] = {}
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         """Start a stage."""
@@ -75,26 +99,12 @@ class PlainProgress:
             )
         self._name = ""
 
-    def __enter__(self) -> Self:
-        self._interrupts.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._interrupts.stop()
-        if kind is None:
-            self._close()
-            self._interrupts.check()
-
-
-class RichProgress:
+class RichProgress(_Interruptible):
     """One moving bar per stage, with its figures and the time left; for terminals."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._console = Screen(stderr=True)
         self._bars = Progress(
             SpinnerColumn(),
@@ -107,11 +117,6 @@ class RichProgress:
             console=self._console,
         )
         self._task: TaskID | None = None
-        self._interrupts = Interrupts()
-
-    def __deepcopy__(self, _: object) -> Self:
-        """Return self: scikit-learn's `clone` deep-copies an estimator's arguments."""
-        return self
 
     def stage(self, name: str, total: int, unit: str = "rows") -> None:  # noqa: ARG002 - shows %
         """Start a stage."""
@@ -138,22 +143,11 @@ class RichProgress:
         self._task = None
 
     def __enter__(self) -> Self:
-        self._interrupts.start()
         self._bars.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._interrupts.stop()
-        if kind is None:
-            self._close()
+    def _end(self) -> None:
         self._bars.stop()
-        if kind is None:
-            self._interrupts.check()
 
 
 def show_progress() -> RichProgress | PlainProgress:

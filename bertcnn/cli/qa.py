@@ -6,16 +6,17 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, print_message
+from bertcnn.cli.console import answer, check_json, command_line, print_message, show_figures
 from bertcnn.cli.options import (
     Encoder,
     FileFlags,
     Force,
     JsonFile,
+    OutFolder,
     Source,
     Summary,
     Target,
@@ -26,16 +27,10 @@ from bertcnn.cli.options import (
     grouped,
     option,
 )
-from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import local_model, skip_converter
-from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, show_figures, train_task
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, task_training
 from bertcnn.cli.texts import TextsCommand, given_texts
 from bertcnn.errors import SettingsError
-from bertcnn.wording import count, duration
-
-if TYPE_CHECKING:
-    from bertcnn.progress import Progress
-    from bertcnn.tasks.question_answering import QuestionAnswerer
 
 qa_app = typer.Typer(
     help="Answer questions about texts, and fill fields from tickets.", no_args_is_help=True
@@ -63,7 +58,7 @@ def train(
             " SQuAD's .json."
         ),
     ],
-    out: Annotated[Path, option("Folder to save the model in.")],
+    out: OutFolder,
     encoder: Encoder = "minilm-l6",
     max_tokens: Annotated[
         int | None, option("Tokens of a question and a part of its text.", default="256")
@@ -78,26 +73,23 @@ def train(
     A training that was interrupted goes on where it was, with the same command.
     """
     from bertcnn.tables import rejects_of
-    from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, Question, read_questions
+    from bertcnn.tasks.question_answering import FOLDER, AnswerFigures, read_questions
 
     FOLDER.check_target(out, flags.overwrite)
-    examples: list[Question] = []
-
-    def fit(folder: Path, savepoints: Path, progress: Progress) -> QuestionAnswerer:
+    with task_training(out, flags) as run:
         from bertcnn.tasks.question_answering import QuestionAnswerer
 
-        examples.extend(read_questions(questions, rejects=rejects_of(folder), progress=progress))
-        return QuestionAnswerer(
+        rejects = rejects_of(run.folder)
+        examples = read_questions(questions, rejects=rejects, progress=run.progress)
+        run.model = QuestionAnswerer(
             encoder,
             questions={} if max_tokens is None else _windows_of(max_tokens),
             training=given(settings, precision=flags.precision),
             seed=flags.seed,
-            progress=progress,
-        ).fit(examples, savepoints=savepoints)
-
-    answerer = train_task(out, flags, fit)
+            progress=run.progress,
+        ).fit(examples, savepoints=run.savepoints)
     print_message("Validation questions:")
-    for line in AnswerFigures.from_json(answerer.metrics_).lines:
+    for line in AnswerFigures.from_json(run.model.metrics_).lines:
         print_message(line)
     print_message(
         f"Next: {command_line('qa', 'ask', out, '--question', examples[0].question, 'TEXT')}"
@@ -113,12 +105,10 @@ def evaluate(
 ) -> None:
     """Exact match and F1 on questions with known answers (SQuAD's definitions)."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage import check_file_target
     from bertcnn.tables import rejects_of
     from bertcnn.tasks.question_answering import read_questions
 
-    if json_file is not None:
-        check_file_target(json_file, force, others=(questions,), option="--json")
+    check_json(json_file, force, questions)
     rejects = None if json_file is None else rejects_of(json_file)
     with show_progress() as progress:
         examples = read_questions(questions, rejects=rejects, progress=progress)
@@ -126,7 +116,8 @@ def evaluate(
     skip_converter()
     from bertcnn.tasks.question_answering import QuestionAnswerer
 
-    show_figures(QuestionAnswerer.load(folder).evaluate(examples), json_file, force)
+    figures = QuestionAnswerer.load(folder).evaluate(examples)
+    show_figures(figures.lines, figures.to_json(), json_file, force)
 
 
 @qa_app.command("ask", cls=TextsCommand)
@@ -174,15 +165,8 @@ def extract(
     skip_converter()
     from bertcnn.tasks.question_answering import extract_csv
 
-    report = add_answers(
-        partial(extract_csv, model, source, target, fields), flags, as_json=as_json
-    )
-    answered = ", ".join(f"{name} {rows:,}" for name, rows in report.answered.items())
-    print_message(
-        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)} (with an"
-        f" answer: {answered})."
-    )
-    show_unread(report)
+    extracted = partial(extract_csv, model, source, target, fields)
+    add_answers(extracted, target, flags, as_json, counted="with an answer")
 
 
 def _windows_of(max_tokens: int) -> dict[str, int]:

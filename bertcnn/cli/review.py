@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, print_message, show, summary
+from bertcnn.cli.console import (
+    answer,
+    check_json,
+    command_line,
+    print_message,
+    show,
+    show_figures,
+    summary,
+)
 from bertcnn.cli.options import Force, JsonFile, Raw, Summary, Text, argument, grouped, option
 from bertcnn.tables import DateOrder
 from bertcnn.wording import count
@@ -325,17 +332,6 @@ def stats(store: Store) -> None:
         show(f"  {name_of(one.external_id, one.ticket, one.source)}: {answers}")
 
 
-def _report(
-    lines: Iterable[str], figures: Mapping[str, Any], json_file: Path | None, force: bool
-) -> None:
-    from bertcnn.storage import as_json, write_whole
-
-    for line in lines:
-        show(line)
-    if json_file is not None:
-        write_whole(json_file, as_json(figures), overwrite=force)
-
-
 @review_app.command("audit")
 def audit(
     store: Store,
@@ -353,10 +349,8 @@ def audit(
     Ends with 1 where it does not hold any more.
     """
     from bertcnn.review import audit_report, now, shadow_report
-    from bertcnn.storage import check_file_target
 
-    if json_file is not None:
-        check_file_target(json_file, force, option="--json")
+    check_json(json_file, force)
     since = 0.0 if days is None else now() - 86400 * days
     opened_store = opened(store)
     report = audit_report(opened_store, model=model, since=since)
@@ -364,7 +358,7 @@ def audit(
     said, figures = report.lines(), report.to_json()
     if beside is not None:
         said, figures = said + beside.lines(), figures | {"beside": beside.to_json()}
-    _report(said, figures, json_file, force)
+    show_figures(said, figures, json_file, force)
     if report.broken:
         raise typer.Exit(1)
 
@@ -386,10 +380,8 @@ def drift(
     from bertcnn.cli.startup import prepare_engine
     from bertcnn.errors import BundleError
     from bertcnn.review import drift_report, serving_predictor
-    from bertcnn.storage import check_file_target
 
-    if json_file is not None:
-        check_file_target(json_file, force, option="--json")
+    check_json(json_file, force)
     opened_store = opened(store)
     prepare_engine("auto")
     try:
@@ -398,7 +390,7 @@ def drift(
         print_message(f"No shares of labels are estimated: {error}")
         predictor = None
     report = drift_report(opened_store, recent=days, predictor=predictor)
-    _report(report.lines(), report.to_json(), json_file, force)
+    show_figures(report.lines(), report.to_json(), json_file, force)
     if report.changed:
         raise typer.Exit(1)
 
@@ -415,12 +407,10 @@ def topics(
     Each is a candidate for a label: add it with `bertcnn review labels --add`.
     """
     from bertcnn.review import store_topics
-    from bertcnn.storage import check_file_target
 
-    if json_file is not None:
-        check_file_target(json_file, force, option="--json")
+    check_json(json_file, force)
     report = store_topics(opened(store), days=days)
-    _report(report.lines(), report.to_json(), json_file, force)
+    show_figures(report.lines(), report.to_json(), json_file, force)
 
 
 @review_app.command("history")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import command_line, print_message
+from bertcnn.cli.console import check_json, command_line, print_message, show_figures
 from bertcnn.cli.options import (
     Encoder,
     FileFlags,
@@ -24,12 +24,7 @@ from bertcnn.cli.options import (
     grouped,
     option,
 )
-from bertcnn.cli.startup import load_keras, local_model
-from bertcnn.cli.tasks import TaskFlags, add_texts, check_files, show_figures, train_task
-
-if TYPE_CHECKING:
-    from bertcnn.progress import Progress
-    from bertcnn.tasks.summaries import Summariser
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, checked_model, task_training
 
 summarise_app = typer.Typer(
     help="Write a line for each text, learned from texts with summaries.", no_args_is_help=True
@@ -72,18 +67,17 @@ def train(
     FOLDER.check_target(out, flags.overwrite)
     corpus = read_summaries(pairs, text=text, summary=summary)
 
-    def fit(_: Path, savepoints: Path, progress: Progress) -> Summariser:
+    with task_training(out, flags) as run:
         from bertcnn.tasks.summaries import Summariser
 
-        return Summariser(
+        run.model = Summariser(
             encoder,
-            model={} if max_tokens is None else {"source_tokens": max_tokens},
+            model=given(source_tokens=max_tokens),
             training=given(settings, precision=flags.precision),
             seed=flags.seed,
-            progress=progress,
-        ).fit(corpus.sources, corpus.targets, savepoints=savepoints)
-
-    figures = train_task(out, flags, fit).metrics_
+            progress=run.progress,
+        ).fit(corpus.sources, corpus.targets, savepoints=run.savepoints)
+    figures = run.model.metrics_
     print_message(
         f"On {figures['validation_pairs']:,} validation pairs, which chose the epoch: ROUGE-L"
         f" {figures['validation_rouge_l']:.1%}, first sentence"
@@ -103,19 +97,15 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Compare summaries with given ones, beside the first sentence of each text, by ROUGE-L."""
-    from bertcnn.storage import check_file_target
     from bertcnn.tasks.summaries import FOLDER, read_summaries
 
-    if json_file is not None:
-        check_file_target(json_file, force, others=(pairs,), option="--json")
+    check_json(json_file, force, pairs)
     examples = read_summaries(pairs, text=text, summary=summary, least=1)
-    folder = local_model(model)
-    FOLDER.read(folder)
-    load_keras()
+    folder = checked_model(model, FOLDER)
     from bertcnn.tasks.summaries import Summariser
 
     figures = Summariser.load(folder).evaluate(examples.sources, examples.targets, beam=beam)
-    show_figures(figures, json_file, force)
+    show_figures(figures.lines, figures.to_json(), json_file, force)
 
 
 @summarise_app.command("run")
@@ -133,13 +123,9 @@ def run(
 
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
-    from bertcnn.tasks.summaries import FOLDER
+    from bertcnn.tasks import summaries
 
     check_files(source, target, flags)
-    folder = local_model(model)
-    FOLDER.read(folder)
-    load_keras()
-    from bertcnn.tasks.summaries import summarise_csv
-
-    summarised = partial(summarise_csv, folder, source, target, beam=beam)
-    add_texts(summarised, target, flags, what="summary", as_json=as_json)
+    folder = checked_model(model, summaries.FOLDER)
+    summarised = partial(summaries.summarise_csv, folder, source, target, beam=beam)
+    add_answers(summarised, target, flags, as_json, written="summary")

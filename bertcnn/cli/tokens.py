@@ -6,16 +6,17 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bertcnn.cli.console import answer, command_line, print_message, show
+from bertcnn.cli.console import answer, check_json, command_line, print_message, show, show_figures
 from bertcnn.cli.options import (
     Encoder,
     FileFlags,
     Force,
     JsonFile,
+    OutFolder,
     Source,
     Summary,
     Target,
@@ -26,15 +27,9 @@ from bertcnn.cli.options import (
     grouped,
     option,
 )
-from bertcnn.cli.resumable import show_unread
 from bertcnn.cli.startup import local_model, skip_converter
-from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, show_figures, train_task
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, task_training
 from bertcnn.cli.texts import TextsCommand, given_texts
-from bertcnn.wording import count, duration
-
-if TYPE_CHECKING:
-    from bertcnn.progress import Progress
-    from bertcnn.tasks.token_labels import TokenLabeller
 
 tokens_app = typer.Typer(
     help="Find names, order numbers, dates and other spans in texts.", no_args_is_help=True
@@ -55,7 +50,7 @@ class LabellerFlags:
 @grouped
 def train(
     data: Annotated[Path, argument(_FORMS)],
-    out: Annotated[Path, option("Folder to save the model in.")],
+    out: OutFolder,
     valid: Annotated[
         Path | None, option("Held-out texts; by default a share of the texts.")
     ] = None,
@@ -76,26 +71,23 @@ def train(
 
     FOLDER.check_target(out, flags.overwrite)
 
-    def fit(folder: Path, savepoints: Path, progress: Progress) -> TokenLabeller:
+    stride = None if max_tokens is None else max(1, max_tokens // 2)
+    with task_training(out, flags) as run:
         from bertcnn.tasks.token_labels import train_token_labels
 
-        return train_token_labels(
+        run.model = train_token_labels(
             data,
             valid=valid,
             encoder=encoder,
-            windows={}
-            if max_tokens is None
-            else {"max_tokens": max_tokens, "stride": max(1, max_tokens // 2)},
+            windows=given(max_tokens=max_tokens, stride=stride),
             training=given(settings, precision=flags.precision),
             seed=flags.seed,
-            rejects=rejects_of(folder),
-            savepoints=savepoints,
-            progress=progress,
+            rejects=rejects_of(run.folder),
+            savepoints=run.savepoints,
+            progress=run.progress,
         )
-
-    labeller = train_task(out, flags, fit)
     print_message("Validation texts:")
-    for line in SpanFigures.from_json(labeller.metrics_).lines:
+    for line in SpanFigures.from_json(run.model.metrics_).lines:
         print_message(line)
     print_message(f"Next: {command_line('tokens', 'mark', out, 'TEXT')}")
 
@@ -109,17 +101,16 @@ def evaluate(
 ) -> None:
     """Precision, recall and F1 of exact spans, by label and over all."""
     from bertcnn.cli.progress import show_progress
-    from bertcnn.storage import check_file_target
     from bertcnn.tasks.token_labels import read_labelled_texts
 
-    if json_file is not None:
-        check_file_target(json_file, force, others=(data,), option="--json")
+    check_json(json_file, force, data)
     with show_progress() as progress:
         texts, folder = read_labelled_texts(data, progress=progress), local_model(model)
     skip_converter()
     from bertcnn.tasks.token_labels import load_token_labeller
 
-    show_figures(load_token_labeller(folder).evaluate(texts), json_file, force)
+    figures = load_token_labeller(folder).evaluate(texts)
+    show_figures(figures.lines, figures.to_json(), json_file, force)
 
 
 @tokens_app.command("extract")
@@ -135,13 +126,8 @@ def extract(
     skip_converter()
     from bertcnn.tasks.token_labels import extract_spans
 
-    report = add_answers(partial(extract_spans, model, source, target), flags, as_json=as_json)
-    spans = ", ".join(f"{label} {number:,}" for label, number in report.answered.items())
-    print_message(
-        f"Wrote {target}: {count(report.rows, 'row')} in {duration(report.seconds)}"
-        f" (spans: {spans})."
-    )
-    show_unread(report)
+    extracted = partial(extract_spans, model, source, target)
+    add_answers(extracted, target, flags, as_json, counted="spans")
 
 
 @tokens_app.command("mark", cls=TextsCommand)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from bertcnn.cli.console import answer, command_line, print_message, show, summa
 from bertcnn.cli.options import (
     FileFlags,
     Force,
+    OutFolder,
     Source,
     Summary,
     Target,
@@ -22,14 +23,9 @@ from bertcnn.cli.options import (
     grouped,
     option,
 )
-from bertcnn.cli.startup import load_keras, local_model
-from bertcnn.cli.tasks import TaskFlags, add_texts, check_files, train_task
+from bertcnn.cli.tasks import TaskFlags, add_answers, check_files, checked_model, task_training
 from bertcnn.cli.texts import Commands, TextsCommand, given_texts
 from bertcnn.wording import count
-
-if TYPE_CHECKING:
-    from bertcnn.progress import Progress
-    from bertcnn.tasks.translation import Translator
 
 TranslatorModel = Annotated[str, argument("Folder or URL of a translator.", metavar="MODEL")]
 SourceColumn = Annotated[
@@ -75,7 +71,7 @@ def train(
     pairs: Annotated[
         Path, argument("File of pairs: a text, a tab and its translation in each line; or a table.")
     ],
-    out: Annotated[Path, option("Folder to save the model in.")],
+    out: OutFolder,
     source: SourceColumn = None,
     target: TargetColumn = None,
     model: Annotated[
@@ -94,17 +90,16 @@ def train(
     FOLDER.check_target(out, flags.overwrite)
     corpus = read_pairs(pairs, source=source, target=target)
 
-    def fit(_: Path, savepoints: Path, progress: Progress) -> Translator:
+    with task_training(out, flags) as run:
         from bertcnn.tasks.translation import Translator
 
-        return Translator(
+        run.model = Translator(
             model,  # type: ignore[arg-type]
             training=given(settings, precision=flags.precision),
             seed=flags.seed,
-            progress=progress,
-        ).fit(corpus.sources, corpus.targets, savepoints=savepoints)
-
-    figures = train_task(out, flags, fit).metrics_
+            progress=run.progress,
+        ).fit(corpus.sources, corpus.targets, savepoints=run.savepoints)
+    figures = run.model.metrics_
     print_message(
         f"On {figures['validation_pairs']:,} validation pairs"
         f" {figures['validation_token_accuracy']:.1%} of pieces right, given those before them."
@@ -124,9 +119,8 @@ def evaluate(
     """Compare translations with given ones: the share that is equal, and chrF."""
     from bertcnn.tasks.translation import FOLDER, read_pairs
 
-    examples, folder = read_pairs(pairs, source=source, target=target, least=1), local_model(model)
-    FOLDER.read(folder)
-    load_keras()
+    examples = read_pairs(pairs, source=source, target=target, least=1)
+    folder = checked_model(model, FOLDER)
     from bertcnn.tasks.translation import Translator
 
     figures = Translator.load(folder).evaluate(examples.sources, examples.targets, beam=beam)
@@ -153,16 +147,12 @@ def run(
 
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     """
-    from bertcnn.tasks.translation import FOLDER
+    from bertcnn.tasks import translation
 
     check_files(source, target, flags)
-    folder = local_model(model)
-    FOLDER.read(folder)
-    load_keras()
-    from bertcnn.tasks.translation import translate_csv
-
-    translated = partial(translate_csv, folder, source, target, beam=beam)
-    add_texts(translated, target, flags, what="translation", as_json=as_json)
+    folder = checked_model(model, translation.FOLDER)
+    translated = partial(translation.translate_csv, folder, source, target, beam=beam)
+    add_answers(translated, target, flags, as_json, written="translation")
 
 
 @translate_app.command("text", cls=TextsCommand)
@@ -187,9 +177,7 @@ def translate(
 
     if alignment is not None:
         check_file_target(alignment, overwrite=force)
-    folder = local_model(model)
-    FOLDER.read(folder)
-    load_keras()
+    folder = checked_model(model, FOLDER)
     from bertcnn.tasks.translation import Translator, alignment_page
 
     translator = Translator.load(folder)
