@@ -143,8 +143,9 @@ class RichProgress(_Interruptible):
         self._task = None
 
     def __enter__(self) -> Self:
+        super().__enter__()
         self._bars.start()
-        return super().__enter__()
+        return self
 
     def _end(self) -> None:
         self._bars.stop()

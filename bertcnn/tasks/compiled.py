@@ -13,10 +13,7 @@ from bertcnn.backend import check_process
 from bertcnn.models import SearchSettings, Written, search
 
 
-def compiled(
-    model: keras.Model,
-    function: Callable[..., Any],
-) -> Callable[..., Any]:
+def compiled(model: keras.Model, function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` of arrays, in `keras.ops`, for each of their shapes, with live weights."""
     if keras.backend.backend() == "jax":
         import jax

@@ -111,15 +111,10 @@ def compile_spans(
 
 
 def _running(
-    read: Callable[[], ov.Model],
-    precision: Precision,
-    pad_id: int,
-    identity: str | None = None,
+    read: Callable[[], ov.Model], precision: Precision, pad_id: int, identity: str | None = None
 ) -> SpansEngine:
     return SpansEngine(
-        lambda: compiled_model(read, identity, precision=precision),
-        pad_id,
-        f"openvino-{precision}",
+        lambda: compiled_model(read, identity, precision=precision), pad_id, f"openvino-{precision}"
     )
 
 

@@ -12,10 +12,12 @@ from bertcnn.bundle import local_folder
 from bertcnn.errors import TrainingError
 from bertcnn.inference import not_pickled
 from bertcnn.progress import Progress, Silent
-from bertcnn.tasks.saving import Config, ModelFolder, SavedModel
+from bertcnn.tasks.saving import Config, EncoderConfig, ModelFolder, SavedModel
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback
+
+    from bertcnn.training import RunOptions
 
 Running = TypeVar("Running")
 
@@ -51,7 +53,7 @@ class TaskModel(ABC, Generic[Config, Running]):
             BundleError: the folder is not exactly what `save` wrote.
         """
         saved = cls._folder.read(local_folder(folder, progress=progress))
-        model = cls._of(saved.config, progress)
+        model = cls(**cls._arguments(saved.config), progress=progress)
         model._take(saved)
         return model
 
@@ -71,9 +73,20 @@ class TaskModel(ABC, Generic[Config, Running]):
         return digest(self._model.tensors)
 
     @classmethod
-    @abstractmethod
-    def _of(cls, config: Config, progress: Progress | None) -> Self:
-        """An untrained model with these settings."""
+    def _arguments(cls, config: Config) -> dict[str, Any]:
+        """The arguments of an untrained model with these settings."""
+        given = config.model_dump(include={"model", "questions", "windows", "training", "seed"})
+        if isinstance(config, EncoderConfig):
+            given["encoder"] = config.encoder_name
+        return given
+
+    @property
+    def _options(self) -> RunOptions:
+        """How `fit` trains; raises SettingsError for an invalid seed."""
+        from bertcnn.training import RunOptions, check_seed
+
+        check_seed(self._seed)
+        return RunOptions(self._seed, self._progress, callbacks=self._callbacks)
 
     @abstractmethod
     def _start(self, saved: SavedModel[Config]) -> Running:

@@ -65,19 +65,24 @@ class TaskConfig(Settings):
         """The shapes of the weights, by name."""
 
 
-class CompiledConfig(TaskConfig):
-    """`config.json` of an encoder that scores tokens; see `CompiledSpans`."""
+class EncoderConfig(TaskConfig):
+    """`config.json` of a model with a published encoder."""
 
     encoder: EncoderSettings
     encoder_name: str = Field(min_length=1, max_length=1 << 16)
     lowercase: bool
-    precision: Precision
-    precision_reason: str = Field(max_length=1 << 12)
 
     @property
     def vocabulary_size(self) -> int:
         """Number of tokens."""
         return self.encoder.vocabulary_size
+
+
+class CompiledConfig(EncoderConfig):
+    """`config.json` of an encoder that scores tokens; see `CompiledSpans`."""
+
+    precision: Precision
+    precision_reason: str = Field(max_length=1 << 12)
 
 
 Config = TypeVar("Config", bound=TaskConfig)

@@ -9,7 +9,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib.metadata import version
 from itertools import accumulate, pairwise
@@ -23,6 +23,8 @@ from bertcnn.errors import ColumnError
 from bertcnn.progress import Progress
 from bertcnn.scoring import (
     DIGEST_BYTES,
+    FileKeywords,
+    FileOptions,
     FileRun,
     InputState,
     Journal,
@@ -128,11 +130,18 @@ class _Frame:
         return cls(rows, digest, [payload[begin:end] for begin, end in pairwise(ends)])
 
 
-def add_columns(run: FileRun, make: Callable[[], TextColumns]) -> ExtractionReport:
+def add_columns(
+    source: str | Path,
+    target: str | Path,
+    options: FileOptions | None,
+    changes: FileKeywords,
+    make: Callable[[], TextColumns],
+) -> ExtractionReport:
     """Write a file with new columns; an interrupted run resumes.
 
     `make` loads the model, after the paths are checked.
     """
+    run = FileRun(Path(source), Path(target), replace(options or FileOptions(), **changes))
     run.check()
     columns = make()
     with Journal(run.target, restart=run.options.restart, parse=_Frame.from_bytes) as journal:

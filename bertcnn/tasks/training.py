@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import keras
 import numpy as np
 
-from bertcnn.data import BatchPlan, choose_lengths, plan_scoring
+from bertcnn.data import BatchPlan, choose_lengths, pad, plan_scoring
 from bertcnn.errors import SettingsError
-from bertcnn.settings import QuestionTrainingSettings, WriterTrainingSettings
+from bertcnn.inference import SpansModel
+from bertcnn.models import Bert, extract
+from bertcnn.settings import (
+    EncoderSettings,
+    QuestionTrainingSettings,
+    Settings,
+    WriterTrainingSettings,
+)
+from bertcnn.shapes import Shapes
+from bertcnn.tasks.windows import Window
 from bertcnn.training import (
     BIASES_AND_NORMALISATION,
     Arrays,
@@ -21,12 +33,19 @@ from bertcnn.training import (
     Epoch,
     LayerwiseAdamW,
     RunOptions,
+    Savepoints,
+    Start,
     Trainer,
     WarmupInverseSquareRoot,
     WarmupLinearDecay,
     batch_parts,
     by_epochs,
+    compute_policy,
+    load_start,
     make_figures,
+    on_used_pieces,
+    put_back,
+    renumbered,
     shuffled,
 )
 
@@ -62,14 +81,40 @@ def epochs_of(
     return batches, range(steps, steps * settings.epochs + 1, steps)
 
 
-def check_max_tokens(max_tokens: int, positions: int) -> None:
-    """Raise SettingsError for windows that are longer than an encoder's positions."""
+def load_encoder(encoder: str, max_tokens: int, precision: Any, options: RunOptions) -> Start:  # noqa: ANN401 - of the settings
+    """Load an encoder; raises SettingsError for texts that are longer than its positions."""
+    start = load_start(
+        encoder, max_tokens, seed=options.seed, progress=options.progress, precision=precision
+    )
+    positions = start.encoder.settings.max_positions
     if max_tokens > positions:
         raise SettingsError(
             f"max_tokens {max_tokens} and an encoder with {positions} positions",
             expected=f"at most {positions}",
             fix="give a smaller max_tokens, or another encoder",
         )
+    return start
+
+
+def with_savepoints(
+    options: RunOptions, folder: Path | None, training: Settings, **identity: object
+) -> RunOptions:
+    """The options with savepoints in a folder, if given, of a training with this identity."""
+    if folder is None:
+        return options
+    identity = {**identity, "training": training.model_dump(), "seed": options.seed}
+    return replace(options, savepoints=Savepoints(folder, identity, options.progress))
+
+
+def origin(training: Settings, options: RunOptions, *packages: str) -> dict[str, Any]:
+    """The fields of `config.json` that say how a model was trained, and with which software."""
+    versions = {name: version(name) for name in ("bertcnn", "keras", *packages)}
+    return {"training": training, "seed": options.seed, "versions": versions}
+
+
+def encoder_origin(start: Start) -> dict[str, Any]:
+    """The fields of `config.json` that say which encoder a model has."""
+    return {"encoder_name": start.name, "lowercase": start.tokenizer.settings.lowercase}
 
 
 def fine_tune(
@@ -114,6 +159,117 @@ def fine_tune(
         shown=("loss", "f1"),
     ).run()
     return best.kept
+
+
+class KerasSpans:
+    """The Keras model as a `SpansModel`: the reference for compiled ones."""
+
+    name = "keras"
+
+    def __init__(self, model: keras.Model, pad_id: int) -> None:
+        self._model, self._pad_id = keras.Model(model.input, model.output), pad_id
+        self._model.compile(jit_compile=False)
+
+    def run(self, token_ids: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Scores float32 [T, scores] of each window, in order; ids are int32 [T]."""
+        lengths = np.fromiter(map(len, token_ids), np.int64, len(token_ids))
+        outputs: list[np.ndarray] = [np.empty((0, 0), np.float32)] * len(token_ids)
+        for plan in plan_scoring(lengths, TOKEN_BUDGET):
+            inputs = pad(token_ids, plan, self._pad_id).inputs()
+            scores = self._model.predict_on_batch(inputs)
+            for row, row_scores in zip(plan.rows, scores, strict=True):
+                outputs[row] = row_scores[: lengths[row]]
+        return outputs
+
+
+class Windowed(Protocol):
+    """Examples that are read in windows: those to learn from, or the held-out ones."""
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """Of all examples, in order."""
+
+    def with_windows(self, windows: list[Window]) -> Self:
+        """The same examples with other token ids."""
+
+    def scores(self, model: SpansModel) -> list[Any]:
+        """What the model says about each example."""
+
+    def measured(self, model: SpansModel) -> dict[str, float]:
+        """`val_f1`, and more, for `fine_tune`."""
+
+
+Part = TypeVar("Part", bound=Windowed)
+
+
+class FineTuned(NamedTuple):
+    """A trained model, with the encoder's whole vocabulary, and its scores of held-out examples."""
+
+    encoder: EncoderSettings
+    tensors: dict[str, np.ndarray]
+    scores: list[Any]
+    kept_epoch: int
+
+
+def fine_tune_windows(
+    start: Start,
+    parts: tuple[Part, Part],
+    network: Callable[[Bert], keras.Model],
+    examples: Callable[[Part, int], Examples],
+    figures: Callable[[Any, Mapping[str, Any]], dict[str, Any]],
+    shapes: Callable[[EncoderSettings], Shapes],
+    training: QuestionTrainingSettings,
+    options: RunOptions,
+) -> FineTuned:
+    """Train on the first part and keep the epoch with the best F1 on the second.
+
+    Only embeddings of tokens that occur are trained.
+
+    Args:
+        start: the encoder.
+        parts: examples to learn from, and held-out ones.
+        network: makes the network on an encoder.
+        examples: makes training examples of windows, for an id of padding.
+        figures: as for `fine_tune`.
+        shapes: maps an encoder to the network's weights.
+        training: the schedule.
+        options: progress, callbacks and savepoints.
+    """
+    pad_ids = np.array([start.tokenizer.pad_id])
+    token_ids = [[window.token_ids for window in part.windows] for part in parts]
+    small, used = on_used_pieces(
+        start.encoder,
+        [pad_ids, *token_ids[0], *token_ids[1]],
+        training.dropout,
+        dropout=training.dropout,
+        policy=compute_policy(training.precision),
+    )
+    (small_pad,) = renumbered([pad_ids], used)[0].tolist()
+    learned, held_out = (
+        part.with_windows(
+            [
+                replace(window, token_ids=own)
+                for window, own in zip(part.windows, renumbered(ids, used), strict=True)
+            ]
+        )
+        for part, ids in zip(parts, token_ids, strict=True)
+    )
+    model = network(small)
+    reference = KerasSpans(model, small_pad)
+    kept = fine_tune(
+        model,
+        examples(learned, small_pad),
+        figures,
+        training,
+        options,
+        lambda: held_out.measured(reference),
+    )
+    scores = held_out.scores(reference)
+    put_back(start.encoder, small, used)
+    tokens = start.encoder.settings.vocabulary_size
+    encoder = small.settings.model_copy(update={"vocabulary_size": tokens})
+    tensors = {**extract(model.weights), **extract(start.encoder.weights)}
+    return FineTuned(encoder, {name: tensors[name] for name in shapes(encoder)}, scores, kept)
 
 
 def next_token_figures(smoothing: float) -> Any:  # noqa: ANN401 - an `Objective`

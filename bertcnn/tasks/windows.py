@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from unicodedata import category
 
 import numpy as np
 
-from bertcnn.errors import TableError
+from bertcnn.errors import BundleError, TableError
+from bertcnn.inference import SpansModel
+from bertcnn.settings import TokenizerSettings
+from bertcnn.text import WordPieceTokenizer
 
 NO_LIMIT = 1 << 30  # tokens
 
@@ -96,6 +99,35 @@ def cut_windows(
         last = int(spans[start - 1, 1]) if start else 0
         after = int(spans[part.stop, 0]) if part.stop < len(spans) else NO_LIMIT
         yield Window(row, ids, len(before), spans[part], (last, after))
+
+
+def window_tokenizer(vocabulary: Sequence[str], lowercase: bool) -> WordPieceTokenizer:
+    """A tokenizer that cuts no text, so that it can be read in windows."""
+    return WordPieceTokenizer(
+        vocabulary, TokenizerSettings(lowercase=lowercase, max_tokens=NO_LIMIT, head_tokens=1)
+    )
+
+
+def encode_with_spans(
+    tokenizer: WordPieceTokenizer, texts: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The ids of each text, int32 [T], and the characters of its own tokens, int32 [T - 2, 2]."""
+    encoded, end = tokenizer.encode(texts, spans=True), 0
+    for text, ids in zip(texts, encoded.token_ids, strict=True):
+        start, end = end, end + len(ids)
+        yield ids, with_marks(text, encoded.spans[start + 1 : end - 1])
+
+
+def score_windows(model: SpansModel, windows: Sequence[Window]) -> list[np.ndarray]:
+    """The scores of windows, float32 [T, scores]; raises BundleError if one is not finite."""
+    scores = model.run([window.token_ids for window in windows])
+    if not all(np.isfinite(one).all() for one in scores):
+        raise BundleError(
+            "a model whose scores are not finite",
+            expected="numbers",
+            fix="copy the model again from where it came, or train it again",
+        )
+    return scores
 
 
 def with_marks(context: str, spans: np.ndarray) -> np.ndarray:

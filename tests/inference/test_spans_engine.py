@@ -13,7 +13,7 @@ from bertcnn.models.question_answering import BertQuestionAnswering
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import question_answering_shapes
-from bertcnn.tasks.reference import KerasSpans
+from bertcnn.tasks.training import KerasSpans
 
 SETTINGS = EncoderSettings(
     vocabulary_size=50, width=16, layers=2, heads=4, feed_forward_width=24, max_positions=300

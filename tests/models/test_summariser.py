@@ -8,7 +8,7 @@ from bertcnn.models.bert import Bert
 from bertcnn.models.summariser import BertSummariser
 from bertcnn.settings import EncoderSettings, SummariserSettings
 from bertcnn.shapes import encoder_shapes, summariser_shapes
-from bertcnn.tasks.summaries.training import summary_figures
+from bertcnn.tasks.summaries.fitting import summary_figures
 from bertcnn.training.step import make_gradients
 
 VOCABULARY, TOKENS = 11, 5

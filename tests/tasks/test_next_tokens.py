@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertcnn.data import BatchPlan
-from bertcnn.tasks.language_model.examples import NextTokens
+from bertcnn.tasks.language_model.model import NextTokens
 
 START, PAD, CONTEXT = 2, 0, 8
 

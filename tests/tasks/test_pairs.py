@@ -3,7 +3,7 @@
 import pytest
 
 from bertcnn.errors import ColumnError, SettingsError, TableError
-from bertcnn.tasks.translation.pairs import Pairs, read_pairs
+from bertcnn.tasks.pairs import Pairs, read_pairs
 from tests.tasks.small_pairs import small_pairs
 
 

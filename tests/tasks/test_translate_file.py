@@ -11,8 +11,7 @@ from bertcnn.bundle.bundle import write_bundle
 from bertcnn.errors import BundleError, ColumnError, OutputError, SettingsError, TableError
 from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tasks import writing
-from bertcnn.tasks.translation.file import translate_csv
-from bertcnn.tasks.translation.translator import Translator
+from bertcnn.tasks.translation.translator import Translator, translate_csv
 from tests.failpoints import tiny_bundle
 from tests.scoring.test_resume import Told, interrupt, names
 from tests.tasks.small_pairs import QUICK, SHORT, UNITS, small_pairs

@@ -9,9 +9,8 @@ import pytest
 
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import BundleError, OutputError, SettingsError, TrainingError
-from bertcnn.tasks.translation.alignment import alignment_page
 from bertcnn.tasks.translation.saving import FOLDER
-from bertcnn.tasks.translation.translator import Translator
+from bertcnn.tasks.translation.translator import Translator, alignment_page
 from bertcnn.training import savepoints as saving
 from tests.tasks.small_pairs import QUICK, SHORT, small_pairs
 from tests.test_classifier import Notes

@@ -10,10 +10,7 @@ from bertcnn.progress import Progress, Silent
 
 
 def read_documents(
-    paths: Sequence[str | Path],
-    *,
-    text: str | None = None,
-    progress: Progress | None = None,
+    paths: Sequence[str | Path], *, text: str | None = None, progress: Progress | None = None
 ) -> list[str]:
     """The texts of files.
 

@@ -5,29 +5,33 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 
+from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import SettingsError, TableError, TrainingError, one_line
 from bertcnn.models import CausalTransformer, assign, extract
 from bertcnn.progress import Progress
 from bertcnn.settings import LanguageModelSettings, LanguageTrainingSettings, SamplingSettings
 from bertcnn.tasks.language_model.completion import Completer, Completion
-from bertcnn.tasks.language_model.examples import NextTokens
 from bertcnn.tasks.language_model.saving import FOLDER, LanguageModelConfig, SavedLanguageModel
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.subwords import Subwords, words
-from bertcnn.tasks.training import next_token_figures, next_token_sums, train_writer
+from bertcnn.tasks.training import (
+    next_token_figures,
+    next_token_sums,
+    origin,
+    train_writer,
+    with_savepoints,
+)
 from bertcnn.text import check_texts, is_blank
 from bertcnn.training import (
+    Arrays,
     Deadline,
-    RunOptions,
-    Savepoints,
     check_seed,
     compute_policy,
     digest,
@@ -112,8 +116,7 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             TableError: there are fewer than 20 texts.
             TrainingError: the loss became infinite or NaN.
         """
-        check_seed(self._seed)
-        training = self._training
+        options, training = self._options, self._training
         learned, held_out = _split(check_texts(texts), training.validation_fraction, self._seed)
         subwords = Subwords.learn(learned, training.vocabulary_size)
         settings = self._settings.model_copy(update={"vocabulary_size": len(subwords.vocabulary)})
@@ -126,31 +129,19 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             f"{len(learned):,} texts to learn from, {apart:,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"
         )
-        points = None
-        if savepoints is not None:
-            identity = {
-                "model": settings.model_dump(),
-                "training": training.model_dump(),
-                "seed": self._seed,
-                "texts": digest([*train.rows, *valid.rows]),
-            }
-            points = Savepoints(savepoints, identity, self._progress)
-        minutes = training.time_budget
-        options = RunOptions(
-            self._seed,
-            self._progress,
-            points,
-            deadline=None if minutes is None else Deadline(minutes),
-            callbacks=self._callbacks,
+        options = with_savepoints(
+            options,
+            savepoints,
+            training,
+            model=settings.model_dump(),
+            texts=digest([*train.rows, *valid.rows]),
         )
+        if training.time_budget is not None:
+            options = replace(options, deadline=Deadline(training.time_budget))
         model = _built(settings, subwords, self._seed, compute_policy(training.precision))
         history, kept = train_writer(model, train, valid, training, options)
         config = LanguageModelConfig(
-            model=settings,
-            training=training,
-            seed=self._seed,
-            texts=len(learned),
-            versions={name: version(name) for name in ("bertcnn", "keras")},
+            model=settings, texts=len(learned), **origin(training, options)
         )
         metrics = {
             "texts": len(learned),
@@ -248,15 +239,6 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
             log_likelihood=-loss,
         )
 
-    @classmethod
-    def _of(cls, config: LanguageModelConfig, progress: Progress | None) -> Self:
-        return cls(
-            model=config.model.model_dump(exclude={"vocabulary_size"}),
-            training=config.training.model_dump(),
-            seed=config.seed,
-            progress=progress,
-        )
-
     def _start(self, saved: SavedLanguageModel) -> _Running:
         subwords = Subwords(saved.vocabulary)
         model = _built(saved.config.model, subwords, saved.config.seed)
@@ -289,6 +271,58 @@ def _split(texts: Sequence[str], fraction: float, seed: int) -> tuple[list[str],
     chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
     learned, validation = ([given[row] for row in rows] for rows in chosen)
     return learned, validation
+
+
+@dataclass(frozen=True)
+class NextTokens:
+    """Rows of tokens, int32 [T] each, to be predicted from those before them.
+
+    Attributes:
+        first: int32 [rows], the token before each row: the start token, or the text's last token.
+        new: int [rows], number of last tokens in each row that no earlier row has.
+    """
+
+    rows: list[np.ndarray]
+    first: np.ndarray
+    new: np.ndarray
+    pad_id: int
+
+    @classmethod
+    def of(
+        cls, texts: Sequence[np.ndarray], context: int, *, start_id: int, pad_id: int
+    ) -> NextTokens:
+        """Cut texts into rows of at most `context` tokens.
+
+        A long text is read in windows that overlap by half, so that every token but the first ones
+        is predicted from at least half a window; it counts in one window only.
+        """
+        rows, first, new = [], [], []
+        for ids in texts:
+            read = 0
+            while read < len(ids):
+                begin = max(0, read - context // 2)
+                rows.append(ids[begin : begin + context])
+                first.append(ids[begin - 1] if begin else start_id)
+                new.append(begin + len(rows[-1]) - read)
+                read += new[-1]
+        return cls(rows, np.array(first, np.int32), np.array(new, np.int64), pad_id)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens, int [rows]."""
+        return np.array([len(ids) for ids in self.rows], np.int64)
+
+    def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
+        """Inputs and targets; padding, filler rows and repeated tokens have weight 0."""
+        target = pad(self.rows, plan, self.pad_id).token_ids
+        first, old = np.full(plan.size, self.pad_id, np.int32), np.zeros(plan.size, np.int64)
+        first[: len(plan.rows)] = self.first[plan.rows]
+        old[: len(plan.rows)] = (self.lengths - self.new)[plan.rows]
+        counts = (np.arange(plan.length) >= old[:, None]) & (target != self.pad_id)
+        return (
+            {"token_ids": np.concatenate([first[:, None], target[:, :-1]], axis=1)},
+            {"target_ids": target, "weights": counts.astype(np.float32)},
+        )
 
 
 def _examples(texts: Sequence[str], subwords: Subwords, context: int) -> NextTokens:

@@ -19,9 +19,8 @@ from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
 from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.saving import FOLDER, AnswererConfig, SavedAnswerer
-from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
+from bertcnn.tasks.question_answering.spans import SpanScores, TokenScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of
-from bertcnn.tasks.question_answering.token_scores import TokenScores
 from bertcnn.tasks.question_answering.windows import QuestionReader
 from bertcnn.text import check_texts
 
@@ -100,9 +99,8 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
             TrainingError: the loss became infinite or NaN.
         """
         from bertcnn.tasks.question_answering.fitting import fitted
-        from bertcnn.training import RunOptions, check_seed
 
-        check_seed(self._seed)
+        options = self._options
         if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):
             raise SettingsError(
                 f"questions of the type {type(questions).__name__}",
@@ -115,7 +113,6 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
                 expected=f"at least {FEWEST_QUESTIONS}",
                 fix="give more questions",
             )
-        options = RunOptions(self._seed, self._progress, callbacks=self._callbacks)
         settings = self._questions, self._training
         self._take(fitted(self._encoder_name, questions, *settings, options, savepoints))
         return self
@@ -194,16 +191,6 @@ class QuestionAnswerer(TaskModel[AnswererConfig, _Running]):
     def engine_name(self) -> str:
         """The engine and its precision."""
         return self._running.engine.name
-
-    @classmethod
-    def _of(cls, config: AnswererConfig, progress: Progress | None) -> Self:
-        return cls(
-            config.encoder_name,
-            questions=config.questions.model_dump(),
-            training=config.training.model_dump(),
-            seed=config.seed,
-            progress=progress,
-        )
 
     def _start(self, saved: SavedAnswerer) -> _Running:
         config = saved.config

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -16,7 +15,7 @@ from typing import Unpack
 import numpy as np
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.scoring import FileKeywords, FileOptions, FileRun
+from bertcnn.scoring import FileKeywords, FileOptions
 from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
 from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
 from bertcnn.text import is_blank
@@ -52,18 +51,14 @@ def extract_csv(
     Raises:
         SettingsError: there are no fields, or a name or a question is blank.
         ColumnError: a field has the name of an existing column, or the text column is missing.
-        TableError: the input or most of its rows cannot be read, or a text is too long.
-        OutputError: the output exists or cannot be written, or another run is writing it.
+        TableError: a text is too long, or as for `score_csv`, which has the other errors too.
         BundleError: the model folder is not a question answerer.
-        ScoringInterrupted: Ctrl-C, after the first answers.
 
     Example:
         extract_csv("models/fields", "inbox.csv", "out.csv", {"month": "Which month is it about?"})
     """
     _check_fields(fields)
-    options = replace(options or FileOptions(), **changes)
-    run = FileRun(Path(source), Path(target), options)
-    return add_columns(run, lambda: _columns(model, fields))
+    return add_columns(source, target, options, changes, partial(_columns, model, fields))
 
 
 def _columns(model: str | Path | QuestionAnswerer, fields: Mapping[str, str]) -> TextColumns:

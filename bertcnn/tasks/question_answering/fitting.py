@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
 
 from bertcnn.bundle import INT8_TENSORS, int8_bytes
+from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import TableError
 from bertcnn.inference import SpansModel, spans_graph
-from bertcnn.models import BertQuestionAnswering, extract
-from bertcnn.settings import EncoderSettings, QuestionSettings, QuestionTrainingSettings
+from bertcnn.models import BertQuestionAnswering
+from bertcnn.settings import QuestionSettings, QuestionTrainingSettings
 from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.engine import compile_spans
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
@@ -22,22 +24,81 @@ from bertcnn.tasks.question_answering.questions import Question, split_by_contex
 from bertcnn.tasks.question_answering.saving import AnswererConfig, SavedAnswerer
 from bertcnn.tasks.question_answering.spans import SpanScores, scored_windows
 from bertcnn.tasks.question_answering.threshold import answer_of, best_temperature, best_threshold
-from bertcnn.tasks.question_answering.training import LabelledWindows, span_figures
 from bertcnn.tasks.question_answering.windows import QuestionReader
-from bertcnn.tasks.reference import KerasSpans
-from bertcnn.tasks.training import check_max_tokens, fine_tune
-from bertcnn.tasks.windows import Window
-from bertcnn.training import (
-    RunOptions,
-    Savepoints,
-    Start,
-    compute_policy,
-    digest,
-    load_start,
-    on_used_pieces,
-    put_back,
-    renumbered,
+from bertcnn.tasks.training import (
+    encoder_origin,
+    fine_tune_windows,
+    load_encoder,
+    origin,
+    with_savepoints,
 )
+from bertcnn.tasks.windows import Window
+from bertcnn.training import Arrays, RunOptions, digest
+
+_NOT_HERE = -1e9  # added to the scores of tokens outside the context
+_CLASSIFY = 0  # position of [CLS], which means "no answer"
+
+
+@dataclass(frozen=True)
+class LabelledWindows:
+    """Windows with the position of the answer in each.
+
+    Attributes:
+        token_ids: per window int32 [T].
+        context: int32 [windows, 2], first token of the context and the index after its last token.
+        places: int32 [windows, 2], first and last answer token; [CLS] (0, 0) if not inside.
+    """
+
+    token_ids: Sequence[np.ndarray]
+    context: np.ndarray
+    places: np.ndarray
+    pad_id: int
+
+    @classmethod
+    def of(
+        cls, windows: Sequence[Window], questions: Sequence[Question], pad_id: int
+    ) -> LabelledWindows:
+        """Label windows with the first of the question's answers that each contains."""
+        context, labels = np.full((2, len(windows), 2), _CLASSIFY, np.int32)
+        for row, window in enumerate(windows):
+            context[row] = window.first, window.first + len(window.spans)
+            question = questions[window.row]
+            for start, answer in zip(question.starts, question.answers, strict=True):
+                tokens = window.tokens_of(start, start + len(answer))
+                if tokens is not None:
+                    labels[row] = tokens
+                    break
+        return cls([window.token_ids for window in windows], context, labels, pad_id)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens, int [windows]."""
+        return np.array([len(ids) for ids in self.token_ids])
+
+    def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
+        """Inputs and targets; filler rows have weight 0."""
+        inputs = pad(self.token_ids, plan, self.pad_id).inputs()
+        context = np.full((plan.size, 2), plan.length, np.int32)
+        labels, weights = np.zeros((plan.size, 2), np.int32), np.zeros(plan.size, np.float32)
+        rows = slice(len(plan.rows))
+        context[rows], labels[rows] = self.context[plan.rows], self.places[plan.rows]
+        weights[rows] = 1
+        first, end = context[:, :1], context[:, 1:]
+        positions = np.arange(plan.length)
+        allowed = (positions == _CLASSIFY) | ((positions >= first) & (positions < end))
+        return inputs, {"places": labels, "allowed": allowed.astype(np.float32), "weights": weights}
+
+
+def span_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """The mean cross-entropy of start and end among [CLS] and the context's tokens.
+
+    `scores` are float32 [B, T, 2]; the loss is the weighted sum over the rows.
+    """
+    ops = keras.ops
+    blocked = (1.0 - targets["allowed"])[:, :, None] * _NOT_HERE
+    logs = ops.log_softmax(ops.cast(scores, "float32") + blocked, axis=1)  # [B, T, 2]
+    chosen = ops.take_along_axis(logs, targets["places"][:, None, :], axis=1)[:, 0]  # [B, 2]
+    return {"loss": -ops.sum(ops.mean(chosen, axis=-1) * targets["weights"])}
 
 
 @dataclass(frozen=True)
@@ -48,14 +109,17 @@ class _Read:
     windows: Sequence[Window]
     longest: int  # of an answer, in tokens
 
-    @property
-    def token_ids(self) -> list[np.ndarray]:
-        return [window.token_ids for window in self.windows]
+    @classmethod
+    def of(cls, questions: Sequence[Question], reader: QuestionReader) -> _Read:
+        contexts = [one.context for one in questions]
+        windows = reader.windows([one.question for one in questions], contexts)
+        return cls(questions, windows, reader.settings.answer_tokens)
 
-    def renumbered(self, used: np.ndarray) -> _Read:
-        """These questions with token ids of the smaller encoder of `on_used_pieces`."""
-        pairs = zip(self.windows, renumbered(self.token_ids, used), strict=True)
-        return replace(self, windows=[replace(window, token_ids=ids) for window, ids in pairs])
+    def with_windows(self, windows: list[Window]) -> _Read:
+        return replace(self, windows=windows)
+
+    def labelled(self, pad_id: int) -> LabelledWindows:
+        return LabelledWindows.of(self.windows, self.questions, pad_id)
 
     def scores(self, model: SpansModel) -> list[SpanScores]:
         return scored_windows(model, self.windows, len(self.questions), self.longest)
@@ -69,15 +133,11 @@ class _Read:
     def figures(self, scores: Sequence[SpanScores], threshold: float) -> AnswerFigures:
         return AnswerFigures.of(self.answers(scores, threshold), self.questions)
 
-
-@dataclass(frozen=True)
-class _Trained:
-    """A trained model, with the encoder's whole vocabulary."""
-
-    encoder: EncoderSettings
-    tensors: dict[str, np.ndarray]
-    scores: list[SpanScores]  # of the held-out questions
-    kept_epoch: int
+    def measured(self, model: SpansModel) -> dict[str, float]:
+        """Exact match and F1 with the best threshold."""
+        scores = self.scores(model)
+        figures = self.figures(scores, best_threshold(scores, self.questions))
+        return {"val_exact": figures.exact, "val_f1": figures.f1}
 
 
 def fitted(
@@ -90,20 +150,39 @@ def fitted(
 ) -> SavedAnswerer:
     """Train a question answerer; see `QuestionAnswerer.fit`."""
     parts = split_by_context(given, training.validation_fraction, options.seed)
-    start = load_start(
-        encoder_name,
-        questions.max_tokens,
-        seed=options.seed,
-        progress=options.progress,
-        precision=training.precision,
+    start = load_encoder(encoder_name, questions.max_tokens, training.precision, options)
+    vocabulary, lowercase = start.tokenizer.vocabulary, start.tokenizer.settings.lowercase
+    reader = QuestionReader(vocabulary, lowercase, questions)
+    learned, held_out = (_Read.of(part, reader) for part in parts)
+    if not learned.windows or not held_out.windows:
+        raise TableError(
+            "questions about texts without a word",
+            expected="texts with words, in the training and in the validation questions",
+            fix="give more questions about other texts",
+        )
+    options.progress.note(
+        f"{len(learned.questions):,} questions ({len(learned.windows):,} windows) to learn from,"
+        f" {len(held_out.questions):,} about other texts held out"
     )
-    tokenizer = start.tokenizer
-    check_max_tokens(questions.max_tokens, start.encoder.settings.max_positions)
-    reader = QuestionReader(tokenizer.vocabulary, tokenizer.settings.lowercase, questions)
-    learned, held_out = (_read(part, reader, questions.answer_tokens) for part in parts)
-    _check_windows(learned, held_out)
-    trained = _trained(
-        start, (learned, held_out), reader.pad_id, questions, training, options, savepoints
+    token_ids = [window.token_ids for window in (*learned.windows, *held_out.windows)]
+    options = with_savepoints(
+        options,
+        savepoints,
+        training,
+        encoder=start.name,
+        questions=questions.model_dump(),
+        windows=digest([learned.labelled(reader.pad_id).places, *token_ids]),
+        answers=[list(one.answers) for one in held_out.questions],
+    )
+    trained = fine_tune_windows(
+        start,
+        (learned, held_out),
+        partial(BertQuestionAnswering, seed=options.seed),
+        _Read.labelled,
+        span_figures,
+        question_answering_shapes,
+        training,
+        options,
     )
     threshold = best_threshold(trained.scores, held_out.questions)
     figures = held_out.figures(trained.scores, threshold)
@@ -118,16 +197,13 @@ def fitted(
     )
     config = AnswererConfig(
         encoder=trained.encoder,
-        encoder_name=start.name,
-        lowercase=tokenizer.settings.lowercase,
         questions=questions,
-        training=training,
         threshold=threshold,
         temperature=best_temperature(trained.scores, held_out.questions, threshold),
         precision=compiled.precision,
         precision_reason=compiled.reason,
-        seed=options.seed,
-        versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
+        **encoder_origin(start),
+        **origin(training, options, "openvino", "nncf"),
     )
     metrics = {
         **figures.to_json(),
@@ -137,78 +213,7 @@ def fitted(
         "learned_questions": len(learned.questions),
     }
     more = {INT8_TENSORS: int8_bytes(compiled.int8)}
-    return SavedAnswerer(config, tokenizer.vocabulary, trained.tensors, metrics, more)
-
-
-def _read(questions: Sequence[Question], reader: QuestionReader, longest: int) -> _Read:
-    contexts = [one.context for one in questions]
-    windows = reader.windows([one.question for one in questions], contexts)
-    return _Read(questions, windows, longest)
-
-
-def _check_windows(learned: _Read, held_out: _Read) -> None:
-    if not learned.windows or not held_out.windows:
-        raise TableError(
-            "questions about texts without a word",
-            expected="texts with words, in the training and in the validation questions",
-            fix="give more questions about other texts",
-        )
-
-
-def _trained(
-    start: Start,
-    parts: tuple[_Read, _Read],
-    pad_id: int,
-    questions: QuestionSettings,
-    training: QuestionTrainingSettings,
-    options: RunOptions,
-    savepoints: Path | None,
-) -> _Trained:
-    """Train on the first part and keep the epoch with the best F1 on the second."""
-    learned, held_out = parts
-    token_ids = [*learned.token_ids, *held_out.token_ids]
-    pad = np.array([pad_id])
-    small, used = on_used_pieces(
-        start.encoder,
-        [pad, *token_ids],
-        training.dropout,
-        dropout=training.dropout,
-        policy=compute_policy(training.precision),
-    )
-    model = BertQuestionAnswering(small, seed=options.seed)
-    (small_pad,) = renumbered([pad], used)[0].tolist()
-    train = LabelledWindows.of(learned.renumbered(used).windows, learned.questions, small_pad)
-    options.progress.note(
-        f"{len(learned.questions):,} questions ({len(learned.windows):,} windows) to learn from,"
-        f" {len(held_out.questions):,} about other texts held out"
-    )
-    validation, reference = held_out.renumbered(used), KerasSpans(model, small_pad)
-    if savepoints is not None:
-        identity = {
-            "encoder": start.name,
-            "questions": questions.model_dump(),
-            "training": training.model_dump(),
-            "seed": options.seed,
-            "windows": digest([train.places, *token_ids]),
-            "answers": [list(one.answers) for one in held_out.questions],
-        }
-        options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
-    measured = partial(_measured, validation, reference)
-    kept = fine_tune(model, train, span_figures, training, options, measured)
-    scores = validation.scores(reference)
-    put_back(start.encoder, small, used)
-    tokens = start.encoder.settings.vocabulary_size
-    encoder = small.settings.model_copy(update={"vocabulary_size": tokens})
-    tensors = {**extract(model.weights), **extract(start.encoder.weights)}
-    tensors = {name: tensors[name] for name in question_answering_shapes(encoder)}
-    return _Trained(encoder, tensors, scores, kept)
-
-
-def _measured(validation: _Read, model: SpansModel) -> dict[str, float]:
-    """Exact match and F1 with the best threshold."""
-    scores = validation.scores(model)
-    figures = validation.figures(scores, best_threshold(scores, validation.questions))
-    return {"val_exact": figures.exact, "val_f1": figures.f1}
+    return SavedAnswerer(config, vocabulary, trained.tensors, metrics, more)
 
 
 def _compared(

@@ -1,4 +1,4 @@
-"""The best answer spans over all windows of a context."""
+"""The scores of tokens, and the best answer spans over all windows of a context."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from bertcnn.errors import BundleError
 from bertcnn.inference import SpansModel
-from bertcnn.tasks.windows import Window
+from bertcnn.tasks.windows import Window, score_windows
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,58 @@ def scored_windows(
     model: SpansModel, windows: Sequence[Window], rows: int, longest: int
 ) -> list[SpanScores]:
     """The best spans for `rows` questions; raises BundleError for scores that are not finite."""
-    scores = model.run([window.token_ids for window in windows])
-    if not all(np.isfinite(one).all() for one in scores):
-        raise BundleError(
-            "a model whose scores are not finite",
-            expected="numbers",
-            fix="copy the model again from where it came, or train it again",
+    return best_spans(windows, score_windows(model, windows), rows, longest=longest)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """The scores of a window: [CLS] question [SEP] a part of the text [SEP].
+
+    Attributes:
+        tokens: the T WordPieces.
+        segments: int32 [T], 0 for the question and 1 for the text.
+        start: float32 [T], scores as first token of the answer.
+        end: float32 [T], scores as last token.
+        first: index of the first token of the text, which has n tokens in this window.
+        spans: int32 [n, 2], their characters in the text.
+        longest: most tokens of an answer.
+    """
+
+    tokens: tuple[str, ...]
+    segments: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    first: int
+    spans: np.ndarray
+    longest: int
+
+    @classmethod
+    def of(
+        cls, window: Window, scores: np.ndarray, vocabulary: Sequence[str], longest: int
+    ) -> TokenScores:
+        """The scores float32 [T, 2] of a window."""
+        return cls(
+            tokens=tuple(vocabulary[token] for token in window.token_ids),
+            segments=(np.arange(len(window.token_ids)) >= window.first).astype(np.int32),
+            start=scores[:, 0],
+            end=scores[:, 1],
+            first=window.first,
+            spans=window.spans,
+            longest=longest,
         )
-    return best_spans(windows, scores, rows, longest=longest)
+
+    @property
+    def no_answer(self) -> float:
+        """The score of "no answer": [CLS] as first and as last token."""
+        return float(self.start[0] + self.end[0])
+
+    @property
+    def sums(self) -> np.ndarray:
+        """The scores of all spans, float32 [n, n] by first and last token of the text.
+
+        NaN where the span ends before it starts, or is too long to be an answer.
+        """
+        text = slice(self.first, self.first + len(self.spans))
+        sums = self.start[text, None] + self.end[None, text]
+        valid = np.triu(np.ones_like(sums)) - np.triu(np.ones_like(sums), self.longest)
+        return np.where(valid > 0, sums, np.nan)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from bertcnn.errors import SettingsError, one_line
-from bertcnn.settings import QuestionSettings, TokenizerSettings
-from bertcnn.tasks.windows import NO_LIMIT, Window, cut_windows, with_marks
-from bertcnn.text import WordPieceTokenizer, is_blank
+from bertcnn.settings import QuestionSettings
+from bertcnn.tasks.windows import Window, cut_windows, encode_with_spans, window_tokenizer
+from bertcnn.text import is_blank
 
 
 class QuestionReader:
@@ -19,9 +19,7 @@ class QuestionReader:
         self, vocabulary: Sequence[str], lowercase: bool, settings: QuestionSettings
     ) -> None:
         self.settings = settings
-        self._tokenizer = WordPieceTokenizer(
-            vocabulary, TokenizerSettings(lowercase=lowercase, max_tokens=NO_LIMIT, head_tokens=1)
-        )
+        self._tokenizer = window_tokenizer(vocabulary, lowercase)
         self.pad_id = self._tokenizer.pad_id
 
     def windows(
@@ -36,18 +34,14 @@ class QuestionReader:
             TableError: a context needs more windows than the settings allow.
         """
         question_ids = {question: self._question(question) for question in dict.fromkeys(questions)}
-        encoded = self._tokenizer.encode(contexts, spans=True)
-        windows: list[Window] = []
-        end = 0
-        for row, (question, context, ids) in enumerate(
-            zip(questions, contexts, encoded.token_ids, strict=True)
-        ):
-            start, end = end, end + len(ids)
-            spans = with_marks(context, encoded.spans[start + 1 : end - 1])
-            windows += cut_windows(
+        encoded = zip(questions, encode_with_spans(self._tokenizer, contexts), strict=True)
+        return [
+            window
+            for row, (question, (ids, spans)) in enumerate(encoded)
+            for window in cut_windows(
                 row, question_ids[question], ids[1:], spans, self.settings, cut=cut
             )
-        return windows
+        ]
 
     def _question(self, question: str) -> np.ndarray:
         if not isinstance(question, str) or is_blank(question):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
 
+from bertcnn.data import BatchPlan, pad
 from bertcnn.inference import fastest_embed
 from bertcnn.models import BertSummariser, extract
 from bertcnn.settings import SummariserSettings, SummaryTrainingSettings
@@ -17,23 +20,22 @@ from bertcnn.tasks.pairs import Pairs
 from bertcnn.tasks.summaries.rouge import first_sentence, rouge_l
 from bertcnn.tasks.summaries.saving import SavedSummariser, SummariserConfig
 from bertcnn.tasks.summaries.tokens import SpecialIds, joined, target_ids
-from bertcnn.tasks.summaries.training import SummaryPairs, summary_figures
-from bertcnn.tasks.training import check_max_tokens, fine_tune
+from bertcnn.tasks.training import encoder_origin, fine_tune, load_encoder, origin, with_savepoints
 from bertcnn.tasks.writing import TextWriter
 from bertcnn.training import (
+    Arrays,
     Features,
     RunOptions,
-    Savepoints,
     Start,
     compute_policy,
     digest,
-    load_start,
     on_used_pieces,
     renumbered,
 )
 
 _MOST_VALIDATION = 500  # pairs
 _BIAS = "output/bias"
+_LEAST = 1e-6  # probability of a token that can neither be generated nor copied
 _NEVER = -1e9  # bias of tokens that are in no summary: they are copied, never generated
 
 
@@ -65,14 +67,7 @@ def fitted(
     savepoints: Path | None,
 ) -> SavedSummariser:
     """Train a summariser; see `Summariser.fit`."""
-    start = load_start(
-        encoder_name,
-        settings.source_tokens,
-        seed=options.seed,
-        progress=options.progress,
-        precision=training.precision,
-    )
-    check_max_tokens(settings.source_tokens, start.encoder.settings.max_positions)
+    start = load_encoder(encoder_name, settings.source_tokens, training.precision, options)
     learned, held_out = pairs.split(training.validation_fraction, _MOST_VALIDATION, options.seed)
     references = [*learned.targets, *held_out.targets]
     encoded = _Encoded(
@@ -81,28 +76,24 @@ def fitted(
         references,
         len(learned),
     )
-    if savepoints is not None:
-        identity = {
-            "encoder": start.name,
-            "model": settings.model_dump(),
-            "training": training.model_dump(),
-            "seed": options.seed,
-            "pairs": digest([*encoded.sources, *encoded.targets]),
-        }
-        options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
+    options = with_savepoints(
+        options,
+        savepoints,
+        training,
+        encoder=start.name,
+        model=settings.model_dump(),
+        pairs=digest([*encoded.sources, *encoded.targets]),
+    )
     options.progress.note(
         f"{len(learned):,} pairs to learn from, {len(held_out):,} held out to choose the epoch"
     )
     tensors, kept, score = _trained(start, encoded, settings, training, options)
     config = SummariserConfig(
         encoder=start.encoder.settings,
-        encoder_name=start.name,
-        lowercase=start.tokenizer.settings.lowercase,
         model=settings,
-        training=training,
-        seed=options.seed,
         pairs=len(learned),
-        versions={name: version(name) for name in ("bertcnn", "keras")},
+        **encoder_origin(start),
+        **origin(training, options),
     )
     first = [
         rouge_l(first_sentence(text), summary)
@@ -133,12 +124,7 @@ def _trained(
     pieces = [start.tokenizer.vocabulary[one] for one in used]
     ids = SpecialIds.of(pieces)
     model = BertSummariser(
-        small,
-        settings,
-        dropout=training.dropout,
-        pad_id=ids.pad,
-        seed=options.seed,
-        dtype=policy,
+        small, settings, dropout=training.dropout, pad_id=ids.pad, seed=options.seed, dtype=policy
     )
     sources, targets = renumbered(encoded.sources, used), renumbered(encoded.targets, used)
     bias = np.full(len(used), _NEVER, np.float32)
@@ -178,3 +164,57 @@ def _trained(
     tensors[_BIAS] = bias
     shapes = summariser_shapes(start.encoder.settings, settings)
     return {name: tensors[name] for name in shapes}, kept, evaluate()["val_f1"]
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryPairs:
+    """Texts and summaries as token ids with end tokens, int32 [S] and [T] each.
+
+    Attributes:
+        features: the encoder's output for each text.
+        target_tokens: T, that summaries are padded to.
+    """
+
+    features: Features
+    sources: Sequence[np.ndarray]
+    targets: Sequence[np.ndarray]
+    start_id: int
+    pad_id: int
+    target_tokens: int
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens of each text, int [pairs]."""
+        return np.array([len(ids) for ids in self.sources])
+
+    def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
+        """Inputs and targets of a batch; padding and filler rows have weight 0."""
+        source_ids = pad(self.sources, plan, self.pad_id).token_ids
+        target_ids = np.full((plan.size, self.target_tokens), self.pad_id, np.int32)
+        for slot, row in enumerate(plan.rows):
+            target_ids[slot, : len(self.targets[row])] = self.targets[row]
+        written_ids = np.roll(target_ids, 1, axis=1)
+        written_ids[:, 0] = self.start_id
+        return (
+            {
+                "sequence_output": self.features.collate(plan)["sequence_output"],
+                "source_ids": source_ids,
+                "target_ids": written_ids,
+            },
+            {
+                "target_ids": target_ids,
+                "source_ids": source_ids,
+                "weights": (target_ids != self.pad_id).astype(np.float32),
+            },
+        )
+
+
+def summary_figures(outputs: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any]:
+    """The cross-entropy of the mixture of generated and copied tokens; see `BertSummariser`."""
+    ops, true = keras.ops, targets["target_ids"]
+    logs = ops.take_along_axis(outputs["vocabulary"], true[..., None], axis=-1)[..., 0]  # [B, T]
+    same = ops.equal(targets["source_ids"][:, None, :], true[:, :, None])  # [B, T, S]
+    copied = ops.sum(outputs["pointer"] * ops.cast(same, "float32"), axis=-1)
+    generated = outputs["generated"]
+    likely = generated * ops.exp(logs) + (1.0 - generated) * copied
+    return {"loss": -ops.sum(ops.log(likely + _LEAST) * targets["weights"])}

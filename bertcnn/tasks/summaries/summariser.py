@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from bertcnn.errors import TrainingError
 from bertcnn.models import Bert, BertSummariser, assign
 from bertcnn.progress import Progress
+from bertcnn.scoring import FileKeywords, FileOptions
 from bertcnn.settings import SummariserSettings, SummaryTrainingSettings, TokenizerSettings
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.pairs import FEWEST_PAIRS, Pairs
 from bertcnn.tasks.summaries.rouge import SummaryFigures
 from bertcnn.tasks.summaries.saving import FOLDER, SavedSummariser, SummariserConfig
 from bertcnn.tasks.summaries.tokens import SpecialIds, spelled
-from bertcnn.tasks.writing import TextWriter, check_beam
+from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
+from bertcnn.tasks.writing import TextWriter, check_beam, written_column
 from bertcnn.text import WordPieceTokenizer, check_texts, is_blank
 
 if TYPE_CHECKING:
@@ -77,11 +80,7 @@ class Summariser(TaskModel[SummariserConfig, _Running]):
         self._training = SummaryTrainingSettings(**(training or {}))
 
     def fit(
-        self,
-        texts: Sequence[str],
-        summaries: Sequence[str],
-        *,
-        savepoints: Path | None = None,
+        self, texts: Sequence[str], summaries: Sequence[str], *, savepoints: Path | None = None
     ) -> Self:
         """Train on pairs; a tenth of them chooses the epoch.
 
@@ -97,11 +96,9 @@ class Summariser(TaskModel[SummariserConfig, _Running]):
             TrainingError: the loss became infinite or NaN.
         """
         from bertcnn.tasks.summaries.fitting import fitted
-        from bertcnn.training import RunOptions, check_seed
 
-        check_seed(self._seed)
+        options = self._options
         pairs = Pairs.of(texts, summaries, target="summary", least=FEWEST_PAIRS)
-        options = RunOptions(self._seed, self._progress, callbacks=self._callbacks)
         settings = self._settings, self._training
         self._take(fitted(self._encoder_name, pairs, *settings, options, savepoints))
         return self
@@ -147,16 +144,6 @@ class Summariser(TaskModel[SummariserConfig, _Running]):
         written = [one.text for one in self.summarise(pairs.sources, beam=beam)]
         return SummaryFigures.of(pairs.sources, written, pairs.targets)
 
-    @classmethod
-    def _of(cls, config: SummariserConfig, progress: Progress | None) -> Self:
-        return cls(
-            config.encoder_name,
-            model=config.model.model_dump(),
-            training=config.training.model_dump(),
-            seed=config.seed,
-            progress=progress,
-        )
-
     def _start(self, saved: SavedSummariser) -> _Running:
         config, ids = saved.config, SpecialIds.of(saved.vocabulary)
         most = config.model.source_tokens
@@ -167,3 +154,46 @@ class Summariser(TaskModel[SummariserConfig, _Running]):
         assign(model.weights, saved.tensors, error=TrainingError)
         tokenizer = WordPieceTokenizer(saved.vocabulary, settings)
         return _Running(tokenizer, ids, TextWriter(model, ids.pad))
+
+
+def summarise_csv(
+    model: str | Path | Summariser,
+    source: str | Path,
+    target: str | Path,
+    *,
+    beam: int = 4,
+    options: FileOptions | None = None,
+    **changes: Unpack[FileKeywords],
+) -> ExtractionReport:
+    """Summarise every row of a file, in constant memory; resumes an interrupted run.
+
+    The output has the input's columns and rows, then `summary`, or `bertcnn_summary` if that name
+    is taken. Several text columns are joined. Rows that cannot be read go to
+    `<target>.rejects.csv`.
+
+    Args:
+        model: a saved summariser's folder or URL, or a loaded model.
+        source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
+        target: the file to write; its extension sets the format.
+        beam: beam width; 1 for greedy search.
+        options: all options; by default `FileOptions()`.
+        changes: single options by name, such as `text="body"`: see `FileOptions`.
+
+    Raises:
+        SettingsError: `beam` is below 1.
+        BundleError: the model folder is not a summariser. Other errors are those of `score_csv`.
+
+    Example:
+        summarise_csv("models/summaries", "inbox.csv", "out.csv", text="body")
+    """
+    return add_columns(source, target, options, changes, partial(_columns, model, beam))
+
+
+def _columns(model: str | Path | Summariser, beam: int) -> TextColumns:
+    own = model if isinstance(model, Summariser) else Summariser.load(model)
+    return written_column(
+        "summary",
+        own.identity,
+        beam,
+        lambda texts: [one.text for one in own.summarise(texts, beam=beam)],
+    )

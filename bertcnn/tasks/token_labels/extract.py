@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
-from bertcnn.scoring import FileKeywords, FileOptions, FileRun
+from bertcnn.scoring import FileKeywords, FileOptions
 from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
 from bertcnn.tasks.token_labels.labeller import TokenLabeller
 
@@ -43,16 +42,12 @@ def extract_spans(
 
     Raises:
         ColumnError: the input has a column `spans` already, or the text column is missing.
-        TableError: the input or most of its rows cannot be read.
-        OutputError: the output exists or cannot be written, or another run is writing it.
-        BundleError: the model folder is not a token labeller.
-        ScoringInterrupted: Ctrl-C, after the first rows.
+        BundleError: the model folder is not a token labeller; others as for `score_csv`.
 
     Example:
         extract_spans("models/spans", "inbox.csv", "out.csv", text="body")
     """
-    run = FileRun(Path(source), Path(target), replace(options or FileOptions(), **changes))
-    return add_columns(run, lambda: _columns(model))
+    return add_columns(source, target, options, changes, partial(_columns, model))
 
 
 def _columns(model: str | Path | TokenLabeller) -> TextColumns:

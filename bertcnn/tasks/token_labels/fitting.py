@@ -2,43 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
 
 from bertcnn.bundle import INT8_TENSORS, int8_bytes
+from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import TableError
 from bertcnn.evaluation import fit_temperature
 from bertcnn.inference import SpansModel, spans_graph
-from bertcnn.models import BertTokenLabels, extract
+from bertcnn.models import BertTokenLabels
 from bertcnn.progress import Progress
-from bertcnn.settings import EncoderSettings, TokenLabelSettings, TokenLabelTrainingSettings
+from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.shapes import token_labels_shapes
 from bertcnn.tasks.engine import compile_spans
-from bertcnn.tasks.reference import KerasSpans
 from bertcnn.tasks.token_labels.labelled_texts import LabelledText
 from bertcnn.tasks.token_labels.metrics import SpanFigures
 from bertcnn.tasks.token_labels.saving import LabellerConfig, SavedLabeller
 from bertcnn.tasks.token_labels.tags import count_tags, decode, log_probabilities, tags_of_spans
-from bertcnn.tasks.token_labels.training import LabelledWindows, tag_figures
 from bertcnn.tasks.token_labels.words import ReadTexts, TextReader
-from bertcnn.tasks.training import check_max_tokens, fine_tune
-from bertcnn.training import (
-    RunOptions,
-    Savepoints,
-    Start,
-    compute_policy,
-    digest,
-    load_start,
-    on_used_pieces,
-    put_back,
-    renumbered,
+from bertcnn.tasks.training import (
+    encoder_origin,
+    fine_tune_windows,
+    load_encoder,
+    origin,
+    with_savepoints,
 )
+from bertcnn.tasks.windows import Window
+from bertcnn.training import Arrays, RunOptions, digest
 from bertcnn.wording import count
+
+_IGNORED = -1  # tag of tokens that no word begins with
+
+
+@dataclass(frozen=True)
+class LabelledWindows:
+    """Windows with a tag for each token, int32 [T]; -1 for tokens that no word begins with."""
+
+    token_ids: Sequence[np.ndarray]
+    tags: Sequence[np.ndarray]
+    pad_id: int
+
+    @classmethod
+    def of(cls, texts: ReadTexts, tags: Sequence[np.ndarray], pad_id: int) -> LabelledWindows:
+        """Label the first word piece of each word with its tag, int32 [words] per text."""
+        labelled = []
+        for window, start in zip(texts.windows, texts.starts.tolist(), strict=True):
+            places = texts.first_tokens[window.row] - start
+            inside = (places >= 0) & (places < len(window.spans))
+            row = np.full(len(window.token_ids), _IGNORED, np.int32)
+            row[window.first + places[inside]] = tags[window.row][inside]
+            labelled.append(row)
+        return cls(texts.token_ids, labelled, pad_id)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens, int [windows]."""
+        return np.array([len(ids) for ids in self.token_ids])
+
+    def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
+        """Inputs and targets; only tokens with a tag have weight 1."""
+        inputs = pad(self.token_ids, plan, self.pad_id).inputs()
+        tags = np.full((plan.size, plan.length), _IGNORED, np.int32)
+        for slot, row in enumerate(plan.rows):
+            tags[slot, : len(self.tags[row])] = self.tags[row]
+        weights = (tags != _IGNORED).astype(np.float32)
+        return inputs, {"tags": np.maximum(tags, 0), "weights": weights}
+
+
+def tag_figures(scores: Any, targets: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """The cross-entropy of the tags; `scores` are float32 [B, T, tags]."""
+    ops = keras.ops
+    logs = ops.log_softmax(ops.cast(scores, "float32"), axis=-1)
+    chosen = ops.take_along_axis(logs, targets["tags"][:, :, None], axis=-1)[:, :, 0]
+    return {"loss": -ops.sum(chosen * targets["weights"])}
 
 
 @dataclass(frozen=True)
@@ -48,13 +90,14 @@ class _Read:
     given: Sequence[LabelledText]
     texts: ReadTexts
     tags: list[np.ndarray]
+    labels: tuple[str, ...]
 
     @classmethod
     def of(
         cls,
         given: Sequence[LabelledText],
         reader: TextReader,
-        labels: Sequence[str],
+        labels: tuple[str, ...],
         progress: Progress,
     ) -> _Read:
         texts, tags = reader.read([one.text for one in given]), []
@@ -68,32 +111,33 @@ class _Read:
             progress.note(f"widened to whole words: {count(widened, 'span')} that cut a word")
         if lost:
             progress.note(f"shorter than given: {count(lost, 'span')} without a word of its own")
-        return cls(given, texts, tags)
+        return cls(given, texts, tags, labels)
 
-    def found(
-        self, scores: Sequence[np.ndarray], labels: Sequence[str]
-    ) -> list[list[tuple[int, int, str]]]:
+    @property
+    def windows(self) -> list[Window]:
+        return self.texts.windows
+
+    def with_windows(self, windows: list[Window]) -> _Read:
+        return replace(self, texts=replace(self.texts, windows=windows))
+
+    def labelled(self, pad_id: int) -> LabelledWindows:
+        return LabelledWindows.of(self.texts, self.tags, pad_id)
+
+    def scores(self, model: SpansModel) -> list[np.ndarray]:
+        return self.texts.scores(model)
+
+    def found(self, scores: Sequence[np.ndarray]) -> list[list[tuple[int, int, str]]]:
         return [
-            [(span.start, span.end, span.label) for span in decode(logs, words, labels)]
+            [(span.start, span.end, span.label) for span in decode(logs, words, self.labels)]
             for logs, words in zip(map(log_probabilities, scores), self.texts.words, strict=True)
         ]
 
-    def figures(self, scores: Sequence[np.ndarray], labels: Sequence[str]) -> SpanFigures:
+    def figures(self, scores: Sequence[np.ndarray]) -> SpanFigures:
         expected = [[(one.start, one.end, one.label) for one in text.spans] for text in self.given]
-        return SpanFigures.of(self.found(scores, labels), expected)
+        return SpanFigures.of(self.found(scores), expected)
 
-    def measured(self, model: SpansModel, labels: Sequence[str]) -> dict[str, float]:
-        return {"val_f1": self.figures(self.texts.scores(model), labels).micro.f1}
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """A trained model, with the encoder's whole vocabulary."""
-
-    encoder: EncoderSettings
-    tensors: dict[str, np.ndarray]
-    scores: list[np.ndarray]  # of the held-out texts
-    kept_epoch: int
+    def measured(self, model: SpansModel) -> dict[str, float]:
+        return {"val_f1": self.figures(self.scores(model)).micro.f1}
 
 
 def split_texts(
@@ -124,110 +168,72 @@ def fitted(
     labels = tuple(sorted({span.label for one in parts[0] for span in one.spans}))
     if not labels:
         raise TableError("texts without a span", expected="some spans", fix="label more texts")
-    start = load_start(
-        encoder_name,
-        windows.max_tokens,
-        seed=options.seed,
-        progress=options.progress,
-        precision=training.precision,
-    )
-    check_max_tokens(windows.max_tokens, start.encoder.settings.max_positions)
-    lowercase = start.tokenizer.settings.lowercase
-    reader = TextReader(start.tokenizer.vocabulary, lowercase, windows)
+    start = load_encoder(encoder_name, windows.max_tokens, training.precision, options)
+    vocabulary, lowercase = start.tokenizer.vocabulary, start.tokenizer.settings.lowercase
+    reader = TextReader(vocabulary, lowercase, windows)
     learned, held_out = (_Read.of(part, reader, labels, options.progress) for part in parts)
-    if not learned.texts.windows or not held_out.texts.windows:
+    if not learned.windows or not held_out.windows:
         raise TableError("texts without a word", expected="texts with words", fix="give others")
-    if savepoints is not None:
-        identity = {
-            "encoder": start.name,
-            "windows": windows.model_dump(),
-            "training": training.model_dump(),
-            "seed": options.seed,
-            "labels": list(labels),
-            "texts": digest([*learned.texts.token_ids, *learned.tags]),
-            "held_out": digest([*held_out.texts.token_ids, *held_out.tags]),
-        }
-        options = replace(options, savepoints=Savepoints(savepoints, identity, options.progress))
-    trained = _trained(start, (learned, held_out), labels, training, options)
+    options = with_savepoints(
+        options,
+        savepoints,
+        training,
+        encoder=start.name,
+        windows=windows.model_dump(),
+        labels=list(labels),
+        texts=digest([*learned.texts.token_ids, *learned.tags]),
+        held_out=digest([*held_out.texts.token_ids, *held_out.tags]),
+    )
+    options.progress.note(
+        f"{len(learned.given):,} texts to learn from, {len(held_out.given):,} held out;"
+        f" labels: {', '.join(labels)}"
+    )
+    tags = count_tags(labels)
+    trained = fine_tune_windows(
+        start,
+        (learned, held_out),
+        partial(BertTokenLabels, tags=tags, seed=options.seed),
+        _Read.labelled,
+        tag_figures,
+        partial(token_labels_shapes, tags=tags),
+        training,
+        options,
+    )
     compiled = compile_spans(
-        partial(spans_graph, trained.tensors, trained.encoder, tags=count_tags(labels)),
+        partial(spans_graph, trained.tensors, trained.encoder, tags=tags),
         trained.encoder,
-        learned.texts.windows,
+        learned.windows,
         reader.pad_id,
-        partial(_compared, held_out, trained.scores, labels),
+        partial(_compared, held_out, trained.scores),
         "text",
         options.progress,
     )
     config = LabellerConfig(
         encoder=trained.encoder,
-        encoder_name=start.name,
-        lowercase=lowercase,
         labels=labels,
         windows=windows,
-        training=training,
         temperature=fit_temperature(np.concatenate(trained.scores), np.concatenate(held_out.tags)),
         precision=compiled.precision,
         precision_reason=compiled.reason,
-        seed=options.seed,
-        versions={name: version(name) for name in ("bertcnn", "keras", "openvino", "nncf")},
+        **encoder_origin(start),
+        **origin(training, options, "openvino", "nncf"),
     )
     metrics = {
-        **held_out.figures(trained.scores, labels).to_json(),
+        **held_out.figures(trained.scores).to_json(),
         "measured_on": "validation texts, which chose the epoch",
         "kept_epoch": trained.kept_epoch,
         "learned_texts": len(learned.given),
     }
     more = {INT8_TENSORS: int8_bytes(compiled.int8)}
-    return SavedLabeller(config, start.tokenizer.vocabulary, trained.tensors, metrics, more)
+    return SavedLabeller(config, vocabulary, trained.tensors, metrics, more)
 
 
 def _compared(
-    held_out: _Read, expected: Sequence[np.ndarray], labels: Sequence[str], model: SpansModel
+    held_out: _Read, expected: Sequence[np.ndarray], model: SpansModel
 ) -> tuple[float, float]:
     """The share of texts with the expected spans, and the loss of F1."""
-    scores = held_out.texts.scores(model)
-    pairs = zip(held_out.found(scores, labels), held_out.found(expected, labels), strict=True)
+    scores = held_out.scores(model)
+    pairs = zip(held_out.found(scores), held_out.found(expected), strict=True)
     same = float(np.mean([one == other for one, other in pairs]))
-    before, after = (held_out.figures(one, labels).micro.f1 for one in (expected, scores))
+    before, after = (held_out.figures(one).micro.f1 for one in (expected, scores))
     return same, before - after
-
-
-def _trained(
-    start: Start,
-    parts: tuple[_Read, _Read],
-    labels: Sequence[str],
-    training: TokenLabelTrainingSettings,
-    options: RunOptions,
-) -> _Trained:
-    """Train on the first part and keep the epoch with the best F1 on the second."""
-    # train with the embeddings of tokens that occur
-    learned, held_out = parts
-    pad = np.array([start.tokenizer.pad_id])
-    small, used = on_used_pieces(
-        start.encoder,
-        [pad, *learned.texts.token_ids, *held_out.texts.token_ids],
-        training.dropout,
-        dropout=training.dropout,
-        policy=compute_policy(training.precision),
-    )
-    (small_pad,) = renumbered([pad], used)[0].tolist()
-    learned, validation = (
-        replace(one, texts=one.texts.with_token_ids(renumbered(one.texts.token_ids, used)))
-        for one in (learned, held_out)
-    )
-    model = BertTokenLabels(small, count_tags(labels), seed=options.seed)
-    options.progress.note(
-        f"{len(learned.given):,} texts to learn from, {len(held_out.given):,} held out;"
-        f" labels: {', '.join(labels)}"
-    )
-    reference = KerasSpans(model, small_pad)
-    train = LabelledWindows.of(learned.texts, learned.tags, small_pad)
-    measured = partial(validation.measured, reference, labels)
-    kept = fine_tune(model, train, tag_figures, training, options, measured)
-    scores = validation.texts.scores(reference)
-    put_back(start.encoder, small, used)
-    tokens = start.encoder.settings.vocabulary_size
-    encoder = small.settings.model_copy(update={"vocabulary_size": tokens})
-    tensors = {**extract(model.weights), **extract(start.encoder.weights)}
-    tensors = {name: tensors[name] for name in token_labels_shapes(encoder, count_tags(labels))}
-    return _Trained(encoder, tensors, scores, kept)

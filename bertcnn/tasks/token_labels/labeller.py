@@ -86,9 +86,8 @@ class TokenLabeller(TaskModel[LabellerConfig, _Running]):
             TrainingError: the loss became infinite or NaN.
         """
         from bertcnn.tasks.token_labels.fitting import fitted, split_texts
-        from bertcnn.training import RunOptions, check_seed
 
-        check_seed(self._seed)
+        options = self._options
         for given in (texts, valid or ()):
             if isinstance(given, str) or not all(isinstance(one, LabelledText) for one in given):
                 raise SettingsError(
@@ -107,7 +106,6 @@ class TokenLabeller(TaskModel[LabellerConfig, _Running]):
             if valid
             else split_texts(texts, self._training.validation_fraction, self._seed)
         )
-        options = RunOptions(self._seed, self._progress, callbacks=self._callbacks)
         settings = self._windows, self._training
         self._take(fitted(self._encoder_name, parts, *settings, options, savepoints))
         return self
@@ -148,16 +146,6 @@ class TokenLabeller(TaskModel[LabellerConfig, _Running]):
     def engine_name(self) -> str:
         """The engine and its precision."""
         return self._running.engine.name
-
-    @classmethod
-    def _of(cls, config: LabellerConfig, progress: Progress | None) -> Self:
-        return cls(
-            config.encoder_name,
-            windows=config.windows.model_dump(),
-            training=config.training.model_dump(),
-            seed=config.seed,
-            progress=progress,
-        )
 
     def _start(self, saved: SavedLabeller) -> _Running:
         config = saved.config

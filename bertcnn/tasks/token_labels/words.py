@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from bertcnn.errors import BundleError
 from bertcnn.inference import SpansModel
-from bertcnn.settings import TokenizerSettings, TokenLabelSettings
-from bertcnn.tasks.windows import NO_LIMIT, Window, cut_windows, with_marks
-from bertcnn.text import CONTINUES, WordPieceTokenizer
+from bertcnn.settings import TokenLabelSettings
+from bertcnn.tasks.windows import (
+    Window,
+    cut_windows,
+    encode_with_spans,
+    score_windows,
+    window_tokenizer,
+)
+from bertcnn.text import CONTINUES
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +40,6 @@ class ReadTexts:
         """Token ids of the windows, int32 [T] each."""
         return [window.token_ids for window in self.windows]
 
-    def with_token_ids(self, token_ids: Sequence[np.ndarray]) -> ReadTexts:
-        """The same with other token ids."""
-        pairs = zip(self.windows, token_ids, strict=True)
-        return replace(self, windows=[replace(window, token_ids=ids) for window, ids in pairs])
-
     def scores(self, model: SpansModel) -> list[np.ndarray]:
         """Scores of the words of each text, float32 [words, tags].
 
@@ -49,13 +49,7 @@ class ReadTexts:
         Raises:
             BundleError: the scores are not finite.
         """
-        results = model.run(self.token_ids)
-        if not all(np.isfinite(one).all() for one in results):
-            raise BundleError(
-                "a model whose scores are not finite",
-                expected="numbers",
-                fix="copy the model again from where it came, or train it again",
-            )
+        results = score_windows(model, self.windows)
         sides = [np.full(len(words), -1) for words in self.words]
         merged = [np.zeros((len(words), 0), np.float32) for words in self.words]
         for window, start, values in zip(self.windows, self.starts.tolist(), results, strict=True):
@@ -80,9 +74,7 @@ class TextReader:
         self, vocabulary: Sequence[str], lowercase: bool, settings: TokenLabelSettings
     ) -> None:
         self._settings = settings
-        self._tokenizer = WordPieceTokenizer(
-            vocabulary, TokenizerSettings(lowercase=lowercase, max_tokens=NO_LIMIT, head_tokens=1)
-        )
+        self._tokenizer = window_tokenizer(vocabulary, lowercase)
         self.pad_id = self._tokenizer.pad_id
 
     def read(self, texts: Sequence[str], *, cut: bool = False) -> ReadTexts:
@@ -91,12 +83,8 @@ class TextReader:
         Raises:
             TableError: a text needs more windows than the settings allow.
         """
-        encoded = self._tokenizer.encode(texts, spans=True)
         words, first_tokens, windows, starts = [], [], [], []
-        end = 0
-        for row, (text, ids) in enumerate(zip(texts, encoded.token_ids, strict=True)):
-            start, end = end, end + len(ids)
-            spans = with_marks(text, encoded.spans[start + 1 : end - 1])
+        for row, (ids, spans) in enumerate(encode_with_spans(self._tokenizer, texts)):
             own = list(cut_windows(row, ids[:1], ids[1:], spans, self._settings, cut=cut))
             own_starts = [number * self._settings.stride for number in range(len(own))]
             seen = own_starts[-1] + len(own[-1].spans) if own else 0

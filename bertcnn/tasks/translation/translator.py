@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import keras
 import numpy as np
 
+from bertcnn.data import BatchPlan, pad
 from bertcnn.errors import SettingsError, TrainingError, explain_missing_packages
-from bertcnn.models import (
-    RecurrentTranslator,
-    SearchSettings,
-    Transformer,
-    assign,
-    extract,
-)
+from bertcnn.models import RecurrentTranslator, SearchSettings, Transformer, assign, extract
 from bertcnn.progress import Progress
+from bertcnn.scoring import FileKeywords, FileOptions
 from bertcnn.settings import TranslationTrainingSettings, TranslatorSettings
 from bertcnn.tasks.model import TaskModel
 from bertcnn.tasks.pairs import FEWEST_PAIRS, Pairs
 from bertcnn.tasks.subwords import Subwords
-from bertcnn.tasks.training import train_writer
+from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
+from bertcnn.tasks.training import origin, train_writer, with_savepoints
 from bertcnn.tasks.translation.saving import FOLDER, SavedTranslator, TranslatorConfig
-from bertcnn.tasks.translation.training import EncodedPairs
-from bertcnn.tasks.writing import TextWriter, WrittenText, check_beam
+from bertcnn.tasks.writing import TextWriter, WrittenText, check_beam, written_column
 from bertcnn.text import check_texts, is_blank
-from bertcnn.training import RunOptions, Savepoints, check_seed, compute_policy, digest, note_device
+from bertcnn.training import Arrays, compute_policy, digest, note_device
 
 Architecture = Literal["transformer", "recurrent"]
 _MODELS = {"transformer": Transformer, "recurrent": RecurrentTranslator}
@@ -114,11 +110,7 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         self._training = TranslationTrainingSettings(**(training or {}))
 
     def fit(
-        self,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        *,
-        savepoints: Path | None = None,
+        self, sources: Sequence[str], targets: Sequence[str], *, savepoints: Path | None = None
     ) -> Self:
         """Train on pairs; a tenth of them chooses the epoch.
 
@@ -132,39 +124,29 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
             TableError: a text is blank, or there are fewer than 20 pairs.
             TrainingError: the loss became infinite or NaN.
         """
-        check_seed(self._seed)
-        training = self._training
+        options, training = self._options, self._training
         pairs = Pairs.of(sources, targets, least=FEWEST_PAIRS)
         learned, held_out = pairs.split(
             training.validation_fraction, training.validation_pairs, self._seed
         )
         subwords = Subwords.learn([*learned.sources, *learned.targets], training.vocabulary_size)
         settings = self._settings.model_copy(update={"vocabulary_size": len(subwords.vocabulary)})
-        train, valid = (_encoded(part, subwords, settings) for part in (learned, held_out))
+        train, valid = (EncodedPairs.of(part, subwords, settings) for part in (learned, held_out))
         note_device(self._progress, training.precision)
         self._progress.note(
             f"{len(learned):,} pairs to learn from, {len(held_out):,} held out to choose the epoch;"
             f" {len(subwords.vocabulary):,} pieces"
         )
         model = _built(settings, subwords, self._seed, compute_policy(training.precision))
-        points = None
-        if savepoints is not None:
-            identity = {
-                "model": settings.model_dump(),
-                "training": training.model_dump(),
-                "seed": self._seed,
-                "pairs": digest([*train.sources, *train.targets, *valid.sources, *valid.targets]),
-            }
-            points = Savepoints(savepoints, identity, self._progress)
-        options = RunOptions(self._seed, self._progress, points, callbacks=self._callbacks)
-        history, kept = train_writer(model, train, valid, training, options)
-        config = TranslatorConfig(
-            model=settings,
-            training=training,
-            seed=self._seed,
-            pairs=len(learned),
-            versions={name: version(name) for name in ("bertcnn", "keras")},
+        options = with_savepoints(
+            options,
+            savepoints,
+            training,
+            model=settings.model_dump(),
+            pairs=digest([*train.sources, *train.targets, *valid.sources, *valid.targets]),
         )
+        history, kept = train_writer(model, train, valid, training, options)
+        config = TranslatorConfig(model=settings, pairs=len(learned), **origin(training, options))
         metrics = {
             "pairs": len(learned),
             "validation_pairs": len(held_out),
@@ -231,14 +213,8 @@ class Translator(TaskModel[TranslatorConfig, _Running]):
         return translations
 
     @classmethod
-    def _of(cls, config: TranslatorConfig, progress: Progress | None) -> Self:
-        return cls(
-            config.model.architecture,
-            model=config.model.model_dump(exclude={"architecture", "vocabulary_size"}),
-            training=config.training.model_dump(),
-            seed=config.seed,
-            progress=progress,
-        )
+    def _arguments(cls, config: TranslatorConfig) -> dict[str, Any]:
+        return {**super()._arguments(config), "architecture": config.model.architecture}
 
     def _start(self, saved: SavedTranslator) -> _Running:
         subwords = Subwords(saved.vocabulary)
@@ -254,13 +230,46 @@ def _built(
     return model(settings, pad_id=subwords.pad_id, seed=seed, dtype=dtype)
 
 
-def _encoded(pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> EncodedPairs:
-    return EncodedPairs(
-        subwords.encode(pairs.sources, settings.source_tokens),
-        subwords.encode(pairs.targets, settings.target_tokens),
-        subwords.start_id,
-        subwords.pad_id,
-    )
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Pairs as token ids with end tokens, int32 [S] and [T] each; for teacher forcing."""
+
+    sources: list[np.ndarray]
+    targets: list[np.ndarray]
+    start_id: int
+    pad_id: int
+
+    @classmethod
+    def of(cls, pairs: Pairs, subwords: Subwords, settings: TranslatorSettings) -> EncodedPairs:
+        """Encode and truncate."""
+        return cls(
+            subwords.encode(pairs.sources, settings.source_tokens),
+            subwords.encode(pairs.targets, settings.target_tokens),
+            subwords.start_id,
+            subwords.pad_id,
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The longer of both sides, int [pairs]."""
+        return np.maximum([len(ids) for ids in self.sources], [len(ids) for ids in self.targets])
+
+    def batch(self, plan: BatchPlan) -> tuple[Arrays, Arrays]:
+        """Inputs and targets of a batch.
+
+        Target inputs are shifted right after [CLS]. Padding and filler rows have weight 0.
+        """
+        source, target = (
+            pad(ids, plan, self.pad_id).token_ids for ids in (self.sources, self.targets)
+        )
+        decoder_inputs = np.concatenate(
+            [np.full((plan.size, 1), self.start_id, np.int32), target], axis=1
+        )
+        weights = (target != self.pad_id).astype(np.float32)
+        return (
+            {"source_ids": source, "target_ids": decoder_inputs[:, :-1]},
+            {"target_ids": target, "weights": weights},
+        )
 
 
 def _translation(
@@ -285,3 +294,73 @@ def _translation(
         pieces=tuple(subwords.vocabulary[one] for one in best[:length]),
         alignment=written.attention[0, :length, : len(source)],
     )
+
+
+def translate_csv(
+    model: str | Path | Translator,
+    source: str | Path,
+    target: str | Path,
+    *,
+    beam: int = 4,
+    options: FileOptions | None = None,
+    **changes: Unpack[FileKeywords],
+) -> ExtractionReport:
+    """Translate every row of a file, in constant memory; resumes an interrupted run.
+
+    The output has the input's columns and rows, then `translation`, or `bertcnn_translation` if
+    that name is taken. Several text columns are joined. A long text is truncated to the model's
+    `source_tokens`. Rows that cannot be read go to `<target>.rejects.csv`.
+
+    Args:
+        model: a saved translator's folder or URL, or a loaded model.
+        source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
+        target: the file to write; its extension sets the format.
+        beam: beam width; 1 for greedy search.
+        options: all options; by default `FileOptions()`.
+        changes: single options by name, such as `text="body"`: see `FileOptions`.
+
+    Raises:
+        SettingsError: `beam` is below 1.
+        BundleError: the model folder is not a translator. Other errors are those of `score_csv`.
+
+    Example:
+        translate_csv("models/italian", "inbox.csv", "out.csv", text="body")
+    """
+    return add_columns(source, target, options, changes, partial(_columns, model, beam))
+
+
+def _columns(model: str | Path | Translator, beam: int) -> TextColumns:
+    own = model if isinstance(model, Translator) else Translator.load(model)
+    return written_column(
+        "translation",
+        own.identity,
+        beam,
+        lambda texts: [one.text for one in own.translate(texts, beam=beam)],
+    )
+
+
+def alignment_page(translations: Sequence[Translation]) -> str:
+    """A page with a heat map for each translation (Bahdanau et al. 2014, figure 3)."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bertcnn.tasks.translation", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    tables = [
+        {
+            "source": one.source,
+            "text": one.text,
+            "score": one.score,
+            "columns": one.source_pieces,
+            "rows": [
+                {"piece": piece, "cells": weights.tolist()}
+                for piece, weights in zip(one.pieces, one.alignment, strict=True)
+            ],
+        }
+        for one in translations
+        if one.pieces
+    ]
+    return environment.get_template("alignment.html.j2").render(tables=tables)
