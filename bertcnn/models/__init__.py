@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from bertcnn.models.forward import Plans as Plans
     from bertcnn.models.forward import padded_up_to as padded_up_to
     from bertcnn.models.language_model import CausalTransformer as CausalTransformer
+    from bertcnn.models.language_model import Sampling as Sampling
+    from bertcnn.models.language_model import continue_text as continue_text
     from bertcnn.models.pretraining import BertPretraining as BertPretraining
     from bertcnn.models.pretraining import pretraining_figures as pretraining_figures
-    from bertcnn.models.question_answering import BertQuestionAnswering as BertQuestionAnswering
     from bertcnn.models.recurrent import RecurrentTranslator as RecurrentTranslator
-    from bertcnn.models.sampling import Sampling as Sampling
-    from bertcnn.models.sampling import continue_text as continue_text
     from bertcnn.models.summariser import BertSummariser as BertSummariser
-    from bertcnn.models.token_labels import BertTokenLabels as BertTokenLabels
+    from bertcnn.models.token_scores import BertQuestionAnswering as BertQuestionAnswering
+    from bertcnn.models.token_scores import BertTokenLabels as BertTokenLabels
     from bertcnn.models.transformer import Transformer as Transformer
     from bertcnn.models.weights import assign as assign
     from bertcnn.models.weights import extract as extract

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -180,6 +181,30 @@ def _continued(
     steps = ops.where(ended[:, :, None], nothing, steps)
     longer = lengths + ops.cast(ops.logical_not(ended), "float32")
     return logs[:, :, None] + steps, ops.broadcast_to(longer[:, :, None], steps.shape)
+
+
+def empty_cache(rows: Any, length: int, shape: Any, layers: int, dtype: str) -> Arrays:
+    """Keys and values of decoder blocks, float [N, L, H, K] each, two per block; `shape` has D, H.
+
+    They are the state of a text of at most `length` tokens before its first one.
+    """
+    room = (rows, length, shape.heads, shape.width // shape.heads)
+    return tuple(ops.zeros(room, dtype) for _ in range(2 * layers))
+
+
+def step_blocks(
+    blocks: Sequence[Any], hidden: Any, position: Any, written: Arrays, sources: Arrays, mask: Any
+) -> tuple[Any, Arrays, Any]:
+    """Run decoder blocks on one token [N, 1, D]: hidden, cache, and the last block's attention."""
+    kept: Arrays = ()
+    looked = None
+    for index, block in enumerate(blocks):
+        pair = slice(2 * index, 2 * index + 2)
+        hidden, keys_and_values, looked = block.step(
+            hidden, position, written[pair], sources[pair], mask
+        )
+        kept += keys_and_values
+    return hidden, kept, looked
 
 
 def banned(never: tuple[int, ...], vocabulary: int) -> np.ndarray:

@@ -7,14 +7,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from bertcnn.backend import check_process
 from bertcnn.layers import AdditiveAttention, HashDropout
 from bertcnn.models.decoding import Arrays, Source
+from bertcnn.models.tied_transformer import TiedModel
 from bertcnn.settings import TranslatorSettings
 
 
 @keras.saving.register_keras_serializable(package="bertcnn")
-class RecurrentTranslator(keras.Model):
+class RecurrentTranslator(TiedModel):
     """A bidirectional LSTM encoder and an LSTM decoder with additive attention.
 
     h_j = [forward; backward]; at step t the weights alpha_tj come from s_{t-1} and h_j, the context
@@ -33,24 +33,16 @@ class RecurrentTranslator(keras.Model):
     Source: Bahdanau et al. 2014, section 3 and appendix A.
     """
 
-    def __init__(
-        self, settings: TranslatorSettings, *, pad_id: int = 0, seed: int = 0, **kwargs: Any
-    ) -> None:
-        check_process()
-        super().__init__(**kwargs)
-        self.settings, self.pad_id, self.seed = settings, pad_id, seed
-        width, policy = settings.width, self.dtype_policy
+    settings_class = TranslatorSettings
+    settings: TranslatorSettings
+
+    def __init__(self, settings: TranslatorSettings, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        width, policy, seed = settings.width, self.dtype_policy, self.seed
 
         def initializer(offset: int) -> keras.initializers.Initializer:
             return keras.initializers.GlorotUniform(seed=seed + 10 * offset)
 
-        self.tokens = keras.layers.Embedding(
-            settings.vocabulary_size,
-            width,
-            embeddings_initializer=keras.initializers.RandomNormal(stddev=width**-0.5, seed=seed),
-            name="tokens",
-            dtype="float32",
-        )
         self.forward, self.backward = (
             keras.layers.LSTM(
                 width,
@@ -81,7 +73,6 @@ class RecurrentTranslator(keras.Model):
         self.source_drop, self.target_drop, self.output_drop = (
             HashDropout(settings.dropout, seed=seed + offset, dtype=policy) for offset in (1, 2, 3)
         )
-        self.tokens.build()
         for layer in (self.forward, self.backward):
             layer.build((None, None, width))
         self.attention.build((None, None, width), (None, None, 2 * width))
@@ -99,7 +90,7 @@ class RecurrentTranslator(keras.Model):
             output, state, _ = self._write(embedded[:, step], source, state)
             outputs.append(output)
         hidden = self.output_drop(ops.stack(outputs, axis=1), training=training)  # [B, T, D]
-        return self._logits(hidden)
+        return self.logits(hidden)
 
     def read(self, source_ids: Any, *, training: bool = False) -> Source:
         """The mask, the states h_j [B, S, 2D], their prepared attention keys, and s_0 [B, D]."""
@@ -128,7 +119,7 @@ class RecurrentTranslator(keras.Model):
     ) -> tuple[Any, Arrays, Any]:
         """Logits of the token after `token_ids`; see `bertcnn.models.decoding.Writer`."""
         hidden, written, weights = self._write(self.tokens(token_ids), source, written)
-        return self._logits(hidden), written, weights
+        return self.logits(hidden), written, weights
 
     def _write(self, embedded: Any, source: Source, state: Arrays) -> tuple[Any, Arrays, Any]:
         """One step: the output [N, D], s_t with its cell, and alpha_t [N, S]."""
@@ -140,23 +131,3 @@ class RecurrentTranslator(keras.Model):
         )
         output = self.output_layer(ops.concatenate([embedded, hidden, context], axis=-1))
         return output, (hidden, cell), weights[:, 0]
-
-    def _logits(self, hidden: Any) -> Any:
-        tokens = ops.cast(ops.transpose(self.tokens.embeddings), self.compute_dtype)
-        return ops.cast(ops.matmul(hidden, tokens), "float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "settings": self.settings.model_dump(),
-            "pad_id": self.pad_id,
-            "seed": self.seed,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> RecurrentTranslator:
-        """The same architecture with new initial weights."""
-        return cls(TranslatorSettings(**config.pop("settings")), **config)

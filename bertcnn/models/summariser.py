@@ -17,7 +17,7 @@ from bertcnn.layers import (
     bert_initializer,
 )
 from bertcnn.models.bert import Bert
-from bertcnn.models.decoding import Arrays, Source
+from bertcnn.models.decoding import Arrays, Source, empty_cache, step_blocks
 from bertcnn.settings import SummariserSettings
 
 _SEED = 600_000  # distinct from the seeds of encoder and other heads
@@ -143,9 +143,9 @@ class BertSummariser(keras.Model):
 
     def begin(self, source: Source) -> Arrays:
         """An empty cache of keys and values, float [N, L, H, K] each."""
-        rows, shape = ops.shape(source[0])[0], self.encoder_settings
-        room = (rows, self.settings.target_tokens, shape.heads, shape.width // shape.heads)
-        return tuple(ops.zeros(room, self.compute_dtype) for _ in range(2 * self.settings.layers))
+        rows, settings = ops.shape(source[0])[0], self.settings
+        shape, dtype = self.encoder_settings, self.compute_dtype
+        return empty_cache(rows, settings.target_tokens, shape, settings.layers, dtype)
 
     def step(
         self, token_ids: Any, position: Any, source: Source, written: Arrays
@@ -157,13 +157,7 @@ class BertSummariser(keras.Model):
         source_ids, keys, sources = source[0], source[1], source[2:]
         last, mask = token_ids[:, None], self._mask(source_ids)
         hidden = self._embedded(last, position)  # [N, 1, D]
-        kept: Arrays = ()
-        for index, block in enumerate(self.decoder):
-            pair = slice(2 * index, 2 * index + 2)
-            hidden, keys_and_values, _ = block.step(
-                hidden, position, written[pair], sources[pair], mask
-            )
-            kept += keys_and_values
+        hidden, kept, _ = step_blocks(self.decoder, hidden, position, written, sources, mask)
         outputs = self._outputs(hidden, last, source_ids, keys)
         pointer, generated = outputs["pointer"][:, 0], outputs["generated"]  # [N, S], [N, 1]
         rows, size = source_ids.shape[0], self.encoder_settings.vocabulary_size

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from bertcnn.layers import DecoderBlock, HashDropout, TransformerBlock
-from bertcnn.models.decoding import Arrays, Source
+from bertcnn.models.decoding import Arrays, Source, empty_cache, step_blocks
 from bertcnn.models.tied_transformer import TiedTransformer
 from bertcnn.settings import TranslatorSettings
 
@@ -74,23 +74,17 @@ class Transformer(TiedTransformer):
 
     def begin(self, source: Source) -> Arrays:
         """An empty cache of keys and values, float [N, L, H, K] each."""
-        rows, settings = ops.shape(source[0])[0], self.settings
-        room = (rows, settings.target_tokens, settings.heads, settings.width // settings.heads)
-        return tuple(ops.zeros(room, self.compute_dtype) for _ in range(2 * settings.layers))
+        rows, shape = ops.shape(source[0])[0], self.settings
+        return empty_cache(rows, shape.target_tokens, shape, shape.layers, self.compute_dtype)
 
     def step(
         self, token_ids: Any, position: Any, source: Source, written: Arrays
     ) -> tuple[Any, Arrays, Any]:
         """Logits of the token after `token_ids`; see `bertcnn.models.decoding.Writer`."""
-        mask, sources = source[0], source[1:]
         hidden = self.embedded(token_ids[:, None], position)  # [N, 1, D]
-        kept: Arrays = ()
-        for index, block in enumerate(self.decoder):
-            pair = slice(2 * index, 2 * index + 2)
-            hidden, keys_and_values, looked = block.step(
-                hidden, position, written[pair], sources[pair], mask
-            )
-            kept += keys_and_values
+        hidden, kept, looked = step_blocks(
+            self.decoder, hidden, position, written, source[1:], source[0]
+        )
         return self.logits(hidden)[:, 0], kept, looked
 
     def _encode(self, source_ids: Any, *, training: bool = False) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from bertcnn.inference.openvino_graph import ENCODER_INPUTS, spans_graph
 from bertcnn.inference.quantization import quantize
 from bertcnn.inference.spans_engine import SpansEngine, packed_windows
 from bertcnn.models.bert import Bert
-from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.token_scores import BertQuestionAnswering
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import question_answering_shapes

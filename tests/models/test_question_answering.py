@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bertcnn.models.bert import Bert
-from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.token_scores import BertQuestionAnswering
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import question_answering_shapes
 

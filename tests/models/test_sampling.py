@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 from scipy.stats import chisquare
 
-from bertcnn.models.sampling import Sampling, draw
+from bertcnn.models.language_model import Sampling, draw
 
 LOGITS = np.array([0.3, 2.0, -1.0, 1.5, 0.0, 1.9, -8.0], np.float32)
 DRAWS = 40_000

@@ -25,7 +25,7 @@ from bertcnn.errors import (
     TableError,
     TrainingError,
 )
-from bertcnn.models.question_answering import BertQuestionAnswering
+from bertcnn.models.token_scores import BertQuestionAnswering
 from bertcnn.models.weights import extract
 from bertcnn.storage.manifest import MANIFEST, write_manifest
 from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
