@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertcnn.bundle import local_folder as local_folder
     from bertcnn.bundle import push_model as push_model
     from bertcnn.classifier import BertCNNClassifier as BertCNNClassifier
-    from bertcnn.cli.evaluation import show_evaluation as show_evaluation
+    from bertcnn.cli.evaluate import show_evaluation as show_evaluation
     from bertcnn.cli.progress import show_progress as show_progress
     from bertcnn.cli.startup import load_keras as load_keras
     from bertcnn.doctor import check_csv as check_csv

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 from bertcnn.cli.console import command_line, summary
-from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import (
     DeviceFlags,
     Force,
@@ -25,7 +24,7 @@ from bertcnn.cli.options import (
     option,
 )
 from bertcnn.cli.resumable import resumes
-from bertcnn.cli.startup import local_model
+from bertcnn.cli.startup import local_model, start_training
 from bertcnn.cli.train import show_next, show_saved
 
 

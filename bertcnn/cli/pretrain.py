@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertcnn.cli.console import command_line, print_message, show, summary
-from bertcnn.cli.devices import start_training
 from bertcnn.cli.interrupts import INTERRUPTED, AlreadyReported
 from bertcnn.cli.options import DeviceFlags, Seed, Summary, argument, given, grouped, option
+from bertcnn.cli.startup import start_training
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 
@@ -135,14 +135,39 @@ def pretrain(
     After Ctrl-C, a kill or a full disk, run the same command again to continue.
     Checkpoints stay in OUT.checkpoints until the encoder is finished.
     """
-    from bertcnn.cli.progress import show_progress
-
     start, verdict = encoder.start, comparison.verdict
     check_one_start(encoder)
     check_minutes(flags.checkpoint_minutes)
     if verdict is not None:
         check_verdict(start, (verdict, comparison.test), comparison.seeds)
-    output_folder = start_training(out, flags)
+    report = _pretrained(texts, start_training(out, flags), encoder, batches, schedule, flags)
+    if flags.as_json:
+        summary(report)
+    show_pretrained(out, report)
+    if verdict is not None and start is not None:
+        show_verdict(
+            verdict,
+            start,
+            out,
+            seeds=comparison.seeds,
+            test=comparison.test,
+            rows_per_label=comparison.rows_per_label,
+        )
+    print_message(
+        f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}"
+    )
+
+
+def _pretrained(
+    texts: list[Path],
+    folder: Path,
+    encoder: EncoderFlags,
+    batches: BatchFlags,
+    schedule: ScheduleFlags,
+    flags: RunFlags,
+) -> Any:  # noqa: ANN401 - a report of `bertcnn.pretraining`
+    """Pretrain and save an encoder; an interrupted run says how it continues."""
+    from bertcnn.cli.progress import show_progress
     from bertcnn.pretraining import NewEncoder, PretrainingInterrupted, RunOptions
     from bertcnn.pretraining import pretrain as run
 
@@ -155,10 +180,10 @@ def pretrain(
     )
     try:
         with show_progress() as progress:
-            report = run(
+            return run(
                 texts,
-                output_folder,
-                start=new if start is None else start,
+                folder,
+                start=new if encoder.start is None else encoder.start,
                 data=given(
                     batches, next_sentence=not flags.no_next_sentence, pack=not flags.no_pack
                 ),
@@ -175,21 +200,6 @@ def pretrain(
             " continues from there."
         )
         raise AlreadyReported(INTERRUPTED) from None
-    if flags.as_json:
-        summary(report)
-    show_pretrained(out, report)
-    if verdict is not None and start is not None:
-        show_verdict(
-            verdict,
-            start,
-            out,
-            seeds=comparison.seeds,
-            test=comparison.test,
-            rows_per_label=comparison.rows_per_label,
-        )
-    print_message(
-        f"Next: {command_line('train', 'LABELLED.csv', '--encoder', out, '--out', 'MODEL')}"
-    )
 
 
 def check_minutes(minutes: float) -> None:

@@ -7,8 +7,13 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bertcnn.backend import choose_backend, jax_has_gpu
+from bertcnn.cli.console import mute
+
+if TYPE_CHECKING:
+    from bertcnn.cli.options import DeviceFlags
 
 
 def load_keras(backend: str | None = None, *, distributed: bool = False) -> None:
@@ -91,3 +96,24 @@ def local_model(model: str) -> Path:
 
     with show_progress() as progress:
         return local_folder(model, progress=progress)
+
+
+def start_training(out: Path, flags: DeviceFlags) -> Path:
+    """Load Keras for training on these devices; returns this process's output folder.
+
+    The first process writes to `out`. The others write to a temporary folder and print only errors.
+    """
+    import atexit
+    import shutil
+    import tempfile
+
+    load_keras("jax" if flags.distributed else None, distributed=flags.distributed)
+    from bertcnn.training import is_first, limit_devices
+
+    limit_devices(flags.devices)
+    if is_first():
+        return out
+    mute()
+    folder = tempfile.mkdtemp(prefix="bertcnn-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / out.name

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertcnn.cli.console import print_message, summary
-from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import DeviceFlags, FileFlags, Force, Seed, Summary
 from bertcnn.cli.resumable import answers_are_kept, savepoints_beside, show_unread
-from bertcnn.cli.startup import load_keras, local_model
+from bertcnn.cli.startup import load_keras, local_model, start_training
 from bertcnn.wording import count, duration
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from bertcnn.cli.console import command_line, print_message, summary
-from bertcnn.cli.devices import start_training
 from bertcnn.cli.options import (
     DeviceFlags,
     Force,
@@ -26,6 +25,7 @@ from bertcnn.cli.options import (
     option,
 )
 from bertcnn.cli.resumable import resumes
+from bertcnn.cli.startup import start_training
 from bertcnn.errors import SettingsError
 from bertcnn.wording import duration
 

@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from bertcnn.bundle.bundle import read_config, read_metrics
-from bertcnn.cli.evaluation import show_evaluation
+from bertcnn.cli.evaluate import show_evaluation
 from bertcnn.cli.main import app
 from bertcnn.evaluation.metrics import evaluate
 from bertcnn.evaluation.no_information import against_constant

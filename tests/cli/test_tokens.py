@@ -8,8 +8,7 @@ import pytest
 from bertcnn.errors import ColumnError, OutputError
 from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tasks import text_columns
-from bertcnn.tasks.token_labels.extract import extract_spans
-from bertcnn.tasks.token_labels.labeller import TokenLabeller
+from bertcnn.tasks.token_labels.labeller import TokenLabeller, extract_spans
 from tests.scoring.test_resume import Told, interrupt
 from tests.tasks.small_answers import longer_encoder
 from tests.tasks.test_labeller import LEARNED, OTHERS, QUICK, SMALL, TEXTS

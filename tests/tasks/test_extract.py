@@ -17,8 +17,7 @@ from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.storage.manifest import MANIFEST
 from bertcnn.tables.tables import read_table
 from bertcnn.tasks import text_columns
-from bertcnn.tasks.question_answering.answerer import QuestionAnswerer
-from bertcnn.tasks.question_answering.extract import extract_csv
+from bertcnn.tasks.question_answering.answerer import QuestionAnswerer, extract_csv
 from tests.failpoints import tiny_bundle
 from tests.scoring.test_resume import Told, interrupt, names
 from tests.tasks.small_answers import DEVICE, MONTH, save_answerer, small_texts

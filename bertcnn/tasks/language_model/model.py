@@ -108,8 +108,7 @@ class LanguageModel(TaskModel[LanguageModelConfig, _Running]):
 
         Args:
             texts: strings; blank ones are left out.
-            savepoints: folder that the training is saved to periodically; after an interruption the
-                same call resumes from it and ends with the same weights. None by default.
+            savepoints: folder that an interrupted training resumes from, with the same result.
 
         Raises:
             SettingsError: `texts` is not a list of strings.

@@ -9,7 +9,7 @@ from bertcnn.doors import door
 
 if TYPE_CHECKING:
     from bertcnn.tasks.question_answering.answerer import QuestionAnswerer as QuestionAnswerer
-    from bertcnn.tasks.question_answering.extract import extract_csv as extract_csv
+    from bertcnn.tasks.question_answering.answerer import extract_csv as extract_csv
     from bertcnn.tasks.question_answering.metrics import AnswerFigures as AnswerFigures
     from bertcnn.tasks.question_answering.questions import Question as Question
     from bertcnn.tasks.question_answering.questions import read_questions as read_questions

@@ -87,8 +87,7 @@ class Summariser(TaskModel[SummariserConfig, _Running]):
         Args:
             texts: such as tickets.
             summaries: a line for each.
-            savepoints: folder that the training is saved to periodically; after an interruption the
-                same call resumes from it and ends with the same weights. None by default.
+            savepoints: folder that an interrupted training resumes from, with the same result.
 
         Raises:
             TableError: a text is blank, or there are fewer than 20 pairs.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from bertcnn.doors import door
 
 if TYPE_CHECKING:
-    from bertcnn.tasks.token_labels.extract import extract_spans as extract_spans
     from bertcnn.tasks.token_labels.labelled_texts import LabelledText as LabelledText
     from bertcnn.tasks.token_labels.labelled_texts import read_labelled_texts as read_labelled_texts
     from bertcnn.tasks.token_labels.labeller import TokenLabeller as TokenLabeller
+    from bertcnn.tasks.token_labels.labeller import extract_spans as extract_spans
     from bertcnn.tasks.token_labels.labeller import load_token_labeller as load_token_labeller
     from bertcnn.tasks.token_labels.labeller import train_token_labels as train_token_labels
     from bertcnn.tasks.token_labels.metrics import SpanFigures as SpanFigures

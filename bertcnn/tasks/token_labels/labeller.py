@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import numpy as np
 
 from bertcnn.bundle import INT8_TENSORS
 from bertcnn.errors import SettingsError, TableError
 from bertcnn.inference import SpansEngine, spans_graph
 from bertcnn.progress import Progress
+from bertcnn.scoring import FileKeywords, FileOptions
 from bertcnn.settings import TokenLabelSettings, TokenLabelTrainingSettings
 from bertcnn.tasks.engine import CompiledSpans, load_spans
 from bertcnn.tasks.model import TaskModel
+from bertcnn.tasks.text_columns import ExtractionReport, TextColumns, add_columns
 from bertcnn.tasks.token_labels.labelled_texts import LabelledText, read_labelled_texts
 from bertcnn.tasks.token_labels.metrics import SpanFigures
 from bertcnn.tasks.token_labels.saving import FOLDER, LabellerConfig, SavedLabeller
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from keras.callbacks import Callback
 
 FEWEST_TEXTS = 10
+_SPAN = np.dtype([("start", "<i4"), ("end", "<i4"), ("label", "<u2"), ("probability", "<f4")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +84,7 @@ class TokenLabeller(TaskModel[LabellerConfig, _Running]):
         Args:
             texts: with their spans.
             valid: held-out texts; a share of `texts` by default.
-            savepoints: folder that the training is saved to periodically; after an interruption the
-                same call resumes from it. None by default.
+            savepoints: folder that an interrupted training resumes from, with the same result.
 
         Raises:
             TableError: fewer than 10 texts, no spans, or a text that is too long.
@@ -192,3 +198,75 @@ def train_token_labels(
     texts = read_labelled_texts(data, rejects=rejects, progress=labeller._progress)
     held_out = None if valid is None else read_labelled_texts(valid, progress=labeller._progress)
     return labeller.fit(texts, held_out, savepoints=savepoints)
+
+
+def extract_spans(
+    model: str | Path | TokenLabeller,
+    source: str | Path,
+    target: str | Path,
+    options: FileOptions | None = None,
+    **changes: Unpack[FileKeywords],
+) -> ExtractionReport:
+    """Find the spans in every row of a file, in constant memory.
+
+    The output has the input's columns and rows, then `spans`: a JSON list of objects with start,
+    end, label, text and probability, in the text as it was read (several columns are joined). The
+    end of a text with too many windows is not read. Rows that cannot be read go to
+    `<target>.rejects.csv`. An interrupted run resumes, as in `score_csv`.
+
+    Args:
+        model: a saved token labeller's folder or URL, or a loaded model.
+        source: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
+        target: the file to write; its extension sets the format.
+        options: all options; by default `FileOptions()`.
+        changes: single options by name, such as `text="body"`: see `FileOptions`.
+
+    Raises:
+        ColumnError: the input has a column `spans` already, or the text column is missing.
+        BundleError: the model folder is not a token labeller; others as for `score_csv`.
+
+    Example:
+        extract_spans("models/spans", "inbox.csv", "out.csv", text="body")
+    """
+    return add_columns(source, target, options, changes, partial(_columns, model))
+
+
+def _columns(model: str | Path | TokenLabeller) -> TextColumns:
+    labeller = model if isinstance(model, TokenLabeller) else TokenLabeller.load(model)
+    labels = labeller.labels
+    return TextColumns(
+        names=["spans"],
+        model=labeller.identity,
+        engine=labeller.engine_name,
+        settings=json.dumps(labels, ensure_ascii=False),
+        answer=partial(_spans, labeller),
+        cells=partial(_cells, labels),
+        tally=lambda spans: {
+            **dict.fromkeys(labels, 0),
+            **Counter(labels[index] for index in np.frombuffer(spans, _SPAN)["label"].tolist()),
+        },
+    )
+
+
+def _spans(labeller: TokenLabeller, texts: list[str]) -> list[bytes]:
+    labels = labeller.labels
+    return [
+        np.array(
+            [(one.start, one.end, labels.index(one.label), one.probability) for one in spans], _SPAN
+        ).tobytes()
+        for spans in labeller.spans(texts, cut=True)
+    ]
+
+
+def _cells(labels: Sequence[str], text: str, spans: bytes) -> list[str]:
+    objects = [
+        {
+            "start": start,
+            "end": end,
+            "label": labels[label],
+            "text": text[start:end],
+            "probability": round(probability, 6),
+        }
+        for start, end, label, probability in np.frombuffer(spans, _SPAN).tolist()
+    ]
+    return [json.dumps(objects, ensure_ascii=False)]
