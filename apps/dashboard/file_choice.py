@@ -12,7 +12,7 @@ from server_files import files_roots, server_file, server_files, server_folder, 
 from uploads import FORMATS, limits, save_in, session_folder
 
 from bertcnn.review import ReviewStore
-from bertcnn.review.jobs import new_folder
+from bertcnn.review.jobs import UPLOADS, new_folder
 from bertcnn.storage import output_error
 
 _UPLOAD, _SERVER = "Upload", "On the server"
@@ -80,13 +80,18 @@ def kept(store: ReviewStore, file: Path) -> Path:
 
 
 def for_job(store: ReviewStore, file: Path | None) -> tuple[Path, str]:
-    """A job's folder with a copy of an upload, and the file's path; OutputError if full."""
+    """A job's folder with a copy of an upload, and the file's path; OutputError if full.
+
+    The copy is removed when the job is done.
+    """
     folder = new_folder(store)
     if file is None:
         return folder, ""
     if not file.is_relative_to(session_folder()):
         return folder, str(file)
-    return folder, _copied(file, folder).name
+    uploads = folder / UPLOADS
+    uploads.mkdir()
+    return folder, str(_copied(file, uploads).relative_to(folder))
 
 
 def _copied(file: Path, folder: Path) -> Path:

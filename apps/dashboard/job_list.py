@@ -8,6 +8,7 @@ from typing import Literal
 
 import streamlit as st
 from actions import done, may, moment
+from advice import on_page
 from literal import one_line_errors, plain
 from model_choice import tell_of
 from review_store import person, review_store
@@ -118,7 +119,9 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
             left = f", about {progress.left} left" if progress.left else ""
             st.progress(progress.share or 0.0, plain(f"{progress.stage or 'starting'}{left}"))
         elif job.state == "failed" and job.message:
-            st.error(plain(job.message))
+            st.error(plain(on_page(job.message)))
+        elif job.state == "done" and job.message:
+            st.markdown(plain(job.message))
         elif job.command in _TRAINING and job.state == "done":
             _show_training(job)
         if job.ended_at is not None and results is not None:
@@ -126,7 +129,7 @@ def _show(store: ReviewStore, job: Job, results: Results | None) -> None:
         with st.expander("Details"):
             st.caption(plain(f"bertcnn {' '.join(job.arguments)}"))
             if job.state == "cancelled" and job.message:
-                st.caption(plain(job.message))
+                st.caption(plain(on_page(job.message)))
 
 
 def _title(job: Job) -> str:
@@ -144,7 +147,7 @@ def _title(job: Job) -> str:
 
 def _show_training(job: Job) -> None:
     """How often the new model is right, what limits it, and the page where it is promoted."""
-    tell_of(job.arguments[job.arguments.index("--out") + 1])
+    tell_of(job.arguments[job.arguments.index("--out") + 1], share=True)
     st.page_link(
         "pages_/models.py", label="Compare and promote on Models", icon=":material/deployed_code:"
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
+from advice import on_page
 from uploads import session_folder
 
 from bertcnn.errors import BertCNNError
@@ -16,13 +17,13 @@ from bertcnn.wording import visible
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Show an error that the user can act on in one line, without the upload folder's path."""
+    """Show an error in one line that says what to do on the pages, without the upload's folder."""
     try:
         yield
     except BertCNNError as error:
         # an upload is in a folder of the session's folder
         own = re.escape(f"{session_folder()}{os.sep}") + rf"(?:\w+{re.escape(os.sep)})?"
-        st.error(plain(re.sub(own, "", str(error))), icon=":material/error:")
+        st.error(plain(on_page(re.sub(own, "", str(error)))), icon=":material/error:")
     except MemoryError:
         st.error("Out of memory. Upload a smaller file.", icon=":material/error:")
 

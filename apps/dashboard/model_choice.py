@@ -227,16 +227,16 @@ def how_right(metrics: Mapping[str, Any]) -> str:
     return f"right on {low:.0%} to {high:.0%} of tickets ({right:,} of {rows:,} kept aside)"
 
 
-def tell_of(folder: str) -> None:
-    """Show how a model did, its limits and a warning; ignore a missing folder."""
+def tell_of(folder: str, *, share: bool = False) -> None:
+    """Show how a model did, maybe its automatic share, and a warning; ignore a missing folder."""
     try:
         metrics = read_metrics(folder)
     except BundleError:
         return
     if right := how_right(metrics):
         st.markdown(plain(f"{right[0].upper()}{right[1:]}."))
-    if (limits := saved_limits(metrics)) and automatic_share(metrics) != 0:
-        st.markdown(plain(f"{limits.describe()}."))
+    if share and (answers := automatic_answers(metrics)):
+        st.markdown(plain(answers))
     if warning := saved_warning(metrics):
         st.warning(plain(warning), icon=":material/casino:")
 
@@ -255,16 +255,33 @@ def automatic_share(metrics: Mapping[str, Any]) -> float | None:
     return None if limits is None else limits.share
 
 
+def automatic_answers(metrics: Mapping[str, Any]) -> str:
+    """The share of automatic answers and what limits it, in a sentence; empty if unknown.
+
+    Example:
+        >>> automatic_answers({"decisions": {"automatic": 30, "rows": 40}})
+        'It answers about 75% of tickets by itself.'
+    """
+    share, limits = automatic_share(metrics), saved_limits(metrics)
+    if share is None:
+        return ""
+    if share == 0:
+        return "It gives no automatic answers: a person decides on every ticket."
+    reason = "" if limits is None else f", {limits.reason}"
+    return f"It answers about {percent(share)} of tickets by itself{reason}."
+
+
 def promise_of(one: KnownModel) -> str:
     """What a model promises about its automatic answers, in a sentence."""
     try:
-        share = automatic_share(read_metrics(one.folder))
+        metrics = read_metrics(one.folder)
     except BundleError:
-        share = None
-    if share == 0:
-        return "It gives no automatic answers: a person decides on every ticket."
-    answers = "" if share is None else f"It answers about {percent(share)} of tickets by itself. "
-    return f"{answers}It promises that {percent(one.precision)} of its automatic answers are right."
+        metrics = {}
+    answers = automatic_answers(metrics)
+    if automatic_share(metrics) == 0:
+        return answers
+    promise = f"It promises that {percent(one.precision)} of its automatic answers are right."
+    return f"{answers} {promise}".strip()
 
 
 def answers_nothing(predictor: Predictor) -> bool:

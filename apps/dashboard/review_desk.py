@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from advice import on_page
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from quoted_mail import quoted_spans
 
@@ -140,7 +141,7 @@ def _wanted(store: ReviewStore, given: str | None) -> dict[str, Any]:
     try:
         return {"open": find_ticket(store, given)}
     except StoreError as error:
-        return {"missing": str(error)}
+        return {"missing": on_page(str(error))}
 
 
 def answer(
@@ -174,7 +175,7 @@ def answer(
     except ValidationError as error:
         return {**update, "error": f"The browser has sent something else ({error.error_count()})."}
     except BertCNNError as error:
-        return {**update, "error": str(error)}
+        return {**update, "error": on_page(str(error))}
 
 
 def _answer(
@@ -194,7 +195,8 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
     recorded = Recorded((), {})
     if sent.decisions:
         recorded = record(store, person, [_decision(one, used) for one in sent.decisions])
-    said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": recorded.refused}
+    refused = {key: on_page(reason) for key, reason in recorded.refused.items()}
+    said: dict[str, Any] = {"acknowledged": recorded.stored, "refused": refused}
     if sent.open is not None:
         said |= _opened(store, person, sent, used)
     undone = sum(one.kind == "undo" for one in sent.decisions)
@@ -220,7 +222,7 @@ def _opened(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse
     try:
         found = open_ticket(store, person, sent.open or 0, tab=sent.tab)
     except StoreError as error:
-        return {"missing": str(error)}
+        return {"missing": on_page(str(error))}
     own = found.own
     decided = own and {
         "key": own.key,
@@ -279,7 +281,7 @@ def _shown(one: LeasedTicket, used: LabelsInUse) -> dict[str, Any]:
         "number": number_of(one.id),
         "source": one.source,
         "sections": sections(one.text, one.because),
-        "facts": list(one.columns.items()),
+        "facts": [(name, cell) for name, cell in one.columns.items() if cell.strip()],
         "received": one.received_at,
         "received_text": one.received_text,
         "holder": one.held_by,

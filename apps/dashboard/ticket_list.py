@@ -20,6 +20,7 @@ from bertcnn.review import (
 from bertcnn.wording import visible
 
 _ROW_HEIGHT = 35  # pixels
+_MAY_BE_EMPTY = ("Received", "Label", "Confidence", "Assigned to", "Notes")
 _PLACE = "place in the list"  # a view, and where its pages up to the shown one begin
 
 
@@ -78,14 +79,15 @@ def _table(tickets: Sequence[ListedTicket]) -> pd.DataFrame:
         }
         for one in tickets
     ]
-    table = pd.DataFrame(rows)
-    unused = [name for name in ("Assigned to", "Notes") if not table[name].astype(bool).any()]
-    return table.drop(columns=[*unused, *(["Notes"] if table["Notes"].isna().all() else [])])
+    empty = [name for name in _MAY_BE_EMPTY if not any(row[name] for row in rows)]
+    return pd.DataFrame(rows).drop(columns=empty)
 
 
 def _state(one: ListedTicket) -> str:
     """The state, and why a ticket waits."""
     state = STATES[one.state].lower() + (", later" if one.later else "")
     if one.state not in ("waiting", "skipped") or one.reason is None:
+        return state
+    if one.reason == "review:ambiguous" and one.confidence is None:  # no model has answered yet
         return state
     return f"{state}: {REASONS.get(one.reason, one.reason)}"

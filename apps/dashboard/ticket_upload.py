@@ -42,7 +42,10 @@ def upload_tickets(store: ReviewStore) -> None:
     serving = serving_model(store)
     if serving is None and ticket_groups(store):
         st.info("The tickets are in groups. Name the groups, decide, and train a first model.")
-        st.page_link("pages_/train.py", label="Name the groups", icon=":material/category:")
+        if may("admin") and st.button(
+            "Name the groups", type="primary", icon=":material/category:"
+        ):
+            st.switch_page("pages_/train.py")
         return
     if serving is None:
         offer_saved_model(store)
@@ -54,6 +57,7 @@ def upload_tickets(store: ReviewStore) -> None:
     file = chosen_file("File of tickets", "tickets", folders=serving is not None)
     if file is None:
         return
+    label = None
     if file.is_dir():
         tables = count(len(list(tables_in(file))), "file")
         st.caption(plain(f"{tables}. Texts come from the columns of the model's training file."))
@@ -62,13 +66,20 @@ def upload_tickets(store: ReviewStore) -> None:
         upload = cached_look(file, file.stat().st_mtime_ns, trained_on(serving))
         way = chosen_way(upload, serving)
         text = [] if way == DECISIONS else chosen_text(upload, str(file))
-    begin(store, serving, file, way, text)
+        if way == KEEP and serving is not None:
+            label = chosen_label(upload, text, str(file))
+    begin(store, serving, file, way, (text, label))
 
 
 def begin(
-    store: ReviewStore, serving: KnownModel | None, file: Path, way: str, text: list[str]
+    store: ReviewStore,
+    serving: KnownModel | None,
+    file: Path,
+    way: str,
+    columns: tuple[list[str], str | None],
 ) -> None:
-    """Draw the options and the button of a way."""
+    """Draw the options and the button of a way; `columns` are those of the text and the label."""
+    text, label = columns
     if way == DECISIONS:
         if st.button("Record the decisions", type="primary", icon=":material/fact_check:"):
             recorded = label_file(store, file, person())
@@ -86,7 +97,8 @@ def begin(
     if button_or_why("Add the tickets", why_not, type="primary", icon=":material/add:"):
         folder, name = for_job(store, file)
         command = ["review", "start" if serving is None else "add", name]
-        options = ["--text", ",".join(text), "--person", person().name]
+        labels = [] if label is None else ["--label", label]
+        options = ["--text", ",".join(text), *labels, "--person", person().name]
         start_job(store, [*command, *options], person(), folder=folder)
         done(f"{file.name}: the tickets are being added.")
 
@@ -144,6 +156,20 @@ def chosen_text(upload: Upload, key: str) -> list[str]:
     with st.expander("First rows of the file"):
         st.dataframe(upload.preview, hide_index=True)
     return chosen
+
+
+def chosen_label(upload: Upload, text: list[str], key: str) -> str | None:
+    """The column with labels that people gave; none unless it is chosen."""
+    return st.selectbox(
+        "Label column",
+        [name for name in upload.columns if name not in text],
+        index=None,
+        key=f"label-{key}",
+        persist_state="session",
+        placeholder="none: the file has no labels that people gave",
+        help="Each label that differs from its ticket's becomes your decision, also on a ticket"
+        " that is here already. Rows without a label only add their ticket.",
+    )
 
 
 def show_uploads() -> None:

@@ -106,6 +106,11 @@ def print_message(line: str, *, error: bool = False) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def print_result(line: str) -> None:
+    """Print a line on what a command has done; as a job, its page shows the line."""
+    print_message(f"Done: {line}")
+
+
 def command_line(*words: object) -> str:
     """A bertcnn command line, quoted for a shell."""
     return shlex.join(["bertcnn", *map(str, words)])

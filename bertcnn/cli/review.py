@@ -15,6 +15,7 @@ from bertcnn.cli.console import (
     check_json,
     command_line,
     print_message,
+    print_result,
     show,
     show_figures,
     summary,
@@ -102,6 +103,13 @@ def add(
     store: Store,
     *,
     flags: TicketFlags,
+    label: Annotated[
+        str | None,
+        option(
+            "Column of labels that people gave; those that differ become your decisions.",
+            default=False,
+        ),
+    ] = None,
     audit: Annotated[float, option("Share of automatic answers that people check.")] = 0.03,
     name: Name = None,
     as_json: Summary = False,
@@ -119,17 +127,27 @@ def add(
     opened_store = opened(store)
     with show_progress() as progress:
         added = add_file(
-            opened_store, file, **vars(flags), audited=audit, person=person(name), progress=progress
+            opened_store,
+            file,
+            **vars(flags),
+            label=label,
+            audited=audit,
+            person=person(name),
+            progress=progress,
         )
     if as_json:
         summary(added)
-    print_message(
+    print_result(
         f"{count(added.added, 'ticket')} added, {added.known:,} known already,"
         f" {added.repeated:,} repeated in the file, {added.without_id:,} without an id;"
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
     )
+    if label is not None:
+        print_result(f"{count(added.labelled, 'label')} of the file recorded as decisions.")
+    if added.unknown_labels:
+        print_result(f"{count(added.unknown_labels, 'label')} that nobody uses here left out.")
     if added.changed:
-        print_message(
+        print_result(
             f"{count(added.changed, 'ticket')} of those added have the id of an earlier one and"
             " another text: both are kept, each with its number."
         )
@@ -154,7 +172,7 @@ def answer_again(store: Store) -> None:
     opened_store = opened(store)
     with show_progress() as progress:
         report = answer_waiting(opened_store, serving_predictor(opened_store), progress=progress)
-    print_message(
+    print_result(
         f"{count(report.added, 'ticket')} answered again; {report.for_people:,} wait for people,"
         f" {report.audits:,} of them as audits."
     )
@@ -178,7 +196,7 @@ def start(
     as a first label. The store is created if needed.
     """
     from bertcnn.cli.progress import show_progress
-    from bertcnn.review import open_review, start_review
+    from bertcnn.review import open_review, start_review, ticket_groups, waiting_tickets
     from bertcnn.tables import check_input
 
     check_input(file)  # before the store is created
@@ -188,6 +206,9 @@ def start(
             opened_store, file, person(name), **vars(flags), encoder=encoder, progress=progress
         )
     _show_groups(opened_store)
+    waiting = waiting_tickets(opened_store)["reviews"]
+    groups = count(len(ticket_groups(opened_store)), "group")
+    print_result(f"{count(waiting, 'ticket')} added, in {groups}.")
     print_message(f"Next: {command_line('review', 'groups', '--store', store, '--help')}")
 
 

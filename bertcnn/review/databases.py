@@ -73,7 +73,7 @@ def no_store(given: str) -> StoreError:
     """The error for a place without a store."""
     return StoreError(
         given,
-        expected="a store that `bertcnn models add` has made",
+        expected="a review store",
         fix="check the path, or make one: bertcnn models add MODEL --store FILE",
     )
 
@@ -180,7 +180,7 @@ def _of_sqlite(name: str, cause: sqlite3.Error, opening: bool) -> BertCNNError:
     if code in _NO_STORE or (opening and code in _SQL_ERROR):
         return StoreError(
             f"{name} is not a review store, or is damaged ({cause})",
-            expected="a file that `bertcnn models add` has made",
+            expected="a review store",
             fix="check the path, or put a copy of the store there",
         )
     return _of_others(name, cause)

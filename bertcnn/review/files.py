@@ -8,19 +8,34 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertcnn.errors import LabelError, TableError, one_line
+from sqlalchemy import select
+
+from bertcnn.errors import LabelError, SettingsError, TableError, one_line
 from bertcnn.inference import Predictor, load
 from bertcnn.progress import Progress, Silent
 from bertcnn.review.decisions import Kind, NewDecision, Recorded, record
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import require_serving_model
 from bertcnn.review.people import Person
+from bertcnn.review.schema import ticket
 from bertcnn.review.shadow import answer_in_shadow
+from bertcnn.review.states import DECIDED
 from bertcnn.review.store import ReviewStore
 from bertcnn.review.ticket_files import TicketFile
-from bertcnn.review.tickets import AUDITED, Added, add_tickets, find_numbered, find_ticket
+from bertcnn.review.tickets import (
+    AUDITED,
+    Added,
+    NewTicket,
+    add_tickets,
+    find_numbered,
+    find_ticket,
+    source_name,
+    storable,
+    text_hash,
+)
 from bertcnn.review.uploads import add_upload
-from bertcnn.tables import DateOrder, Table, find_name, latest_name, read_table
+from bertcnn.tables import DateOrder, Table, column_position, find_name, latest_name, read_table
+from bertcnn.text import clean_text
 from bertcnn.wording import count
 
 
@@ -35,6 +50,7 @@ def add_file(  # noqa: PLR0913 - options that callers name
     *,
     text: str | Sequence[str] | None = None,
     identity: str | None = None,
+    label: str | None = None,
     source: str = "",
     dates: DateOrder | None = None,
     audited: float = AUDITED,
@@ -54,11 +70,13 @@ def add_file(  # noqa: PLR0913 - options that callers name
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         text: the text column or columns; by default those from the model's training file.
         identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
+        label: a column with labels that people gave, of new and known tickets. Each that differs
+            from its ticket's label becomes a decision of `person`; a blank cell gives none.
         source: name of the system of the ids; needed if several systems are used.
         dates: order of day and month in times such as 01/02/2025; by default from the column.
         audited: share of automatic answers drawn as audits.
         predictor: the serving model, if it is loaded already.
-        person: who adds the file; see `list_uploads`.
+        person: who adds the file; see `list_uploads`. Needed with `label`.
         name: of the file, by default the last part of its path.
         progress: progress callback.
 
@@ -66,7 +84,14 @@ def add_file(  # noqa: PLR0913 - options that callers name
         StoreError: no model serves, or the audit share is 0.
         TableError: the file cannot be read.
         ColumnError: it has no such columns.
+        SettingsError: labels of nobody.
     """
+    if label is not None and person is None:
+        raise SettingsError(
+            f"the labels in the column {one_line(label)}, of nobody",
+            expected="a person whose decisions they become",
+            fix="name a person as well",
+        )
     progress = progress or Silent()
     predictor = predictor or serving_predictor(store)
     file = TicketFile(
@@ -78,13 +103,18 @@ def add_file(  # noqa: PLR0913 - options that callers name
         trained_on=predictor.bundle.config.text_columns,
         progress=progress,
     )
+    columns = file.columns()
+    if label is not None:
+        label = columns["columns"][column_position(label, columns["columns"])]
     progress.stage("reading", 0, "tickets")
-    upload = add_upload(store, name or Path(path).name, person, **file.columns())
+    upload = add_upload(store, name or Path(path).name, person, **columns)
     total = Added()
     for tickets in file.chunks():
         total += add_tickets(
             store, predictor, tickets, source=source, audited=audited, upload=upload
         )
+        if label is not None and person is not None:
+            total += _record_labels(store, tickets, clean_text(label), source_name(source), person)
         progress.advance(len(tickets))
     answer_in_shadow(store, progress=progress)
     return total + Added(
@@ -94,6 +124,34 @@ def add_file(  # noqa: PLR0913 - options that callers name
         unread_times=file.times.unread,
         unread_time=file.times.example,
     )
+
+
+def _record_labels(
+    store: ReviewStore, tickets: Sequence[NewTicket], label: str, source: str, person: Person
+) -> Added:
+    """Record the labels of added tickets as decisions, where they differ from what stands."""
+    given = {
+        (one.external_id, text_hash(store, one.text)): one.columns.get(label, "").strip()
+        for one in (storable(store, one) for one in tickets)
+    }
+    key = ticket.c.external_id, ticket.c.text_hash
+    with store.reading() as connection:
+        rows = connection.execute(
+            select(ticket.c.id, ticket.c.state, ticket.c.label, *key).where(
+                ticket.c.source == source, ticket.c.external_id.in_([name for name, _ in given])
+            )
+        ).all()
+    used, new, unknown = labels_in_use(store), [], 0
+    for row in rows:
+        name = given.get((row.external_id, row.text_hash), "")
+        stands = row.state in DECIDED and row.label == name
+        if not name or stands or row.state == "erased":
+            continue
+        if used.has(name):
+            new.append(NewDecision(uuid.uuid4().hex, row.id, "label", name))
+        else:
+            unknown += 1
+    return Added(labelled=len(record(store, person, new).stored), unknown_labels=unknown)
 
 
 def label_file(

@@ -204,13 +204,13 @@ def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = 
             raise StoreError(
                 f"the model {chosen.id[:12]} was not compared with the serving one",
                 expected="a comparison on rows that neither has learned",
-                fix="run `bertcnn models compare` first",
+                fix="compare them first with `bertcnn models compare`",
             )
         if figures.get("verdict") == WORSE and len(reason.strip()) < _SHORTEST_REASON:
             raise StoreError(
                 f"the model {chosen.id[:12]} is worse, and the reason {one_line(reason)}",
                 expected="a written reason why it shall serve in spite of that",
-                fix="give one with --reason, or do not promote it",
+                fix="write one, or do not promote it",
             )
         _write(
             connection,

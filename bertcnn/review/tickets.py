@@ -81,6 +81,8 @@ class Added:
         unread_times: cells with times that were not understood.
         unread_time: the first of them.
         unreadable: rows of the file that could not be read.
+        labelled: labels of the file that were recorded as decisions.
+        unknown_labels: labels of the file that are not in use, and were left out.
     """
 
     added: int = 0
@@ -93,6 +95,8 @@ class Added:
     unread_times: int = 0
     unread_time: str = ""
     unreadable: int = 0
+    labelled: int = 0
+    unknown_labels: int = 0
 
     def __add__(self, other: Added) -> Added:
         left, right = asdict(self), asdict(other)
@@ -134,7 +138,7 @@ def add_tickets(
             raise StoreError(
                 f"the model {identity[:12]} is not in the store {store.name}",
                 expected="a model added before its answers",
-                fix="add it with add_model, or `bertcnn models add`",
+                fix="add it with `bertcnn models add`",
             )
         rows = connection.execute(
             select(ticket.c.id, ticket.c.external_id, ticket.c.text_hash, arrived_at).where(

@@ -158,7 +158,9 @@ def test_a_model_is_added_promoted_with_a_reason_and_rolled_back(made, idle):
     app = app.run()
     assert "not compared yet" in said(app.markdown)
     assert said(app.warning) == "By chance 100.\nBy chance 101."
-    assert "Automatic at 95%: 60% of tickets, limited by 'billing' and 'tv" in said(app.markdown)
+    words = said(app.markdown)
+    assert "It answers about 60% of tickets by itself, limited by 'billing' and 'tv" in words
+    assert words.count("60%") == 2, "the share of each model stands there once"
     assert "Promote" not in " ".join(labels_of(app.button))
     app = press(app, "Compare with the serving model")
     assert "no decided tickets to compare models on" in said(app.error)

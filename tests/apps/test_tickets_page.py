@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import itertools
 import json
 import os
 import sys
@@ -33,7 +34,7 @@ from bertcnn.review import (
     record,
     serving_model,
 )
-from bertcnn.review.jobs import job_status, list_jobs
+from bertcnn.review.jobs import job_status, list_jobs, start_job
 from bertcnn.review.jobs import jobs as job_module
 from bertcnn.review.schema import job as job_table
 from tests.apps.dashboards import CHROMIUM, browsing, open_app, said, save_model, serving
@@ -125,8 +126,30 @@ def test_an_uploaded_file_goes_to_the_store_with_the_serving_model(served):
     app = press(app, "Add the tickets")
     assert "in.csv: the tickets are being added" in said(app.success)
     (job,) = list_jobs(served.store)
-    assert job.arguments == (*("review", "add", "in.csv", "--text", "text"), "--person", "root")
-    assert Path(job.folder, "in.csv").read_text() == CSV
+    assert job.arguments == (
+        *("review", "add", "uploads/in.csv", "--text", "text"),
+        "--person",
+        "root",
+    )
+    assert Path(job.folder, "uploads", "in.csv").read_text() == CSV
+
+
+def test_labels_of_an_uploaded_file_become_decisions_if_their_column_is_chosen(served):
+    content = "id,text,team\nT-1,my router led,billing\n"
+    app = upload(open_upload(served.page()), "in.csv", content)
+    (box,) = [box for box in app.selectbox if box.label == "Label column"]
+    assert (box.value, box.options) == (None, ["id", "team"])
+    app = press(box.set_value("team").run(), "Add the tickets")
+    options = dict(itertools.pairwise(list_jobs(served.store)[0].arguments))
+    assert (options["--text"], options["--label"]) == ("text", "team")
+
+
+def test_what_an_upload_has_added_is_told_with_its_job(served):
+    start_job(served.store, ["review", "add", "in.csv"], ROOT)
+    with served.store.writing() as connection:
+        values = {"state": "done", "ended_at": now(), "message": "3 tickets *added*."}
+        connection.execute(job_table.update().values(values))
+    assert "3 tickets *added*." in said(open_upload(served.page()).markdown)
 
 
 def test_without_a_model_an_upload_starts_the_store(made):
@@ -135,7 +158,11 @@ def test_without_a_model_an_upload_starts_the_store(made):
     assert not app.radio(key="tickets-place").label.startswith("What")
     app = press(app, "Add the tickets")
     (job,) = list_jobs(made.store)
-    assert job.arguments == (*("review", "start", "in.csv", "--text", "text"), "--person", "root")
+    assert job.arguments == (
+        *("review", "start", "uploads/in.csv", "--text", "text"),
+        "--person",
+        "root",
+    )
 
 
 def test_a_saved_model_can_serve_from_the_first_visit(made):
@@ -152,7 +179,7 @@ def test_a_file_can_be_scored_without_being_kept(served):
     (job,) = list_jobs(served.store)
     model = str(served.models / "first")
     options = ("--text", "text", "--reasons", "--probabilities")
-    assert job.arguments == ("score", model, "in.csv", "scored-in.csv", *options)
+    assert job.arguments == ("score", model, "uploads/in.csv", "scored-in.csv", *options)
 
 
 def test_the_files_of_a_folder_are_scored_by_one_job(served):
@@ -255,6 +282,7 @@ def test_tickets_are_listed_newest_first_with_their_state(filled):
         {"waiting"} & set(rows["State"])
     )
     assert rows["Text"].iloc[0] == "my router led 9"
+    assert "Received" not in rows, "no ticket has a time"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def store(run, model, inbox, tmp_path):
 
 def test_from_a_file_to_a_figure(run, store, inbox):
     code, _, told = run("review", "add", inbox, "--store", store)
-    assert (code, "0 tickets added, 18 known already" in told) == (0, True)
+    assert (code, "Done: 0 tickets added, 18 known already" in told) == (0, True)
     code, out, _ = run("review", "next", "--store", store, "--most", "50", "--person", "ann")
     leased = [json.loads(line) for line in out.splitlines()]
     assert leased

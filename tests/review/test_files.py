@@ -7,7 +7,7 @@ from time import time
 import pytest
 from sqlalchemy import select
 
-from bertcnn.errors import ColumnError, StoreError, TableError
+from bertcnn.errors import ColumnError, SettingsError, StoreError, TableError
 from bertcnn.review.corrected_rows import export_corrections
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.files import add_file, label_file, serving_predictor
@@ -52,6 +52,30 @@ def test_the_tickets_of_two_days_without_ids_are_added_once_and_stay_decided(wit
     assert (added.added, added.known, added.repeated) == (2, 2, 0)
     assert find_ticket(with_model, name) not in {one.id for one in claim(with_model, ANN)}
     assert [one.text for one in tickets_of(with_model)] == texts(6)
+
+
+def test_labels_of_a_file_become_decisions_where_they_differ(with_model, tmp_path):
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("id,text\n1,my router\n2,my bill\n3,no login\n")
+    add_file(with_model, first, text="text")
+    for name, label in (("1", "hardware"), ("2", "hardware")):
+        decision = NewDecision(name, find_ticket(with_model, name), "label", label)
+        record(with_model, ANN, [decision])
+    rows = ["1,my router,hardware", "2,my bill,billing", "3,no login,", "4,price,billing", "5,x,tv"]
+    second.write_text("\n".join(["id,text,Team", *rows]))
+    added = add_file(with_model, second, text="text", label="team", person=BOB)
+    assert (added.added, added.known) == (2, 3)
+    assert (added.labelled, added.unknown_labels) == (2, 1)
+    stands = {one.external_id: (one.state, one.label) for one in tickets_of(with_model)}
+    assert stands["1"] == ("decided", "hardware")
+    assert stands["2"][0] == "disagreement"
+    assert stands["4"] == ("decided", "billing")
+    assert add_file(with_model, second, text="text", label="team", person=ANN).labelled == 1
+    assert tickets_of(with_model)[1].label == "billing", "Ann has come round"
+    with pytest.raises(SettingsError, match="labels in the column 'team', of nobody"):
+        add_file(with_model, second, text="text", label="team")
+    with pytest.raises(ColumnError, match="no column 'group'"):
+        add_file(with_model, second, text="text", label="group", person=BOB)
 
 
 def test_the_same_id_with_another_text_is_a_further_version(with_model, tmp_path):

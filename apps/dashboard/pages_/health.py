@@ -42,7 +42,7 @@ from bertcnn.wording import count, percent
 
 _KEPT = 600.0  # seconds that unchanged figures are cached
 _PAGES = 8  # cached stores and states
-_MOST_WEEKS = 26
+_FEWEST_WEEKS, _MOST_WEEKS = 2, 26  # in the chart
 
 Color = Literal["gray", "green", "red"]
 STATES: dict[Color, str] = {
@@ -168,7 +168,7 @@ def show_accuracy(
     state: Color = "green" if holds(audits) else "red" if audits.broken else "gray"
     with_badge(STATES[state], state, how_right(audits))
     weeks = [(one.start, one.accuracy) for one in audits.weeks][-_MOST_WEEKS:]
-    if any(one.accuracy is not None for _, one in weeks):
+    if sum(one.accuracy is not None for _, one in weeks) >= _FEWEST_WEEKS:
         st.altair_chart(accuracy_over_time(weeks, audits.model.precision), width="stretch")
         st.caption(
             f"Points: accuracy of the answers of each week. Bars: 95% confidence. Dashed line:"

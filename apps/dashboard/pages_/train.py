@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 from actions import button_or_why, done, local_time, may, tell_done
+from advice import on_page
 from file_choice import chosen_file, for_job, kept
 from job_list import show_jobs
 from literal import plain
@@ -38,9 +39,15 @@ from bertcnn.tables import Chunk, guess_columns, open_table
 from bertcnn.wording import count
 
 SAMPLE = Path(__file__).parents[3] / "data" / "isp_tickets.csv"
-RECIPES = ("auto", "few-shot", "frozen", "full")
+RECIPES = {  # of `bertcnn train`, in words
+    "auto": "as fits the number of tickets",
+    "few-shot": "for few tickets",
+    "frozen": "fast",
+    "full": "thorough: for many tickets, takes longest",
+}
 ENOUGH = 20  # decisions for a first model
 _LONGEST_NAME = 60
+_SHOWN_GROUPS = 20  # a longer table scrolls
 _NAME = "name of the model"  # key of its box
 LABELLED, UNLABELLED, EXAMPLE = "Tickets with labels", "Tickets without labels", "The sample"
 
@@ -103,6 +110,7 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
         hide_index=True,
         disabled=["tickets", "for example"],
         column_config={"label": st.column_config.TextColumn(width="medium", max_chars=200)},
+        height="content" if len(groups) <= _SHOWN_GROUPS else "auto",
         key="groups",
     )
     names = {
@@ -110,7 +118,7 @@ def name_and_train(store: ReviewStore, groups: list[TicketGroup]) -> None:
         for one, label in zip(groups, edited["label"], strict=True)
         if label != one.name
     }
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         why_not = "" if names else "Change a label in the table first."
         if button_or_why("Use these names", why_not, icon=":material/edit:"):
             name_groups(store, person(), names)
@@ -232,7 +240,7 @@ def guessed_label(sample: Chunk, text: Sequence[str]) -> str | None:
     try:
         return guess_columns(sample, text=text or None).label
     except LabelColumnError as error:
-        st.warning(plain(str(error)))
+        st.warning(plain(on_page(str(error))))
     except ColumnError:
         pass
     return None
@@ -254,10 +262,10 @@ def start_training(
         st.session_state.setdefault(_NAME, local_time(now()).strftime("model-%Y-%m-%d-%H%M"))
         typed = st.text_input("Name of the model", key=_NAME)
         recipe = st.selectbox(
-            "Recipe",
-            RECIPES,
-            index=RECIPES.index(recipe),
-            help="auto chooses by the rows; full is best for many rows, and takes longest.",
+            "Way of training",
+            list(RECIPES),
+            index=list(RECIPES).index(recipe),
+            format_func=RECIPES.__getitem__,
         )
     name = re.sub(r"[^\w.-]+", "-", typed).strip(".-")[:_LONGEST_NAME]
     out = models_roots()[0].resolve() / name

@@ -9,6 +9,7 @@ from bertcnn.doors import door
 if TYPE_CHECKING:
     from bertcnn.review.jobs.command import replace_process as replace_process
     from bertcnn.review.jobs.job import Job as Job
+    from bertcnn.review.jobs.jobs import UPLOADS as UPLOADS
     from bertcnn.review.jobs.jobs import cancel_job as cancel_job
     from bertcnn.review.jobs.jobs import job_status as job_status
     from bertcnn.review.jobs.jobs import list_jobs as list_jobs

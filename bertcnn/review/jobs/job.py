@@ -48,7 +48,7 @@ class Job:
         starts: number of starts of the command.
         exit_code: negative after a signal; None while it waits or runs.
         progress: of the current stage.
-        message: one line about a failed or cancelled command.
+        message: one line on what the command has done, or why it has failed.
         host: the machine it runs on; None before.
         log: the command's standard error, a file on the host.
     """

@@ -31,10 +31,15 @@ from bertcnn.storage import cache_folder, output_error
 _RUNNER: tuple[str | Path, ...] = (sys.executable, "-P", "-m", "bertcnn.review.jobs")
 _SILENCE = 60.0  # seconds without a heartbeat; used if a process cannot be checked
 _OPEN = ("waiting", "running")
+UPLOADS = "uploads"  # subfolder of a job's folder
 
 
 def new_folder(store: ReviewStore) -> Path:
-    """Create a folder for a job's files, removed by `remove_job`; OutputError if that fails."""
+    """Create a folder for a job's files, removed by `remove_job`; OutputError if that fails.
+
+    Its subfolder `uploads` is removed as soon as the job is done: what an input holds, such as the
+    text of a ticket that is erased later, shall not stay in a copy.
+    """
     folder = jobs_folder(store) / secrets.token_hex(6)
     try:
         folder.mkdir(mode=0o700, parents=True)
@@ -169,8 +174,18 @@ def remove_job(store: ReviewStore, id: str, person: Person) -> None:
         )
     for file in (log_file(store, id), exit_record(store, id)):
         file.unlink(missing_ok=True)
-    if Path(row.folder).parent == jobs_folder(store).resolve():
+    if _is_own(store, row.folder):
         shutil.rmtree(row.folder, ignore_errors=True)
+
+
+def remove_uploads(store: ReviewStore, folder: str) -> None:
+    """Remove the uploads in a job's folder; see `new_folder`."""
+    if _is_own(store, folder):
+        shutil.rmtree(Path(folder, UPLOADS), ignore_errors=True)
+
+
+def _is_own(store: ReviewStore, folder: str) -> bool:
+    return Path(folder).parent == jobs_folder(store).resolve()
 
 
 def restart_dead_jobs(store: ReviewStore) -> list[Job]:

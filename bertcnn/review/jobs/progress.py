@@ -9,6 +9,7 @@ _STAGE = re.compile(r"(\S.*?)(?: \.\.\.|: [\d,.]+ [A-Za-z]+(?: [A-Za-z]+)*)")
 _FIGURE = r"(?:[A-Za-z][\w -]* (?:-?[\d.]+|nan|-?inf)|[\d,]+ \w+/s)"
 _SHARE = re.compile(rf"  (\d{{1,3}})%(?:, {_FIGURE})*?(?:, about (.+) left of this stage)?")
 _DONE = re.compile(rf"  done in \d+ (?:s|min|h)(?: \d+ (?:s|min))?(?:, {_FIGURE})*")
+_RESULT = "Done: "
 _MESSAGE = re.compile(r"(?:bertcnn|Error): (.*)")
 
 
@@ -57,3 +58,14 @@ def last_message(text: str) -> str:
     """
     matches = (_MESSAGE.fullmatch(line) for line in reversed(text.splitlines()))
     return next((message[1] for message in matches if message), "")
+
+
+def results(text: str) -> str:
+    r"""What a command says that it has done, in one line; empty if it says nothing.
+
+    Example:
+        >>> results("reading ...\nDone: 3 tickets added.\nNext: bertcnn review stats\n")
+        '3 tickets added.'
+    """
+    said = [line for line in text.splitlines() if line.startswith(_RESULT)]
+    return " ".join(line.removeprefix(_RESULT) for line in said)

@@ -23,9 +23,9 @@ from sqlalchemy import and_, select, update
 from bertcnn.errors import BertCNNError
 from bertcnn.review.jobs.command import clear, recorded
 from bertcnn.review.jobs.job import command_of
-from bertcnn.review.jobs.jobs import exit_record, log_file
+from bertcnn.review.jobs.jobs import exit_record, log_file, remove_uploads
 from bertcnn.review.jobs.processes import kill_group, own_start, this_host
-from bertcnn.review.jobs.progress import JobProgress, last_message, read_progress
+from bertcnn.review.jobs.progress import JobProgress, last_message, read_progress, results
 from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import ReviewStore, now
 from bertcnn.storage import try_lock
@@ -94,7 +94,7 @@ class _Run:
 
     def __init__(self, store: ReviewStore, row: Any, record: int, started: float) -> None:  # noqa: ANN401
         self._store, self._record, self._arguments = store, record, list(row.arguments)
-        self._log = log_file(store, row.id)
+        self._log, self._folder = log_file(store, row.id), row.folder
         self._mine = and_(
             job_table.c.id == row.id,
             job_table.c.state == "running",
@@ -167,7 +167,10 @@ class _Run:
             return
         end: dict[str, object] = {"exit_code": code, "ended_at": now()}
         if code == 0:
-            self._write(state="done", progress={**asdict(self._progress), "share": 1.0}, **end)
+            progress = {**asdict(self._progress), "share": 1.0}
+            message = results(self._said())[:_LONGEST_MESSAGE]
+            remove_uploads(self._store, self._folder)
+            self._write(state="done", progress=progress, message=message, **end)
         else:
             state = "cancelled" if self._cancelled else "failed"
             self._write(state=state, message=self._message(code), **end)
@@ -175,13 +178,17 @@ class _Run:
     def _message(self, code: int | None) -> str:
         if code is None:
             return "it was cancelled while no command ran"
-        with self._log.open("rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(self._said_from, end - _END_OF_LOG))
-            said = last_message(log.read().decode("utf-8", "replace"))
+        said = last_message(self._said())
         if code < 0 and not (self._cancelled and said):
             return f"the command was ended by signal {-code} ({signal.strsignal(-code)})"
         return said[:_LONGEST_MESSAGE] or f"the command ended with code {code}: see its log"
+
+    def _said(self) -> str:
+        """The end of what the command has said since its last start."""
+        with self._log.open("rb") as log:
+            end = log.seek(0, os.SEEK_END)
+            log.seek(max(self._said_from, end - _END_OF_LOG))
+            return log.read().decode("utf-8", "replace")
 
     def _look(self) -> None:
         with self._store.reading() as connection:

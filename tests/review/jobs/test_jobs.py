@@ -14,9 +14,11 @@ import pytest
 from bertcnn.errors import OutputError, RoleError, SettingsError, StoreError
 from bertcnn.review.jobs import jobs
 from bertcnn.review.jobs.jobs import (
+    UPLOADS,
     cancel_job,
     job_status,
     list_jobs,
+    new_folder,
     remove_job,
     restart_dead_jobs,
     restart_job,
@@ -101,6 +103,19 @@ def test_progress_is_seen_while_a_job_runs_and_it_ends_done(desk):
     desk.until(id, lambda job: not exists(job.pid))
     with pytest.raises(StoreError, match=f"{id} is done; expected .*start another one"):
         restart_job(desk.store, id, ADA)
+
+
+def test_an_upload_goes_when_its_job_is_done_and_stays_if_it_fails(desk):
+    for how, stays in (("well", False), ("badly", True)):
+        folder = new_folder(desk.store)
+        (folder / UPLOADS).mkdir()
+        (folder / UPLOADS / "in.csv").write_text("text\nmy router\n")
+        (folder / "out.csv").write_text("its result")
+        (folder / "hurry").touch()
+        job = desk.ended(start_job(desk.store, ["score", "3", how], ADA, folder=folder).id)
+        assert job.state == ("failed" if stays else "done")
+        assert (folder / UPLOADS).exists() == stays
+        assert (folder / "out.csv").exists()
 
 
 def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch):
