@@ -25,6 +25,8 @@ def test_a_group_names_tests_and_paths_that_exist(name):
 
 def test_a_test_belongs_to_its_group_or_to_none():
     assert group_of("tests/test_jax.py::test_anything") == "jax"
+    assert group_of("tests/apps/test_access.py::test_anything") == "browser"
+    assert group_of("tests/apps/test_whole_loop.py::test_anything") == "trainings"
     assert group_of("tests/data/test_hierarchy.py::test_anything") is None
 
 

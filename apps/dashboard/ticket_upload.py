@@ -68,6 +68,9 @@ def upload_tickets(store: ReviewStore) -> None:
         text = [] if way == DECISIONS else chosen_text(upload, str(file))
         if way == KEEP and serving is not None:
             label = chosen_label(upload, text, str(file))
+        if way != DECISIONS:
+            with st.expander("First rows of the file"):
+                st.dataframe(upload.preview, hide_index=True)
     begin(store, serving, file, way, (text, label))
 
 
@@ -140,11 +143,11 @@ def chosen_way(upload: Upload, serving: KnownModel | None) -> str:
 
 
 def chosen_text(upload: Upload, key: str) -> list[str]:
-    """The text columns, guessed and then chosen, above the first rows."""
+    """The text columns, guessed and then chosen."""
     if upload.remark:
         remark = upload.remark.replace(f"{upload.path.parent}{os.sep}", "")
         st.warning(plain(remark), icon=":material/warning:")
-    chosen = st.multiselect(
+    return st.multiselect(
         "Text column",
         upload.columns,
         default=list(upload.guessed),
@@ -153,9 +156,6 @@ def chosen_text(upload: Upload, key: str) -> list[str]:
         placeholder="choose the column with the texts",
         help="Guessed from the names and the contents. Several columns are joined.",
     )
-    with st.expander("First rows of the file"):
-        st.dataframe(upload.preview, hide_index=True)
-    return chosen
 
 
 def chosen_label(upload: Upload, text: list[str], key: str) -> str | None:

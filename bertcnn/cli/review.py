@@ -137,9 +137,14 @@ def add(
         )
     if as_json:
         summary(added)
+    left = {
+        "repeated in the file": added.repeated,
+        "without an id": added.without_id,
+        "unreadable": added.unreadable,
+    }
+    others = "".join(f", {number:,} {what}" for what, number in left.items() if number)
     print_result(
-        f"{count(added.added, 'ticket')} added, {added.known:,} known already,"
-        f" {added.repeated:,} repeated in the file, {added.without_id:,} without an id;"
+        f"{count(added.added, 'ticket')} added, {added.known:,} known already{others};"
         f" {added.for_people:,} wait for people, {added.audits:,} of them as audits."
     )
     if label is not None:
@@ -152,10 +157,7 @@ def add(
             " another text: both are kept, each with its number."
         )
     if added.without_id or added.unreadable:
-        print_message(
-            f"{count(added.without_id, 'row')} without an id and {added.unreadable:,} unreadable:"
-            f" see {rejects_of(file)}"
-        )
+        print_message(f"Rows without an id and unreadable ones: see {rejects_of(file)}")
     print_message(f"Next: {command_line('review', 'stats', '--store', store)}")
 
 

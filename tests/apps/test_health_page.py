@@ -179,6 +179,15 @@ def test_first_days_are_not_known_yet(store, models, health):
     assert "earlier tickets to compare with" in said(app.markdown)
 
 
+def test_the_accuracy_over_time_is_drawn_from_two_weeks_on(store, models, health):
+    model = filled(store, models)
+    one_day, a_week_before = range(1221, 1241), range(1081, 1101)
+    for tickets, charts in ((one_day, 3), (a_week_before, 4)):
+        draw_audits(store, model, tickets)
+        record(store, ANN, [NewDecision(f"a-{one}", one, "label", "billing") for one in tickets])
+        assert len(health().get("vega_lite_chart")) == charts
+
+
 def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     store, models, health, monkeypatch
 ):
@@ -188,7 +197,6 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     assert not app.exception
     assert "What was promised does not hold any more" in said(app.error)
     assert "40 of 40 audits wrong" in said(app.error)
-    assert len(app.get("vega_lite_chart")) == 4  # the accuracy is shown too
     app = press(app, "Go back to first")
     assert not app.exception
     assert serving_model(store).id == first.id
