@@ -42,7 +42,7 @@ NAMES = {
     "qa extract": "Extract fields",
     "qa train": "Train question answering",
     "recalibrate": "Correct a model's confidence",
-    "retrain": "Train the next model",
+    "retrain": "Train a model",
     "review add": "Add tickets",
     "review answer": "Answer waiting tickets again",
     "review export": "Export decisions",

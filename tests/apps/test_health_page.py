@@ -179,6 +179,21 @@ def test_first_days_are_not_known_yet(store, models, health):
     assert "earlier tickets to compare with" in said(app.markdown)
 
 
+def test_tickets_that_the_model_has_not_answered_are_counted_and_not_drawn(store, models, health):
+    filled(store, models)
+    other = add_model(store, models.second, ADMIN)
+    note_comparison(
+        store, other.id, ADMIN, {"champion": serving_model(store).id, "verdict": "better"}
+    )
+    promote(store, other.id, ADMIN)
+    app = health()
+    shown = said(app.markdown)
+    assert "140 tickets in the seven days up to" in shown
+    assert "140 of them do not count below" in shown
+    assert not app.get("vega_lite_chart")
+    assert "How sure the model is" not in shown, "no heading without its chart"
+
+
 def test_the_accuracy_over_time_is_drawn_from_two_weeks_on(store, models, health):
     model = filled(store, models)
     one_day, a_week_before = range(1221, 1241), range(1081, 1101)

@@ -323,6 +323,16 @@ def test_the_next_training_finds_the_file_of_the_serving_model(made, idle):
     assert labels_of(app.radio) == ["File that the serving model was trained on"]
 
 
+def test_a_model_that_learned_from_decisions_alone_needs_no_file(made, idle):
+    add_model(made.store, made.models / "first", ROOT, figures={"data": None})
+    app = made.page("train")
+    assert "The next model learns from all decisions" in said(app.markdown)
+    assert not app.file_uploader
+    app = press(app, "Train")
+    (job,) = list_jobs(made.store)
+    assert job.arguments[:2] == ("retrain", "--out")
+
+
 def test_a_finished_training_shows_how_often_it_is_right_and_leads_to_models(made, idle, models):
     save_model(models / "third", labels=LABELS, metrics={"accuracy": 0.9, "rows": 200})
     start_job(made.store, ["retrain", "--out", str(models / "third")], ROOT)
@@ -331,7 +341,7 @@ def test_a_finished_training_shows_how_often_it_is_right_and_leads_to_models(mad
     for page in ("train", "jobs"):
         app = made.page(page)
         assert "Right on 85% to 93% of tickets (180 of 200 kept aside)" in said(app.markdown)
-        assert "Train the next model: third" in said(app.markdown)
+        assert "Train a model: third" in said(app.markdown)
         assert [link.proto.page for link in app.get("page_link")] == ["models"]
 
 

@@ -205,8 +205,16 @@ def show_earlier(beside: ShadowReport, earlier: str) -> None:
 
 def show_changes(drift: StoreDrift) -> None:
     """The changes, then what is not known yet, then what was tested and is as before."""
-    day, week = drift.report.day, sum(one.texts for one in drift.week)
-    st.markdown(f"{count(week, 'ticket')} in the seven days up to {day:%A}, {day.day} {day:%B %Y}.")
+    day, week = drift.report.day, sum(sum(one.lengths) for one in drift.week)
+    others = week - sum(one.texts for one in drift.week)
+    aside = (
+        f" {others:,} of them do not count below: they came on days when the model that serves now"
+        " did not answer most tickets."
+    )
+    st.markdown(
+        f"{count(week, 'ticket')} in the seven days up to {day:%A}, {day.day} {day:%B %Y}."
+        f"{aside if others > 0 else ''}"
+    )
     for one in drift.report.changed:
         st.warning(plain(one.sentence), icon=":material/change_circle:")
     findings = drift.report.findings
@@ -237,17 +245,17 @@ def show_charts(drift: StoreDrift) -> None:
     week, before = drift.week, drift.before
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**Tickets that fit no label**")
         shares = [(one.day, one.out_of_scope, one.texts) for one in drift.days]
         if any(texts for _, _, texts in shares):
+            st.markdown("**Tickets that fit no label**")
             recent = {one.day for one in week}
             st.altair_chart(share_by_day(shares, "fit no label", recent), width="stretch")
             st.caption("Share of each day's tickets; the last seven days in blue.")
     with right:
-        st.markdown("**How sure the model is**")
         now, earlier = bins(week), bins(before)
         shown = [name for name in now if now[name] or earlier[name]]
         if any(now.values()):
+            st.markdown("**How sure the model is**")
             chart = mix_now_and_before(
                 {name: now[name] for name in shown},
                 {name: earlier[name] for name in shown},
@@ -255,9 +263,9 @@ def show_charts(drift: StoreDrift) -> None:
             )
             st.altair_chart(chart, width="stretch")
     with left:
-        st.markdown("**Labels**")
         answered, answered_before = labels(week), labels(before)
         if answered:
+            st.markdown("**Labels**")
             st.altair_chart(mix_now_and_before(answered, answered_before), width="stretch")
     with right:
         st.markdown("**New words**")

@@ -156,11 +156,16 @@ def train_next(store: ReviewStore, serving: KnownModel) -> None:
     """Train the next model with people's decisions."""
     trained = [one.at for one in model_history(store) if one.kind == "added"]
     counts = decided(store, since=max(trained))
+    needs_no_file = learned_from_decisions(store, serving)
+    file = "" if needs_no_file else "the file of the serving model and from "
     st.markdown(
         f"{count(counts.tickets, 'ticket')} decided since the last training. The next model learns"
-        " from the file of the serving model and from all decisions, but for those that are kept to"
-        " compare models on. It is not used before somebody promotes it on the page Models."
+        f" from {file}all decisions, but for those that are kept to compare models on. It is not"
+        " used before somebody promotes it on the page Models."
     )
+    if needs_no_file:
+        start_training(store, None, (), "auto")
+        return
     known = training_file(store, serving.id)
     place = None if known is None else found(known)
     if known is not None and place is not None:
@@ -177,12 +182,18 @@ def train_next(store: ReviewStore, serving: KnownModel) -> None:
                 " form. Choose it, so that the next model learns from it too."
             )
         )
-    file = chosen_file("File that the serving model was trained on", "old")
-    if file is None:
+    chosen = chosen_file("File that the serving model was trained on", "old")
+    if chosen is None:
         st.caption("Without the file, the next model learns from decisions only.")
         start_training(store, None, (), "auto")
     else:
-        train_on(store, file, known)
+        train_on(store, chosen, known)
+
+
+def learned_from_decisions(store: ReviewStore, serving: KnownModel) -> bool:
+    """Whether the serving model was trained here on people's decisions alone."""
+    added = next(one for one in model_history(store, serving.id) if one.kind == "added")
+    return added.figures.get("data", "unknown") is None
 
 
 def found(known: TrainingFile) -> Path | None:
