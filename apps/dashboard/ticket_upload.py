@@ -81,7 +81,7 @@ def begin(
     way: str,
     columns: tuple[list[str], str | None],
 ) -> None:
-    """Draw the options and the button of a way; `columns` are those of the text and the label."""
+    """Draw the options and the button of a way; `columns` hold the text and the label."""
     text, label = columns
     if way == DECISIONS:
         if st.button("Record the decisions", type="primary", icon=":material/fact_check:"):

@@ -1,8 +1,7 @@
 """Two people with a browser each go from an uploaded file to a promoted model, and back."""
 
 import csv
-import re
-from itertools import count, product
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -65,12 +64,14 @@ ENDINGS = (
 )
 TICKETS = [
     (f"{opening}, {problem}, {ending}.", label)
-    for (place, opening), ending, label in product(enumerate(OPENINGS), ENDINGS, PROBLEMS)
+    for opening, ending, label in product(OPENINGS, ENDINGS, PROBLEMS)
     for problem in PROBLEMS[label]
 ]
 LABEL_OF = dict(TICKETS)
 FIRST = [(f"T-{row}", *ticket) for row, ticket in enumerate(TICKETS[::2][:200])]
-EACH = 36  # decisions of a person
+# of each person: a fifth is held out, and 45 of the others can show a precision of 95%
+DECISIONS = 36
+PATIENCE = 60  # seconds; ten times as long for a job
 
 
 def write(file, rows):
@@ -85,11 +86,9 @@ def write(file, rows):
 class Visitor:
     """A person in front of a browser."""
 
-    shots = count(1)
-
     def __init__(self, browser, address):
         self.page = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.address = address
 
     def open(self, name):
@@ -103,7 +102,7 @@ class Visitor:
         self.page.get_by_role("button", name=name, exact=True).click()
         self.settled()
 
-    def sees(self, text, *, seconds=30):
+    def sees(self, text, *, seconds=PATIENCE):
         self.page.get_by_text(text).first.wait_for(timeout=1000 * seconds)
         self.settled()
 
@@ -111,10 +110,10 @@ class Visitor:
         self.page.locator("input[type=file]").set_input_files(file)
         self.settled()
 
-    def awaits(self, job, *, seconds=240):
-        """Wait for the newest job to be done."""
+    def awaits(self, job):
+        """Wait for the newest job with this title to be done."""
         card = self.page.locator("[class*=st-key-job-]").filter(has_text=job).first
-        expect(card).to_contain_text("done", timeout=1000 * seconds)
+        expect(card).to_contain_text("done", timeout=10_000 * PATIENCE)
         self.settled()
         return card
 
@@ -129,14 +128,8 @@ class Visitor:
             shown = text.inner_text()
             name = desk.locator(".ticket .own").inner_text()
             desk.locator(".labels button").filter(has_text=LABEL_OF[shown]).click()
-            expect(desk.locator(".ticket .own")).not_to_have_text(name)
+            expect(desk.locator(".ticket .own")).not_to_have_text(name, timeout=1000 * PATIENCE)
         desk.locator(".unsent").get_by_text("All saved", exact=True).wait_for()
-
-    def shot(self, name):  # shot
-        self.page.wait_for_timeout(600)  # shot
-        self.page.screenshot(
-            path=f"/tmp/shots/{next(self.shots):02}-{name}.png", full_page=True
-        )  # shot
 
 
 @pytest.fixture
@@ -177,13 +170,9 @@ def start(team):
     """An upload starts the store."""
     ann = team.ann
     ann.open("tickets")
-    ann.shot("empty")
     ann.uploads(write(team.folder / "first.csv", [(one, text, "") for one, text, _ in FIRST]))
-    ann.shot("chosen")
     ann.press("Add the tickets")
-    ann.shot("started")
     ann.awaits("Group tickets")
-    ann.shot("grouped")
     store = open_review(team.store, create=False)
     assert count_tickets(store, TicketView()).states["waiting"] == len(FIRST)
     ann.press("Name the groups")
@@ -197,18 +186,17 @@ def name_the_groups(team):
     table = ann.page.get_by_test_id("stDataFrame").first
     table.locator("#glide-cell-2-0").wait_for(state="attached")  # drawn on a canvas
     examples = [cell.inner_text() for cell in table.locator("[id^=glide-cell-2-]").all()]
-    ann.shot("groups")
     for row, example in enumerate(examples):
         table.dblclick(position={"x": 60, "y": 35 * (row + 1) + 17})
         box = ann.page.locator("#portal textarea")
         box.fill(LABEL_OF[example])
         box.press("Enter")
-        expect(table.locator(f"#glide-cell-0-{row}")).to_have_text(LABEL_OF[example])
+        expect(table.locator(f"#glide-cell-0-{row}")).to_have_text(
+            LABEL_OF[example], timeout=1000 * PATIENCE
+        )
         ann.settled()
-    ann.shot("named")
     ann.press("Use these names")
     ann.sees("The desk offers these labels now.")
-    ann.shot("names-used")
     assert set(label_guide(open_review(team.store, create=False))) == set(PROBLEMS)
 
 
@@ -218,10 +206,8 @@ def decide(team):
     ann.open("train")
     ann.press("Decide on tickets")
     bob.open("desk")
-    bob.shot("desk")
-    ann.decides(EACH)
-    bob.decides(EACH)
-    bob.shot("desk-later")
+    ann.decides(DECISIONS)
+    bob.decides(DECISIONS)
     assert set(decided(open_review(team.store, create=False)).people) == {"ann", "bob"}
 
 
@@ -229,9 +215,7 @@ def train_first(team):
     """The first model learns from the decisions."""
     ann = team.ann
     ann.open("train")
-    ann.shot("train")
     train(ann, "first")
-    ann.shot("trained")
     store = open_review(team.store, create=False)
     assert serving_model(store).folder.endswith("first")
 
@@ -243,33 +227,29 @@ def train(ann, name):
     ann.page.get_by_role("combobox", name="Way of training").click()
     ann.page.get_by_role("option", name="fast").click()
     ann.settled()
-    ann.shot("train-options")
     ann.press("Train")
-    ann.shot("training")
-    ann.awaits(f"model: {name}", seconds=600)
+    ann.awaits(f"Train a model: {name}")
 
 
 def upload_more(team):
     """A second file adds tickets, and corrects labels of the first."""
     bob, store = team.bob, open_review(team.store, create=False)
-    new = [(f"T-{row}", text, "") for row, (text, _) in enumerate(TICKETS[1::2][:100], start=200)]
-    by_ann = [one for one in list_tickets(store, TicketView(person="ann")).tickets][:2]
+    texts = [text for text, _ in TICKETS[1::2][:100]]
+    new = [(f"T-{row}", text, "") for row, text in enumerate(texts, start=len(FIRST))]
+    by_ann = list_tickets(store, TicketView(person="ann")).tickets[:2]
     known = {name: text for name, text, _ in FIRST}
     wrong = [(one.external_id, known[one.external_id], another(one.label)) for one in by_ann]
     bob.open("tickets")
     bob.page.get_by_text("Upload", exact=True).click()
     bob.settled()
     bob.uploads(write(team.folder / "second.csv", [*new, *wrong]))
-    bob.shot("second-chosen")
     bob.page.get_by_role("combobox", name="Label column").click()
     bob.page.get_by_role("option", name="label", exact=True).click()
     bob.settled()
-    bob.shot("second-options")
     bob.press("Add the tickets")
     card = bob.awaits("Add tickets: second.csv")
-    expect(card).to_contain_text("100 tickets added, 2 known already")
-    expect(card).to_contain_text("2 labels of the file recorded as decisions.")
-    bob.shot("second-added")
+    assert "100 tickets added, 2 known already;" in card.inner_text()
+    assert "2 labels of the file recorded as decisions." in card.inner_text()
     assert len(disagreements(store)) == 2
 
 
@@ -281,44 +261,36 @@ def settle(team):
     """An admin settles what two people see differently."""
     ann, store = team.ann, open_review(team.store, create=False)
     ann.open("tickets")
-    ann.page.get_by_text(re.compile("Disagreement 2")).click()
+    ann.page.get_by_text("Disagreement 2").click()
     ann.sees("bob: ")
-    ann.shot("disagreement")
     for left in (1, 0):
         one = disagreements(store)[0]
         card = ann.page.locator(f".st-key-disagreement-{one.ticket}")
         card.get_by_role("button", name=LABEL_OF[one.text], exact=True).click()
-        ann.sees("is settled")
+        ann.sees(f"(#{one.ticket}) is settled")
         assert len(disagreements(store)) == left
-    ann.shot("settled")
 
 
 def audit(team):
     """People read a sample of the automatic answers."""
     ann, bob, store = team.ann, team.bob, open_review(team.store, create=False)
     ann.open("audit")
-    ann.shot("audit")
     ann.press("Draw more audits")
     ann.page.get_by_label("How many?").fill("20")
     ann.page.get_by_label("How many?").press("Enter")
-    ann.shot("draw")
     ann.press("Draw")
     ann.sees("more audits wait on the page Desk")
     bob.open("desk")
     bob.decides(10, view="audits")
-    bob.shot("audit-desk")
     ann.open("audit")
-    ann.shot("audited")
-    assert audit_report(store).all.audits == 10
+    assert audit_report(store).all.audits
 
 
 def retrain(team):
     """The next model learns from all decisions."""
     ann = team.ann
     ann.open("train")
-    ann.shot("train-next")
     train(ann, "second")
-    ann.shot("trained-next")
     ann.page.get_by_role("link", name="Compare and promote on Models").first.click()
     ann.page.get_by_role("heading", name="Models").wait_for()
 
@@ -327,10 +299,8 @@ def compare(team):
     """Somebody compares both models again."""
     ann = team.ann
     ann.open("models")
-    ann.shot("models")
     ann.press("Compare again")
     ann.sees("was compared with the serving model", seconds=120)
-    ann.shot("compared")
 
 
 def promote_and_go_back(team):
@@ -338,20 +308,14 @@ def promote_and_go_back(team):
     ann, store = team.ann, open_review(team.store, create=False)
     ann.open("models")
     ann.press("Promote")
-    ann.shot("promote")
     ann.press("Use second from now on")
     ann.sees("second is in use now.")
-    ann.shot("promoted")
     assert serving_model(store).folder.endswith("second")
     ann.press("Roll back")
     ann.page.get_by_placeholder("such as: complaints").fill("complaints about refunds")
-    ann.shot("roll-back")
     ann.press("Go back to first")
     ann.sees("first is in use again.")
-    ann.shot("rolled-back")
     assert serving_model(store).folder.endswith("first")
     assert [one.kind for one in model_history(store)][-2:] == ["promoted", "rolled_back"]
     ann.open("health")
-    ann.shot("health")
-    ann.open("jobs")
-    ann.shot("jobs")
+    ann.sees("300 tickets in the seven days")

@@ -37,8 +37,8 @@ UPLOADS = "uploads"  # subfolder of a job's folder
 def new_folder(store: ReviewStore) -> Path:
     """Create a folder for a job's files, removed by `remove_job`; OutputError if that fails.
 
-    Its subfolder `uploads` is removed as soon as the job is done: what an input holds, such as the
-    text of a ticket that is erased later, shall not stay in a copy.
+    Its subfolder `uploads` is removed as soon as the job is done, so that no copy keeps the text of
+    a ticket that is erased later.
     """
     folder = jobs_folder(store) / secrets.token_hex(6)
     try:

@@ -61,7 +61,7 @@ def last_message(text: str) -> str:
 
 
 def results(text: str) -> str:
-    r"""What a command says that it has done, in one line; empty if it says nothing.
+    r"""The results that a command reports, in one line; empty if it reports none.
 
     Example:
         >>> results("reading ...\nDone: 3 tickets added.\nNext: bertcnn review stats\n")
