@@ -71,7 +71,7 @@ LABEL_OF = dict(TICKETS)
 FIRST = [(f"T-{row}", *ticket) for row, ticket in enumerate(TICKETS[::2][:200])]
 # of each person: a fifth is held out, and 45 of the others can show a precision of 95%
 DECISIONS = 36
-PATIENCE = 60  # seconds; ten times as long for a job
+PATIENCE = 60  # seconds; twenty times as long for a job
 
 
 def write(file, rows):
@@ -113,7 +113,7 @@ class Visitor:
     def awaits(self, job):
         """Wait for the newest job with this title to be done."""
         card = self.page.locator("[class*=st-key-job-]").filter(has_text=job).first
-        expect(card).to_contain_text("done", timeout=10_000 * PATIENCE)
+        expect(card).to_contain_text("done", timeout=20_000 * PATIENCE)
         self.settled()
         return card
 

@@ -268,7 +268,6 @@ def show_charts(drift: StoreDrift) -> None:
             st.markdown("**Labels**")
             st.altair_chart(mix_now_and_before(answered, answered_before), width="stretch")
     with right:
-        st.markdown("**New words**")
         show_words(drift)
 
 
@@ -290,9 +289,12 @@ def labels(days: Sequence[DailyFigures]) -> dict[str, int]:
 
 
 def show_words(drift: StoreDrift) -> None:
-    """Words that have become frequent."""
+    """Words that have become frequent; nothing while that is not known."""
+    [finding] = [one for one in drift.report.findings if one.about == "words"]
+    if finding.changed is None:
+        return
+    st.markdown("**New words**")
     if not drift.words:
-        [finding] = [one for one in drift.report.findings if one.about == "words"]
         st.markdown(plain(finding.sentence))
         return
     st.dataframe(
