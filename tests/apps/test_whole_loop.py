@@ -1,6 +1,7 @@
 """Two people with a browser each go from an uploaded file to a promoted model, and back."""
 
 import csv
+import re
 from itertools import product
 from types import SimpleNamespace
 
@@ -113,7 +114,9 @@ class Visitor:
     def awaits(self, job):
         """Wait for the newest job with this title to be done."""
         card = self.page.locator("[class*=st-key-job-]").filter(has_text=job).first
-        expect(card).to_contain_text("done", timeout=20_000 * PATIENCE)
+        ended = re.compile("done|failed")
+        expect(card).to_contain_text(ended, timeout=20_000 * PATIENCE)
+        assert "failed" not in card.inner_text(), card.inner_text()
         self.settled()
         return card
 
