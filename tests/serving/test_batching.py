@@ -122,25 +122,6 @@ def test_only_a_very_long_request_lets_others_pass(served, texts, finished):
     assert order == finished
 
 
-def test_answers_of_a_batch_are_handed_out_a_few_at_a_time(served, predictor):
-    texts = [f"{'the invoice' if row % 3 else 'my router'} {row}" for row in range(40)]
-    answered_by_then = []
-
-    def works(loop):
-        made = [Work(served, [text], None, loop.create_future()) for text in texts]
-
-        def notice(_):
-            answered_by_then.append(sum(work.answers.done() for work in made))
-
-        made[0].answers.add_done_callback(notice)
-        return made
-
-    _, all_works = answered(works)
-    labels = [work.answers.result()[0].label for work in all_works]
-    assert labels == predictor.predict(texts).tolist()
-    assert answered_by_then[0] < len(texts)  # the event loop served other tasks in between
-
-
 def test_each_request_has_its_own_precision(served):
     def works(loop):
         return [
@@ -182,3 +163,5 @@ def test_models_are_named_by_their_folders():
         "x-y": "./x y",
         "name": "hf://org/name@rev",
     }
+    with pytest.raises(SettingsError, match="two models with the name 'a'"):
+        named_models(["a=models/x", "a=models/y"])

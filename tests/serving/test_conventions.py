@@ -63,21 +63,8 @@ def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
 @pytest.mark.parametrize(
     ("columns", "body", "message"),
     [
-        (
-            PLAIN,
-            {"instances": [{"ticket_id": "T-1"}]},
-            "instances with 'ticket_id'; expected the m",
-        ),
-        (
-            ONE,
-            {"instances": [{"message": "a", "id": "1"}]},
-            "instances with 'message, id'; expected",
-        ),
-        (
-            TWO,
-            {"instances": [{"subject": "a"}]},
-            "instances with 'subject'; expected the model's t",
-        ),
+        (PLAIN, {"instances": [{"ticket_id": "T-1"}]}, "instances with 'ticket_id'; expected"),
+        (ONE, {"instances": [{"message": "a", "id": "1"}]}, "instances with 'message, id'"),
         (TWO, {"instances": [["a", "b"]]}, "\"['a', 'b']\" in instances; expected a text, or {"),
         (
             TWO,
@@ -89,11 +76,7 @@ def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
             {"instances": [{"text": "a"}, {"message": "a"}]},
             "rows in instances that have differ",
         ),
-        (
-            PLAIN,
-            {"instances": [{"b64": "a"}]},
-            "'a' in instances; expected base64 of a text in UTF",
-        ),
+        (PLAIN, {"instances": [{"b64": "a"}]}, "'a' in instances; expected base64 of a text"),
         (PLAIN, {"instances": [{"b64": "//79"}]}, "'//79' in instances; expected base64 of a text"),
         (
             PLAIN,
@@ -101,21 +84,9 @@ def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
             "\"{'b64': 'YQ==', 'x': 1}\" in instance",
         ),
         (PLAIN, {"instances": ["a", None]}, "'None' in instances; expected a text"),
-        (
-            PLAIN,
-            {"instances": ["a"], "inputs": ["a"]},
-            "a body with instances and inputs; expected",
-        ),
-        (
-            PLAIN,
-            {"instances": ["a"], "more": 1},
-            "the key 'more' in the body; expected one of: inst",
-        ),
-        (
-            PLAIN,
-            {"instances": ["a"], "signature_name": "other"},
-            "the signature 'other'; expected se",
-        ),
+        (PLAIN, {"instances": ["a"], "inputs": ["a"]}, "a body with instances and inputs"),
+        (PLAIN, {"instances": ["a"], "more": 1}, "the key 'more' in the body; expected one of"),
+        (PLAIN, {"instances": ["a"], "signature_name": "other"}, "the signature 'other'; expected"),
         (
             PLAIN,
             {"instances": ["a"], "parameters": {"top_k": 3}},
@@ -160,25 +131,16 @@ def test_null_in_a_data_frame_is_a_blank_cell():
             "dataframe_split without a name for each col",
         ),
         (
-            {"dataframe_split": {"columns": ["subject", "body"], "data": [["a"]]}},
+            {"dataframe_split": {"columns": ["body", "subject"], "data": [["a"]]}},
             "rows of dataframe",
         ),
         (
             {"dataframe_records": [{"subject": 3, "body": "b"}]},
             "'3' in dataframe_records; expected",
         ),
-        (
-            {"dataframe_split": {"columns": [], "rows": []}},
-            "the key 'rows' in 'dataframe_split'",
-        ),
-        (
-            {"inputs": ["a"], "params": {"unknown": 1}},
-            "the key 'unknown' in 'params'; expected one of",
-        ),
-        (
-            {"columns": ["text"], "data": [["a"]]},
-            "the key 'columns' in the body; expected one of: in",
-        ),
+        ({"dataframe_split": {"columns": [], "rows": []}}, "the key 'rows' in 'dataframe_split'"),
+        ({"inputs": ["a"], "params": {"unknown": 1}}, "the key 'unknown' in 'params'; expected"),
+        ({"columns": ["text"], "data": [["a"]]}, "the key 'columns' in the body; expected one of"),
     ],
 )
 def test_other_invocations_are_refused(body, message):
@@ -246,16 +208,30 @@ def test_base64_is_decoded_where_it_is_named():
         ({"parameters": {"content_type": "base64"}}, "'a' in the texts; expected base64 of a text"),
         ({"parameters": {"content_type": "datetime"}}, "the content type 'datetime'; expected str"),
         ({"parameters": {"shared_memory_region": "x"}}, "the key 'shared_memory_region' in 'inp"),
-        (
-            {"name": "ticket_id"},
-            "inputs with 'ticket_id'; expected the model's text columns: 'text'",
-        ),
+        ({"name": "ticket_id"}, "inputs with 'ticket_id'; expected the model's text columns"),
         ({"colour": "red"}, "the key 'colour' in 'inputs.0'; expected one of: name"),
+        ({"datatype": "FP32"}, "an input of the type 'FP32'"),
+        ({"shape": [1] * 99 + [2]}, "1 texts with the shape '[1, 1"),
+        ({"shape": [-1, -1]}, "1 texts with the shape '[-1, -1]'"),
+        ({"shape": [0, 2**70]}, "1 texts with the shape '[0, 1180591620717411303424]'"),
+        ({"data": [1]}, "'1' in the texts; expected a text"),
+        ({"parameters": {"binary_data_size": 9}}, "binary_data_size 9 of 0 bytes"),
     ],
 )
 def test_other_inputs_are_refused(change, message):
     status, given = refusal(infer, PLAIN, {**tensor("text", ["a"]), **change})
     assert (status, given[: len(message)]) == (400, message)
+
+
+@pytest.mark.parametrize("binary", [b"\x05\x00", struct.pack("<I", 9) + b"abc"])
+def test_a_binary_tensor_that_ends_too_early_is_refused(binary):
+    given = {"name": "text", "shape": [1], "datatype": "BYTES"}
+    header = encoded({"inputs": [{**given, "parameters": {"binary_data_size": len(binary)}}]})
+    status, message = refusal(read_request, header + binary, str(len(header)), PLAIN)
+    assert (status, message[:14]) == (400, "a BYTES tensor")
+    for length in ("99999", "9" * 5000, "-1", "", "1.0"):
+        status, message = refusal(read_request, b"{}", length, PLAIN)
+        assert (status, message[:33]) == (400, "Inference-Header-Content-Length: ")
 
 
 # === Size ===

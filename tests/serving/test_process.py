@@ -254,10 +254,6 @@ def test_a_damaged_model_is_refused(model, tmp_path):
     )
 
 
-def test_two_models_of_one_name_are_refused(model):
-    assert refused("a=models/x", "a=models/y").startswith("bertcnn: two models with the name 'a'")
-
-
 def test_a_missing_extra_is_told_with_its_command(model, tmp_path):
     code = (
         "import sys\n"
@@ -274,18 +270,17 @@ def test_a_missing_extra_is_told_with_its_command(model, tmp_path):
     )
 
 
-def test_the_parent_imports_neither_the_engine_nor_the_network(model):
+@pytest.mark.parametrize(
+    ("imported", "unwanted"),
+    [
+        ("bertcnn.serving.supervise, bertcnn.cli.serve", {"pandas", "openvino", "fastapi"}),
+        ("bertcnn.serving.run", {"pandas", "streamlit", "sklearn", "scipy"}),
+    ],
+    ids=["parent", "worker"],
+)
+def test_a_process_imports_only_what_it_needs(imported, unwanted):
     code = (
-        "import sys; from bertcnn.serving.supervise import Supervisor; import bertcnn.cli.serve;"
-        "print(*({'keras', 'tensorflow', 'pandas', 'openvino', 'fastapi'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == ""
-    code = code.replace("supervise import Supervisor", "run import work").replace(
-        "{'keras', 'tensorflow', 'pandas', 'openvino', 'fastapi'}",
-        "{'keras', 'tensorflow', 'pandas', 'streamlit', 'sklearn', 'scipy'}",
+        f"import sys, {imported}; print(*({unwanted | {'keras', 'tensorflow'}} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True

@@ -69,60 +69,40 @@ def test_requests_at_the_same_time_share_batches_and_get_their_own_answers(serve
     assert "bertcnn_queue_texts 0.0" in page
 
 
-REFUSED = {
-    "not JSON": (b"hello", 400, "a body that is not JSON"),
-    "no object": (b"[]", 400, "a body whose value is wrong"),
-    "one string": (
-        b'{"texts": "a"}',
-        400,
-        "a body whose 'texts' is wrong; expected input should be",
-    ),
-    "a number": (
-        b'{"texts": ["a", 3]}',
-        400,
-        "a body whose 'texts.1' is wrong; expected input sho",
-    ),
-    "spelling": (
-        b'{"texts": [], "text": 1}',
-        400,
-        "the key 'text' in the body; expected one of: because, probabil",
-    ),
-    "surrogate": (b'{"texts": ["\\ud800"]}', 400, "a body that is not JSON"),
-    "precision": (
-        b'{"texts": ["a"], "auto_precision": 7}',
-        400,
-        "automatic precision '7.0'; expected a share between 0 and 1",
-    ),
-    "many": (
-        json.dumps({"texts": ["no signal"] * 100_000}).encode(),
-        413,
-        "100,000 texts in a request; expected at most 200. What to do: split it",
-    ),
-    "long": (
-        json.dumps({"texts": ["a" * 100_001]}).encode(),
-        413,
-        "a text of 100,001 characters; expected at most 100,000.",
-    ),
-    "large": (b" " * (9 << 20), 413, "a body of 9,437,184 bytes; expected at most 8,388,608."),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_a_request_that_cannot_be_answered_is_told_why(server, why):
-    body, status, message = REFUSED[why]
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"hello", 400, "a body that is not JSON"),
+        (b"[]", 400, "a body whose value is wrong"),
+        (b'{"texts": ["a", 3]}', 400, "a body whose 'texts.1' is wrong; expected"),
+        (b'{"texts": [], "text": 1}', 400, "the key 'text' in the body; expected one of: because"),
+        (b'{"texts": ["\\ud800"]}', 400, "a body that is not JSON"),
+        (b'{"texts": ["a"], "auto_precision": 7}', 400, "automatic precision '7.0'; expected"),
+        (
+            b'{"texts": [%s""]}' % (b'"",' * 200),
+            413,
+            "201 texts in a request; expected at most 200",
+        ),
+        (b'{"texts": ["%s"]}' % (b"a" * 100_001), 413, "a text of 100,001 characters; expected"),
+        (b" " * (9 << 20), 413, "a body of 9,437,184 bytes; expected at most 8,388,608."),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_a_request_that_cannot_be_answered_is_told_why(server, body, status, message):
     given, answer, _ = server.ask("/classify", body)
-    assert given == status, answer
-    assert list(answer) == ["error"]
+    assert (given, list(answer)) == (status, ["error"])
     assert answer["error"].startswith(message)
     assert "\n" not in answer["error"]
 
 
-def test_other_routes_and_methods_are_refused(server):
-    assert server.ask("/nothing")[:2] == (
-        404,
-        {"error": "GET /nothing: no such route; GET /docs shows all"},
-    )
+def test_other_routes_methods_and_bodies_are_refused(server):
+    assert server.ask("/nothing")[0] == 404
     assert server.ask("/classify")[0] == 405
+    tensor = {"name": "text", "shape": [3], "datatype": "BYTES", "data": ["a"]}
+    status, answer, _ = server.ask("/v2/models/tiny/infer", {"inputs": [tensor]})
+    assert (status, answer["error"][:17]) == (400, "1 texts with the ")
+    status, answer, _ = server.ask("/invocations", {"rows": []})
+    assert (status, answer["error_code"], list(answer)[1:]) == (400, "BAD_REQUEST", ["message"])
 
 
 def test_compressed_bodies_are_answered(server, predictor):
@@ -130,8 +110,6 @@ def test_compressed_bodies_are_answered(server, predictor):
     status, answer, _ = server.ask("/classify", body, {"Content-Encoding": "gzip"})
     assert status == 200
     agree(answer["answers"], shown(predictor, TEXTS))
-    bomb = gzip.compress(bytes(20 << 20))
-    assert server.ask("/classify", bomb, {"Content-Encoding": "gzip"})[0] == 413
 
 
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/ping", "/docs"])
@@ -177,11 +155,8 @@ def test_all_routes_are_documented(server):
         if "requestBody" in way
     )
     infer = paths["/v2/models/{name}/infer"]["post"]["requestBody"]["content"]["application/json"]
-    assert infer["schema"]["properties"]["inputs"]["items"]["required"] == [
-        "name",
-        "shape",
-        "datatype",
-    ]
+    required = infer["schema"]["properties"]["inputs"]["items"]["required"]
+    assert required == ["name", "shape", "datatype"]
 
 
 # === Open Inference ===
@@ -191,6 +166,7 @@ def test_open_inference_describes_server_and_model(server, predictor):
     assert server.ask("/v2")[1]["extensions"] == ["binary_tensor_data", "model_repository"]
     assert server.ask("/v2/health/live")[1] == {"live": True}
     assert server.ask("/v2/health/ready")[:2] == (200, {"ready": True})
+    assert server.ask("/ping")[:2] == (200, {"ready": True})
     version = predictor.bundle.bundle_id[:12]
     about = server.ask("/v2/models/tiny")[1]
     assert about["versions"] == [version]
@@ -221,17 +197,9 @@ def test_open_inference_answers_json(server, predictor):
 
 def test_open_inference_answers_binary_tensors_as_tritonclient_sends_them(server, predictor):
     tensor = b"".join(struct.pack("<I", len(data)) + data for data in map(str.encode, TEXTS))
-    given = {
-        "inputs": [
-            {
-                "name": "text",
-                "shape": [len(TEXTS)],
-                "datatype": "BYTES",
-                "parameters": {"binary_data_size": len(tensor)},
-            }
-        ],
-        "parameters": {"binary_data_output": True},
-    }
+    size = {"binary_data_size": len(tensor)}
+    given = {"name": "text", "shape": [len(TEXTS)], "datatype": "BYTES", "parameters": size}
+    given = {"inputs": [given], "parameters": {"binary_data_output": True}}
     header = json.dumps(given).encode()
     headers = {"Inference-Header-Content-Length": str(len(header))}
     status, data, about = server.ask("/v2/models/tiny/infer", header + tensor, headers)
@@ -254,39 +222,6 @@ def test_open_inference_answers_binary_tensors_as_tritonclient_sends_them(server
         labels.append(data[place + 4 : place + 4 + size].decode())
         place += 4 + size
     assert labels == [prediction.label or "" for prediction in predictions]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": "words"}, "inputs with 'words'; expected the model's text columns: 'text'"),
-        ({"datatype": "FP32"}, "an input of the type 'FP32'"),
-        ({"shape": [3]}, "1 texts with the shape '[3]'"),
-        ({"shape": [1] * 99 + [2]}, "1 texts with the shape '[1, 1"),
-        ({"shape": [-1, -1]}, "1 texts with the shape '[-1, -1]'"),
-        ({"shape": [0, 2**70]}, "1 texts with the shape '[0, 1180591620717411303424]'"),
-        ({"data": [1]}, "'1' in the texts; expected a text"),
-        ({"parameters": {"binary_data_size": 9}}, "binary_data_size 9 of 0 bytes"),
-    ],
-)
-def test_open_inference_says_what_is_wrong(server, change, message):
-    tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"], **change}
-    status, answer, _ = server.ask("/v2/models/tiny/infer", {"inputs": [tensor]})
-    assert (status, answer["error"][: len(message)]) == (400, message)
-
-
-def test_a_binary_tensor_that_ends_too_early_is_refused(server):
-    for tensor in (b"\x05\x00", struct.pack("<I", 9) + b"abc"):
-        given = {"name": "text", "shape": [1], "datatype": "BYTES"}
-        given["parameters"] = {"binary_data_size": len(tensor)}
-        header = json.dumps({"inputs": [given]}).encode()
-        headers = {"Inference-Header-Content-Length": str(len(header))}
-        status, answer, _ = server.ask("/v2/models/tiny/infer", header + tensor, headers)
-        assert (status, answer["error"][:14]) == (400, "a BYTES tensor")
-    for length in ("99999", "9" * 5000, "-1", "", "1.0"):
-        headers = {"Inference-Header-Content-Length": length}
-        status, answer, _ = server.ask("/v2/models/tiny/infer", b"{}", headers)
-        assert (status, answer["error"][:33]) == (400, "Inference-Header-Content-Length: ")
 
 
 def test_a_client_that_breaks_off_its_request_is_no_fault_of_the_server(server):
@@ -313,10 +248,6 @@ def test_a_client_that_breaks_off_its_request_is_no_fault_of_the_server(server):
     ("path", "body"),
     [
         ("/v1/models/tiny:predict", {"instances": TEXTS}),
-        ("/v1/models/tiny:predict", {"instances": [{"text": text} for text in TEXTS]}),
-        ("/invocations", {"inputs": TEXTS}),
-        ("/invocations", {"inputs": {"text": TEXTS}}),
-        ("/invocations", {"dataframe_split": {"columns": ["text"], "data": [[t] for t in TEXTS]}}),
         ("/invocations", {"dataframe_records": [{"text": text} for text in TEXTS]}),
     ],
 )
@@ -339,7 +270,8 @@ def test_tensorflow_serving_has_versions_metadata_and_columns(server, predictor)
     assert about == server.ask("/v1/models/tiny/metadata")[1]
     signature = about["metadata"]["signature_def"]["signature_def"]["serving_default"]
     assert (about["model_spec"]["version"], [*signature["inputs"]]) == (version, ["text"])
-    assert server.ask(place)[1]["model_version_status"][0]["version"] == version
+    (state,) = server.ask(place)[1]["model_version_status"]
+    assert (state["version"], state["state"]) == (version, "AVAILABLE")
 
 
 def test_mlflow_has_params_and_csv(server, predictor):
@@ -350,17 +282,3 @@ def test_mlflow_has_params_and_csv(server, predictor):
     status, answer, _ = server.ask("/invocations", body, {"Content-Type": "text/csv"})
     assert status == 200
     agree(answer["predictions"], shown(predictor, TEXTS[:2]))
-
-
-def test_health_of_other_servers_is_told(server):
-    assert server.ask("/ping")[:2] == (200, {"ready": True})
-    assert server.ask("/v1/models/tiny")[1]["model_version_status"][0]["state"] == "AVAILABLE"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [{"rows": []}, {"inputs": "a"}, {"inputs": [["a", "b"]]}, {"dataframe_split": 1}, [1]],
-)
-def test_other_bodies_are_refused(server, body):
-    status, answer, _ = server.ask("/invocations", body)
-    assert (status, answer["error_code"], list(answer)[1:]) == (400, "BAD_REQUEST", ["message"])
