@@ -41,6 +41,7 @@ def test_no_slice_reveals_one_or_two_rows():
         part.rows for part in slice_by_length(np.array([3, 4, 5, 5, 5, 6]), answered([True] * 6))
     ] == [3]
     assert slice_by_length(np.array([3, 4, 5, 6]), answered([True] * 4)) == ()
+    assert slice_by_length(np.empty(0, int), answered([])) == ()
 
 
 def test_lengths_make_four_parts_that_hold_all_rows():
@@ -49,20 +50,8 @@ def test_lengths_make_four_parts_that_hold_all_rows():
     assert len(parts) == 4
     assert sum(part.rows for part in parts) == 1000
     assert parts[0].weak
-    assert [part.name for part in slice_by_length(np.full(9, 5), answered([True] * 9))] == [
-        "5 tokens"
-    ]
-    assert slice_by_length(np.empty(0, int), answered([])) == ()
-
-
-def test_parts_of_an_equally_good_model_are_hardly_ever_called_weak():
-    generator = np.random.default_rng(1)
-    values = [f"v{row % 8}" for row in range(400)]
-    weak = sum(
-        any(part.weak for part in slice_by_value(values, answered(generator.random(400) < 0.9)))
-        for _ in range(200)
-    )
-    assert weak <= 0.08 * 200
+    [one] = slice_by_length(np.full(9, 5), answered([True] * 9))
+    assert one.name == "5 tokens"
 
 
 def test_slices_of_many_columns_are_hardly_ever_called_weak():

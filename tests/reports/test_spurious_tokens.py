@@ -23,16 +23,10 @@ def rows(each=30):
 
 
 def test_codes_and_names_that_go_with_a_label_are_found():
-    spurious_tokens = {
-        (mark.kind, mark.word): mark for mark in find_spurious_tokens(*rows(), nothing)
-    }
-    assert spurious_tokens["code", "INC-###"].label == "billing"
-    assert (
-        spurious_tokens["code", "INC-###"].texts,
-        spurious_tokens["code", "INC-###"].with_label,
-    ) == (30, 30)
-    assert spurious_tokens["name", "Sandra"].label == "hardware"
-    assert not spurious_tokens["name", "Sandra"].used
+    found = {(mark.kind, mark.word): mark for mark in find_spurious_tokens(*rows(), nothing)}
+    code, name = found["code", "INC-###"], found["name", "Sandra"]
+    assert (code.label, code.texts, code.with_label) == ("billing", 30, 30)
+    assert (name.label, name.used) == ("hardware", False)
 
 
 def test_the_model_is_asked_whether_it_uses_them_and_those_it_uses_come_first():
@@ -64,16 +58,11 @@ def test_a_word_in_fewer_than_three_different_texts_is_never_reported():
 
 
 def test_ordinary_words_and_words_without_a_label_are_not_reported():
+    words = [("Router", "hardware") if row % 2 else ("Invoice", "billing") for row in range(60)]
     texts = [
-        f"my {'router' if row % 2 else 'invoice'}, says Sandra, order 4711" for row in range(60)
+        f"{word} is off. {word}, says Sandra, 4711 no {row}" for row, (word, _) in enumerate(words)
     ]
-    texts = [f"{text} no {row}" for row, text in enumerate(texts)]
-    assert (
-        find_spurious_tokens(
-            texts, ["hardware" if row % 2 else "billing" for row in range(60)], nothing
-        )
-        == ()
-    )
+    assert find_spurious_tokens(texts, [label for _, label in words], nothing) == ()
 
 
 def test_among_many_labels_random_codes_are_hardly_ever_reported():
@@ -86,14 +75,3 @@ def test_among_many_labels_random_codes_are_hardly_ever_reported():
         ]
         told += find_spurious_tokens(texts, [f"label {label}" for label in labels], nothing) != ()
     assert told <= 5
-
-
-def test_a_word_that_starts_a_sentence_is_no_name():
-    texts = [f"Router {row} is dead. Nothing works" for row in range(40)] + [
-        f"invoice {row} is wrong" for row in range(40)
-    ]
-    assert not [
-        mark
-        for mark in find_spurious_tokens(texts, ["hardware"] * 40 + ["billing"] * 40, nothing)
-        if mark.kind == "name"
-    ]
