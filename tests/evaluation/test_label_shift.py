@@ -54,17 +54,6 @@ def test_the_shares_are_those_of_quapy(golden):
     assert np.abs(found - before).max() > 0.3
 
 
-def test_the_mean_probability_of_a_label_is_its_share_in_the_validation_rows(golden):
-    found = fit_shift_calibration(
-        golden["valid_logits"], golden["valid_labels"], bias_deviation=np.inf
-    )
-    counts = np.bincount(golden["valid_labels"]) / len(golden["valid_labels"])
-    assert found.shares == pytest.approx(counts, abs=1e-4)
-    assert estimate_label_shares(
-        found.probabilities(golden["valid_logits"]), found.shares
-    ) == pytest.approx(found.shares, abs=1e-4)
-
-
 def test_a_label_without_validation_rows_keeps_a_finite_bias():
     logits, truth = texts(200, [0.5, 0.5, 0.0], seed=1)
     found = fit_shift_calibration(logits, truth)
@@ -102,16 +91,6 @@ def test_a_label_that_nobody_finds_may_still_be_there(calibration):
     assert rarest.interval[1] > 0.03  # the exact bound is 0.036
 
 
-def test_the_estimate_is_better_than_counting_answers(calibration):
-    shares = [0.85, 0.05, 0.05, 0.05]
-    logits, _ = texts(4000, shares, seed=3, overlap=1.2)
-    weak = fit_shift_calibration(*texts(4000, [0.25] * 4, seed=4, overlap=1.2))
-    counted = np.bincount(logits.argmax(axis=1), minlength=4) / 4000
-    found = [one.share for one in estimate_label_shift(logits, weak, LABELS).labels]
-    assert np.abs(np.array(found) - shares).max() < 0.03
-    assert np.abs(counted - shares).max() > 0.1
-
-
 def test_changed_labels_are_named_and_equal_shares_are_not(calibration):
     moved = estimate_label_shift(
         texts(1500, [0.4, 0.1, 0.25, 0.25], seed=5)[0], calibration, LABELS
@@ -129,32 +108,15 @@ def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
     logits, _ = texts(50, [1.0, 0, 0, 0], seed=10)
     found = estimate_label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
     assert found.labels == ()
-    assert found.describe() == (
-        "The shares of the labels cannot be estimated: more texts than usual belong to none of the"
-        " labels."
-    )
-
-
-def test_there_is_no_estimate_without_texts(calibration):
-    found = estimate_label_shift(np.empty((0, 4)), calibration, LABELS)
-    assert found.reason == "there are no texts"
+    assert "cannot be estimated: more texts than usual belong to none" in found.describe()
+    assert estimate_label_shift(logits[:0], calibration, LABELS).reason == "there are no texts"
 
 
 def test_more_texts_than_are_looked_at_give_the_same_shares(calibration):
     logits, _ = texts(12_000, [0.7, 0.1, 0.1, 0.1], seed=8)
     found = estimate_label_shift(logits, calibration, LABELS)
-    assert found.texts == 12_000
+    assert found.texts == json.loads(json.dumps(found.to_json()))["texts"] == 12_000
     assert found.labels[0].share == pytest.approx(0.7, abs=0.03)
-
-
-def test_it_can_be_written_as_json(calibration):
-    found = estimate_label_shift(texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS)
-    written = json.loads(json.dumps(found.to_json()))
-    assert written["labels"][0]["label"] == "billing"
-    assert written["texts"] == 60
-    assert estimate_label_shift(
-        texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS
-    ) == estimate_label_shift(texts(60, [0.7, 0.1, 0.1, 0.1], 9)[0], calibration, LABELS)
 
 
 def test_no_validation_rows_are_refused():

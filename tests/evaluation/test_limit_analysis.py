@@ -63,13 +63,6 @@ def test_a_label_that_is_mistaken_for_all_others():
     assert found.gain == pytest.approx((confidence >= threshold).mean(), abs=0.01)
 
 
-def test_rows_that_are_held_back_though_they_belong_to_a_label():
-    true = said = np.arange(300) % 3
-    back = np.arange(300) % 2 == 0
-    found = limits(true, said, np.linspace(0.99, 0.6, 300), back)
-    assert (found.limit, found.share, found.gain) == ("strange", 0.5, 1.0)
-
-
 def test_no_limit_is_named_without_a_possible_gain():
     true = said = np.arange(300) % 3
     found = limits(true, said, np.linspace(0.99, 0.6, 300))

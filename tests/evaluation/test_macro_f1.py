@@ -8,26 +8,16 @@ from bertcnn.evaluation.metrics import macro_f1_score
 
 
 def test_of_rows_with_one_label_it_is_scikit_learns():
-    generator = np.random.default_rng(0)
-    actual, predicted = generator.integers(0, 7, (2, 200))
-    assert macro_f1_score(actual, predicted) == f1_score(actual, predicted, average="macro")
+    actual, predicted = np.random.default_rng(0).integers(0, 7, (2, 200))
+    expected = f1_score(actual, predicted, average="macro")
+    assert macro_f1_score(actual, predicted) == expected
     names = np.array(["ab", "cd", "ef", "gh", "ij", "kl", "mn"])
-    assert macro_f1_score(names[actual], names[predicted]) == f1_score(
-        actual, predicted, average="macro"
-    )
+    assert macro_f1_score(names[actual], names[predicted]) == expected
 
 
 def test_of_rows_with_several_it_is_scikit_learns_over_the_labels_that_occur():
     actual, predicted = np.random.default_rng(0).random((2, 200, 7)) < 0.3
-    assert macro_f1_score(actual, predicted) == pytest.approx(
-        f1_score(actual, predicted, average="macro")
-    )
+    expected = f1_score(actual, predicted, average="macro")
     wider = np.pad(actual, ((0, 0), (0, 3))), np.pad(predicted, ((0, 0), (0, 3)))
-    assert macro_f1_score(*wider) == macro_f1_score(actual, predicted)
-    assert f1_score(*wider, average="macro", zero_division=0.0) == pytest.approx(
-        0.7 * macro_f1_score(actual, predicted)
-    )
-
-
-def test_without_any_label_it_is_nothing():
+    assert macro_f1_score(*wider) == pytest.approx(expected)
     assert macro_f1_score(np.zeros((4, 3), bool), np.zeros((4, 3), bool)) == 0.0

@@ -57,26 +57,12 @@ def test_the_most_confused_pairs_account_for_every_error(pairs):
         )
 
 
-def test_ten_pairs_are_enough():
-    names = [str(number) for number in range(5)]
-    actual = [one for one in names for other in names if one != other]
-    predicted = [other for one in names for other in names if one != other]
-    assert len(evaluate(names, actual, predicted).most_confused) == 10
-
-
 def test_the_json_has_the_promised_keys_and_is_json():
     found = json.loads(
         json.dumps(evaluate(NAMES[:2], ["billing", "hardware"], ["billing", "billing"]).to_json())
     )
-    assert list(found) == [
-        "rows",
-        "accuracy",
-        "macro_f1",
-        "weighted_f1",
-        "labels",
-        "confusion",
-        "most_confused",
-    ]
+    keys = "rows accuracy macro_f1 weighted_f1 labels confusion most_confused"
+    assert list(found) == keys.split()
     assert found["confusion"] == [[1, 0], [1, 0]]
     assert found["labels"][0] == {
         "name": "billing",
@@ -88,17 +74,6 @@ def test_the_json_has_the_promised_keys_and_is_json():
     assert found["most_confused"] == [
         {"actual": "hardware", "predicted": "billing", "count": 1, "share": 1.0}
     ]
-
-
-def test_no_rows_are_refused():
-    with pytest.raises(
-        LabelError,
-        match=(
-            r"^0 rows to evaluate on; expected at least 1 row with a label\. What to do: check the"
-            r" file"
-        ),
-    ):
-        evaluate(NAMES, [], [])
 
 
 def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_learn_has_it():
@@ -142,20 +117,13 @@ def test_several_labels_of_which_the_model_does_not_know_one_are_wrong():
         ("sales",),
         (5, 5),
     )
-    assert [(label.recall, label.support) for label in found.labels] == [
-        (1.0, 2),
-        (0.0, 0),
-        (0.0, 0),
-        (0.0, 0),
-        (0.0, 1),
-    ]
+    assert [label.support for label in found.labels] == [2, 0, 0, 0, 1]
 
 
-def test_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
-    message = (
-        r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\);"
-        r" expected one of 'billing, hardware"
-    )
+def test_no_rows_and_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
+    with pytest.raises(LabelError, match=r"^0 rows to evaluate on"):
+        evaluate(NAMES, [], [])
+    message = r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\)"
     with pytest.raises(LabelError, match=message):
         evaluate(NAMES, ["HR", "Sales", "Sales"], ["billing"] * 3)
     # the column of the labels may be the wrong one
@@ -210,26 +178,6 @@ def test_confused_is_a_missed_label_with_one_given_instead():
         evaluate_sets(NAMES, [("sales",)], [()])
 
 
-def test_with_many_labels_only_the_pairs_that_occur_are_written():
-    names = [f"label {number}" for number in range(5_600)]
-    actual, predicted = [*names, *names], [*names, *names[1:], names[0]]
-    found = evaluate(names, actual, predicted).to_json()
-    assert found["confusion"] is None
-    assert sum(rows for _, _, rows in found["confusion_pairs"]) == len(actual)
-    assert found["confusion_pairs"][:3] == [[0, 0, 1], [0, 1, 1], [1, 1, 1]]
-    assert list(found) == [
-        "rows",
-        "accuracy",
-        "macro_f1",
-        "weighted_f1",
-        "labels",
-        "confusion",
-        "confusion_pairs",
-        "most_confused",
-    ]
-    assert len(json.dumps(found)) < 1_000_000
-
-
 @pytest.mark.parametrize("labels", [LARGEST_MATRIX, LARGEST_MATRIX + 1])
 def test_matrix_and_pairs_say_the_same(labels):
     names, rng = [str(number) for number in range(labels)], np.random.default_rng(0)
@@ -244,20 +192,3 @@ def test_matrix_and_pairs_say_the_same(labels):
         assert [
             [one, other, wanted[one, other]] for one, other in np.argwhere(wanted)
         ] == found.to_json()["confusion_pairs"]
-
-
-def test_several_labels_of_many_take_no_matrix(monkeypatch):
-    names = [f"label {number}" for number in range(3_000)]
-    monkeypatch.setattr(np, "zeros", _no_matrix(np.zeros))
-    found = evaluate_sets(
-        names, [(names[0], names[1]), (names[2],)], [(names[0], names[2]), (names[2],)]
-    )
-    assert found.confusion_pairs.tolist() == [[0, 0, 1], [1, 2, 1], [2, 2, 1]]
-
-
-def _no_matrix(zeros):
-    def refusing(shape, *arguments, **options):
-        assert np.prod(shape) < 1_000_000
-        return zeros(shape, *arguments, **options)
-
-    return refusing

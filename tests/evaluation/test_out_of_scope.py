@@ -56,15 +56,6 @@ def learned(rows=400, valid=300, seed=0):
     ).detector
 
 
-def test_out_of_scope_texts_are_found_with_one_in_fifty_false_positives():
-    scope, generator = learned(), np.random.default_rng(9)
-    assert scope
-    assert scope.outside(foreign(generator, 500)).mean() > 0.95
-    assert scope.outside(
-        texts(generator, generator.integers(0, LABELS, 5000))
-    ).mean() == pytest.approx(0.02, abs=0.02)
-
-
 def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
     scope, generator = learned(), np.random.default_rng(5)
     labels = generator.integers(0, LABELS, 400)
@@ -81,9 +72,10 @@ def test_the_share_of_known_texts_beyond_the_limit_is_a_fiftieth_on_average():
     generator = np.random.default_rng(4)
     shares = [
         learned(seed=seed).outside(texts(generator, generator.integers(0, LABELS, 500))).mean()
-        for seed in range(80)
+        for seed in range(40)
     ]
-    assert np.mean(shares) == pytest.approx(0.02, abs=0.005)
+    assert np.mean(shares) == pytest.approx(0.02, abs=0.007)
+    assert learned().outside(foreign(generator, 500)).mean() > 0.95
 
 
 @pytest.mark.parametrize(("valid", "known"), [(23, False), (24, True)])
@@ -178,6 +170,7 @@ def test_word_evidence_is_naive_bayes_with_smoothing():
         (np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share
     )
     assert scope.words.tolist() == [30, 31]
+    assert not scope.outside(text).any()
     np.testing.assert_allclose(scope.log_odds, expected, rtol=1e-5)
     asked = DetectorInputs(
         *np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]),
@@ -233,31 +226,6 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
     assert most < 20e6  # bytes; a count for each word and label took 128 MB
 
 
-def test_too_many_labels_for_the_memory_are_left_out():
-    known, valid = (
-        readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int))
-        for rows in (6, 60)
-    )
-    assert not fit_detector(known, np.arange(6), valid).detector
-
-
-def test_rows_that_are_all_the_same_do_no_harm():
-    same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
-    scope = fit_detector(same, np.zeros(60, int), same).detector
-    assert not scope.outside(same).any()
-    assert np.isfinite(
-        scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))
-    ).all()
-
-
-def test_many_rows_and_none_are_looked_at_alike(monkeypatch):
-    scope, rows = learned(), foreign(np.random.default_rng(3), 50)
-    whole = scope.outlier_score(rows)
-    monkeypatch.setattr("bertcnn.bundle.scope._PRODUCTS", 100)
-    np.testing.assert_allclose(scope.outlier_score(rows), whole, rtol=1e-5)
-    assert scope.outside(foreign(np.random.default_rng(3), 0)).shape == (0,)
-
-
 def test_a_scope_comes_back_from_its_tensors():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     again = OutOfScopeDetector.of_tensors(scope.tensors(), LABELS, WIDTH)
@@ -271,18 +239,14 @@ def test_a_scope_comes_back_from_its_tensors():
     ("change", "words"),
     [
         ({"more": np.zeros(1, np.float32)}, "lacks 'more' or should not have it"),
-        ({"limit": None}, "lacks 'limit'"),
+        ({"words": None}, "lacks 'words'"),
         (
             {"logit_centroids": np.eye(LABELS + 1, dtype=np.float32)},
-            r"logit_centroids of shape \(5, 5\); expected rows of 4 numbers",
+            r"logit_centroids of shape \(5, 5\)",
         ),
         (
             {"embedding_centroids": np.zeros((0, WIDTH), np.float32)},
             r"embedding_centroids of shape \(0, 12\)",
-        ),
-        (
-            {"embedding_centroids": np.ones(WIDTH, np.float32)},
-            r"embedding_centroids of shape \(12,\)",
         ),
         (
             {"embedding_centroids": 2 * np.eye(WIDTH, dtype=np.float32)},
@@ -290,18 +254,14 @@ def test_a_scope_comes_back_from_its_tensors():
         ),
         ({"weights": np.array([1, 1, -1, 1, 1], np.float32)}, "none negative"),
         ({"limit": np.zeros(2, np.float32)}, r"limit of shape \(2,\)"),
-        ({"words": None}, "lacks 'words'"),
         ({"weights": np.ones(3, np.float32)}, r"weights of shape \(3,\)"),
         ({"words": np.zeros((1, 2), np.float32)}, r"words of shape \(1, 2\)"),
         (
             {"log_odds": np.zeros((9, LABELS + 1), np.float32)},
-            r"log_odds of shape \(9, 5\); expected \(9, 4\)",
+            r"log_odds of shape \(9, 5\)",
         ),
         ({"words": np.arange(9, dtype=np.float32) + 0.5}, "words that are none"),
-        (
-            {"words": np.arange(9, dtype=np.float32)[::-1].copy()},
-            "words that are not in order",
-        ),
+        ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words that are not in order"),
         ({"words": np.arange(9, dtype=np.float32) - 1}, "words that are none"),
         ({"words": np.float32(5e8) + 64 * np.arange(9, dtype=np.float32)}, "words that are none"),
     ],

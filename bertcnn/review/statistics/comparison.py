@@ -90,7 +90,6 @@ def compare(
     weights: np.ndarray | Sequence[float] | None = None,
     gains: Sequence[str] = (),
     promised: float | None = None,
-    seed: int = 0,
 ) -> Comparison:
     """Compare two models on rows that neither was trained on.
 
@@ -110,7 +109,6 @@ def compare(
             label, refunds". More automatic answers are added automatically.
         promised: the required accuracy of automatic answers for more of them to be a gain; by
             default the champion's minus one point.
-        seed: of the bootstrap.
 
     Raises:
         SettingsError: no rows, columns of different lengths, or a weight that is not above 0.
@@ -133,7 +131,7 @@ def compare(
     right = [answers == truth for answers in predicted]
     automatic = _automatic(champion, challenger, rows)
     difference = paired_difference(right[0], right[1], groups=group, weights=share)
-    macro_f1, automated = bootstrap(truth, predicted, automatic, (group, share), seed)
+    macro_f1, automated = bootstrap(truth, predicted, automatic, (group, share))
     trusted = None if automatic is None else _automatic_accuracy(right, automatic, share)
     all_gains = tuple(gains) + _more_automatic(automated, trusted, promised)
     lost = lost_labels(names[truth], right[0], right[1], groups=group)
