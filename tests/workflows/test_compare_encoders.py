@@ -22,17 +22,6 @@ def test_a_clear_gain_is_told_from_a_loss_and_from_chance():
     assert judge(answers((0.8, 0.8), rows=40), 10).word == "cannot tell"
 
 
-def test_the_same_answers_are_no_gain():
-    right = answers((0.8, 0.8))
-    verdict = judge(np.stack([right[0], right[0]]), 10)
-    assert (verdict.difference, verdict.low, verdict.high, verdict.word) == (
-        0,
-        0,
-        0,
-        "did not help",
-    )
-
-
 def test_between_seeds_alone_the_interval_is_that_of_the_paired_t_test():
     right = np.zeros((2, 4, 1000))
     for seed, (old, new) in enumerate(((700, 720), (710, 715), (690, 730), (705, 712))):

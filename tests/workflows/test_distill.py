@@ -8,14 +8,13 @@ import pytest
 import bertcnn
 from bertcnn import BertCNNClassifier
 from bertcnn.bundle.bundle import read_bundle
-from bertcnn.data.batches import pad, plan_scoring
+from bertcnn.data.batches import pad
 from bertcnn.errors import LabelError, OutputError, SettingsError
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.forward import Forward
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FULL, HeadSettings
-from bertcnn.training.batches import Examples, labelled_batch
 from bertcnn.training.distillation import Student
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.recipes import train
@@ -88,18 +87,6 @@ def test_labelled_rows_are_half_learned_from_the_teacher_and_others_wholly(teach
     assert [row.tolist() for row in lesson.token_ids] == [row.tolist() for row in expected]
     alone = student.lesson(TokenizedRows(token_ids, np.array([2, 0])), texts, [])
     np.testing.assert_array_equal(alone.soft, lesson.soft[:2])
-
-
-def test_soft_targets_are_what_a_batch_is_learned_with(make_rows, vector_examples):
-    examples = vector_examples(make_rows(12, 0))
-    soft = np.random.default_rng(0).dirichlet(np.ones(3), 12).astype(np.float32)
-    softened = Examples(examples.collate, examples.lengths, examples.labels, soft=soft)
-    plans = plan_scoring(examples.lengths, 64)
-    for plan in plans:
-        _, given = labelled_batch(softened, plan, np.ones(3, np.float32))
-        rows = plan.slots >= 0
-        np.testing.assert_array_equal(given["targets"][rows], soft[plan.slots[rows]])
-        np.testing.assert_array_equal(given["weights"], rows)
 
 
 def test_the_student_answers_as_the_teacher_does_with_fewer_layers(teacher, small):
@@ -190,8 +177,3 @@ def test_other_labels_than_the_teachers_are_refused_and_nothing_is_written(
     assert not (tmp_path / "small").exists()
     with pytest.raises(OutputError, match="holds a saved model already"):
         distill_csv(teacher, files / "tickets.csv", teacher, layers=1)
-
-
-def test_layers_are_looked_at_before_the_file(teacher, tmp_path):
-    with pytest.raises(SettingsError, match="a student of 2 layers"):
-        distill_csv(teacher, tmp_path / "nowhere.csv", tmp_path / "small", layers=2)

@@ -1,19 +1,15 @@
 """Training from a labelled file, and evaluating on one."""
 
 import csv
-import datetime
 import unicodedata
 
 import numpy as np
-import pandas as pd
 import pytest
-import xlsxwriter
 
 import bertcnn
 from bertcnn import evaluate_csv, train_csv
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import ColumnError, LabelError, OutputError, SettingsError
-from bertcnn.workflows.labelled import labelled_rows
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
@@ -57,23 +53,7 @@ def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart
     told = [note for note in notes if "could not be read" in note]
     assert [note.split(" of ")[0] for note in told] == ["1", "2"]
     assert "model.valid.rejects.csv" in told[1]
-    assert any(
-        note.startswith("1 of 19 rows of ")
-        and note.endswith(" lack their last cells, which are blank")
-        for note in notes
-    )
-
-
-def test_rows_that_cannot_be_read_are_kept_where_the_models_folder_has_to_be_made(
-    encoder_folder, tmp_path
-):
-    rows = as_csv(*tickets(6)) + "99\n"
-    train_csv(
-        write(tmp_path / "data.csv", rows),
-        tmp_path / "models" / "new",
-        quick(encoder_folder, training=ONE_EPOCH),
-    )
-    assert "99" in (tmp_path / "models" / "new.rejects.csv").read_text()
+    assert any(" lack their last cells, which are blank" in note for note in notes)
 
 
 def test_the_columns_are_remembered_and_used_for_files_with_others(trained):
@@ -90,10 +70,9 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
     data = write(tmp_path / "data.csv", as_csv(*tickets(4)) + '90,"router",\n91\n')
     assert evaluate_csv(saved(encoder_folder), data, progress=notes).rows == 12
     assert "1 of 13 rows have no label and are left out" in notes.notes
-    assert any(
-        note.startswith("1 of 14 rows of ") and note.endswith("could not be read")
-        for note in notes.notes
-    )
+    assert any(note.endswith("could not be read") for note in notes.notes)
+    with pytest.raises(SettingsError, match=r"load the model with engine=\"keras\""):
+        evaluate_csv(bertcnn.load(saved(encoder_folder)), data, engine="keras")
     empty = write(tmp_path / "empty.csv", "text,label\nrouter,\nbill,\n")
     with pytest.raises(LabelError, match=r"no row of .* has a text and a label in column 'label'"):
         evaluate_csv(saved(encoder_folder), empty, label="label")
@@ -103,10 +82,8 @@ def test_evaluating_leaves_rows_without_a_text_out_and_says_so(encoder_folder, t
     notes = Notes()
     whole = write(tmp_path / "whole.csv", as_csv(*tickets(4)))
     gaps = write(tmp_path / "gaps.csv", as_csv(*tickets(4)) + '90,"  ",billing\n91,,software\n')
-    expected, found = (
-        evaluate_csv(saved(encoder_folder), whole),
-        evaluate_csv(saved(encoder_folder), gaps, progress=notes),
-    )
+    expected = evaluate_csv(saved(encoder_folder), whole)
+    found = evaluate_csv(saved(encoder_folder), gaps, progress=notes)
     assert found.to_json() == expected.to_json()
     assert "2 of 14 rows have no text and are left out" in notes.notes
     assert "text: 'text' (as in training)" not in notes.notes  # this model was trained on lists
@@ -118,19 +95,8 @@ def test_an_unknown_label_is_told_before_anything_is_computed(
     predictor = bertcnn.load(saved(encoder_folder))
     monkeypatch.setattr(predictor, "predict", None)
     data = write(tmp_path / "data.csv", as_csv(["router"], ["parcels"]))
-    with pytest.raises(
-        LabelError, match="1 of 1 rows have a label the model does not know, first of all 'parcels'"
-    ):
+    with pytest.raises(LabelError, match="1 of 1 rows have a label the model does not know"):
         evaluate_csv(predictor, data, label="label")
-
-
-def test_a_loaded_model_keeps_its_engine(encoder_folder, tmp_path):
-    data = write(tmp_path / "data.csv", as_csv(*tickets(2)))
-    with pytest.raises(
-        SettingsError,
-        match=r"engine 'keras' for a loaded model; .*load the model with engine=\"keras\"",
-    ):
-        evaluate_csv(bertcnn.load(saved(encoder_folder)), data, engine="keras")
 
 
 def test_equal_texts_with_different_labels_are_told_before_training(encoder_folder, tmp_path):
@@ -147,74 +113,27 @@ def test_equal_texts_with_different_labels_are_told_before_training(encoder_fold
 
 def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, tmp_path):
     texts, labels = tickets(6)
-    more = [
-        ("router net > wifi", "net > wifi"),
-        ("router net > cable", "net > cable"),
-        ("a parcel", "post"),
-        ("late parcel", "shop"),
-    ]
-    data = write(
-        tmp_path / "data.csv",
-        as_csv([*texts, *(text for text, _ in more)], [*labels, *(label for _, label in more)]),
-    )
-    valid = write(
-        tmp_path / "valid.csv",
-        as_csv(["app", "bill", "router", "parcel"], ["software", "billing", "net > wifi", "post"]),
-    )
-    notes = Notes()
+    more = ["net > wifi", "net > cable", "post", "shop"]
+    rows = as_csv([*texts, "wifi", "cable", "a parcel", "late parcel"], [*labels, *more])
+    data = write(tmp_path / "data.csv", rows)
+    valid = ["app", "bill", "router", "parcel"], ["software", "billing", "net > wifi", "post"]
+    valid, notes = write(tmp_path / "valid.csv", as_csv(*valid)), Notes()
+    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
     with pytest.raises(LabelError, match=r"4 of 7 labels with a single row: .*--min-rows 2"):
-        train_csv(data, tmp_path / "model", quick(encoder_folder))
-    train_csv(
-        data,
-        tmp_path / "model",
-        quick(encoder_folder, training=ONE_EPOCH, progress=notes),
-        valid=valid,
-        min_rows=2,
-    )
-    assert bertcnn.load(tmp_path / "model").labels == (
-        "billing",
-        "hardware",
-        "net",
-        "other",
-        "software",
-    )
+        train_csv(data, tmp_path / "model", classifier)
+    with pytest.raises(SettingsError, match="min_rows -1; expected a number of rows, 0 or more"):
+        train_csv(data, tmp_path / "model", classifier, min_rows=-1)
+    train_csv(data, tmp_path / "model", classifier, valid=valid, min_rows=2)
+    merged = ("billing", "hardware", "net", "other", "software")
+    assert bertcnn.load(tmp_path / "model").labels == merged
     assert any(note.startswith("4 rare labels, 4 rows, merged: ") for note in notes.notes)
     assert not any("nearly the same name" in note for note in notes.notes)
     told = Notes()
     found = evaluate_csv(tmp_path / "model", data, progress=told)
     assert found.rows == 22
-    assert {label.name: label.support for label in found.labels} == {
-        "billing": 6,
-        "hardware": 6,
-        "net": 2,
-        "other": 2,
-        "software": 6,
-    }
-    assert (
-        "4 of 22 rows have a label that was merged into another for training, and count as that"
-        in told.notes
-    )
+    assert [label.support for label in found.labels] == [6, 6, 2, 2, 6]
+    assert any("4 of 22 rows have a label that was merged" in note for note in told.notes)
     assert "label: 'label' (as in training)" in told.notes
-
-
-def test_a_parent_that_becomes_a_label_stays_a_parent_and_a_number_of_rows_below_0_is_refused(
-    encoder_folder, tmp_path
-):
-    texts, labels = tickets(6)
-    names = {"billing": "net > wifi", "hardware": "net > cable", "software": "app"}
-    rows = as_csv(
-        [*texts, "a parcel", "the van"],
-        [*(names[label] for label in labels), "net > post", "net > car"],
-    )
-    data = write(tmp_path / "data.csv", rows)
-    classifier = quick(encoder_folder, training=ONE_EPOCH)
-    with pytest.raises(SettingsError, match="min_rows -1; expected a number of rows, 0 or more"):
-        train_csv(data, tmp_path / "model", classifier, min_rows=-1)
-    train_csv(data, tmp_path / "model", classifier, min_rows=2)
-    predictor = bertcnn.load(tmp_path / "model")
-    assert predictor.labels == ("app", "net", "net > cable", "net > wifi")
-    assert predictor.hierarchy.parents == ("net",)
-    assert len(predictor.decisions.parent_thresholds) == 1
 
 
 def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_that_cannot_be(
@@ -222,30 +141,17 @@ def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_th
 ):
     texts, labels = tickets(6)
     data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
-    valid = write(
-        tmp_path / "valid.csv",
-        as_csv(
-            [texts[0].upper() + "!", texts[1], "an invoice that is new"],
-            [labels[0], labels[1], "billing"],
-        ),
-    )
-    train_csv(
-        data,
-        tmp_path / "model",
-        quick(encoder_folder, training={**ONE_EPOCH, "refit": True}, progress=notes),
-        valid=valid,
-    )
-    assert any(
-        note.startswith("2 of 3 validation rows are training rows too: figures will be too good")
-        for note in notes.notes
-    )
-    assert (
-        "given validation rows are never learned from, so nothing is trained once more"
-        in notes.notes
-    )
+    known = [texts[0].upper() + "!", texts[1], "an invoice that is new"]
+    valid = write(tmp_path / "valid.csv", as_csv(known, [*labels[:2], "billing"]))
+    training = {**ONE_EPOCH, "refit": True}
+    classifier = quick(encoder_folder, training=training, progress=notes)
+    train_csv(data, tmp_path / "model", classifier, valid=valid)
+    told = "\n".join(notes.notes)
+    assert "2 of 3 validation rows are training rows too: figures will be too good" in told
+    assert "given validation rows are never learned from" in told
 
 
-@pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2), ("full", 2)])
+@pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2)])
 def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
     shallow_encoder_folder, tmp_path, monkeypatch, recipe, trainings
 ):
@@ -257,149 +163,42 @@ def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
             self.begun += name == "training"
 
         def advance(self, done, **figures):  # noqa: ARG002
-            if (
-                self.begun == trainings
-                and "loss" in figures
-                and (trainings == 2 or "macro_f1" in figures)
-            ):  # the second epoch, or training
-                with pytest.raises(
-                    OutputError,
-                    match=(
-                        r"another run keeps its training in .*\.model\.training right now; expected"
-                        r" one run"
-                    ),
-                ):
+            second = trainings == 2 or "macro_f1" in figures  # training, or epoch
+            if self.begun == trainings and "loss" in figures and second:
+                with pytest.raises(OutputError, match=r"another run .*\.model\.training right now"):
                     train_csv(data, tmp_path / "model", quick(shallow_encoder_folder))
                 raise KeyboardInterrupt
 
+    def train(name, progress):
+        classifier = quick(shallow_encoder_folder, recipe=recipe, training=training)
+        train_csv(data, tmp_path / name, classifier.set_params(progress=progress))
+
     monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
-    data, training = (
-        write(tmp_path / "data.csv", as_csv(*tickets(6))),
-        {
-            **QUICK,
-            "epochs": 2,
-            "fewest_steps": 0,
-            "contrast_steps": 2,
-        },
-    )
+    data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Notes()
+    training = {**QUICK, "epochs": 2, "fewest_steps": 0, "contrast_steps": 2}
     training["refit"] = trainings == 2
-    train_csv(
-        data, tmp_path / "whole", quick(shallow_encoder_folder, recipe=recipe, training=training)
-    )
+    train("whole", Notes())
     with pytest.raises(KeyboardInterrupt):
-        train_csv(
-            data,
-            tmp_path / "model",
-            quick(shallow_encoder_folder, recipe=recipe, training=training, progress=Stopping()),
-        )
+        train("model", Stopping())
     assert not (tmp_path / "model").exists()
-    notes = Notes()
-    train_csv(
-        data,
-        tmp_path / "model",
-        quick(shallow_encoder_folder, recipe=recipe, training=training, progress=notes),
-    )
-    assert any(
-        note.startswith("resuming an interrupted training after step ") for note in notes.notes
-    )
+    train("model", notes)
+    assert any(note.startswith("resuming an interrupted training") for note in notes.notes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model", "whole"]
     whole, model = read_bundle(tmp_path / "whole"), read_bundle(tmp_path / "model")
     for name, tensor in whole.tensors.items():
         np.testing.assert_array_equal(model.tensors[name], tensor)
 
 
-def test_a_training_with_other_names_of_labels_begins_anew(encoder_folder, tmp_path, monkeypatch):
-    class Stopping(Notes):
-        def advance(self, done, **figures):  # noqa: ARG002
-            if "macro_f1" in figures:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
-    given = {"recipe": "few-shot", "training": {**ONE_EPOCH, "epochs": 3, "contrast_steps": 0}}
-    texts, labels = tickets(6)
-    data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
-    with pytest.raises(KeyboardInterrupt):
-        train_csv(data, tmp_path / "model", quick(encoder_folder, progress=Stopping(), **given))
-    write(data, as_csv(texts, [f"{label}s" for label in labels]))  # in the same order
-    train_csv(data, tmp_path / "model", quick(encoder_folder, progress=notes, **given))
-    assert not any("resuming" in note for note in notes.notes)
-
-
 def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_path):
     data = write(tmp_path / "data.csv", as_csv(*tickets(6)))
-    told = (
-        r"no column 'label' in '.*a.csv'; expected the columns of the training"
-        r" file; found are 'text', 'team'"
-    )
-    with pytest.raises(ColumnError, match=told):
-        train_csv(
-            data,
-            tmp_path / "model",
-            quick(encoder_folder),
-            valid=write(tmp_path / "a.csv", "text,team\nrouter,billing\n"),
-        )
-    with pytest.raises(LabelError, match="validation rows with the labels 'spam'"):
-        train_csv(
-            data,
-            tmp_path / "model",
-            quick(encoder_folder),
-            valid=write(tmp_path / "b.csv", "text,label\nrouter,spam\n"),
-        )
+    for rows, error, told in (
+        ("text,team\nrouter,billing\n", ColumnError, "no column 'label' in .*'text', 'team'"),
+        ("text,label\nrouter,spam\n", LabelError, "validation rows with the labels 'spam'"),
+    ):
+        valid = write(tmp_path / "valid.csv", rows)
+        with pytest.raises(error, match=told):
+            train_csv(data, tmp_path / "model", quick(encoder_folder), valid=valid)
     assert not (tmp_path / "model").exists()
-
-
-def save_as(path, texts, labels):
-    """A table of Python values in one of the formats, as pandas and spreadsheets write it."""
-    table = pd.DataFrame({"text": texts, "label": labels})
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".jsonl":
-        table.to_json(path, orient="records", lines=True, date_format="iso")
-    elif path.suffix == ".parquet":
-        table.to_parquet(path)
-    else:
-        book = xlsxwriter.Workbook(str(path), {"default_date_format": "yyyy-mm-dd hh:mm"})
-        sheet = book.add_worksheet()
-        for row, cells in enumerate([("text", "label"), *zip(texts, labels, strict=True)]):
-            for place, cell in enumerate(cells):
-                sheet.write(row, place, cell)
-        book.close()
-    return path
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [7, 8, 29682833],
-        [7.0, 8.0, 29682833.0],
-        [True, False, True],
-        [
-            datetime.datetime(2024, 1, 5),
-            datetime.datetime(2024, 2, 5),
-            datetime.datetime(2024, 1, 5),
-        ],
-        [
-            datetime.datetime(2024, 1, 5, 10, 30),
-            datetime.datetime(2024, 2, 5),
-            datetime.datetime(2024, 1, 5),
-        ],
-        ["Lost card", "Lost card ", unicodedata.normalize("NFD", "Café")],
-        [1.5, 2.5, 3.25],
-    ],
-)
-def test_a_table_has_the_same_labels_in_every_format(tmp_path, values):
-    texts = [
-        f"{word} number {row} is here"
-        for row, word in enumerate(["router", "invoice", "password"] * 4)
-    ]
-    found = [
-        labelled_rows(
-            save_as(tmp_path / f"data{suffix}", texts, values * 4), text="text", label="label"
-        )
-        for suffix in (".csv", ".jsonl", ".parquet", ".xlsx")
-    ]
-    assert found[0] == found[1] == found[2] == found[3]
-    assert len(found[0]) == 12
 
 
 def test_labels_are_compared_as_people_see_them(encoder_folder, tmp_path):
@@ -412,28 +211,17 @@ def test_labels_are_compared_as_people_see_them(encoder_folder, tmp_path):
     }
     spelled = [ways[label][row % 5 == 0] for row, label in enumerate(labels)]
     notes = Notes()
-    data, valid = (
-        write(tmp_path / "data.csv", as_csv(texts, spelled)),
-        write(tmp_path / "valid.csv", as_csv(texts, spelled[::-1])),
-    )
-    train_csv(
-        data,
-        tmp_path / "model",
-        quick(encoder_folder, training=ONE_EPOCH, progress=notes),
-        valid=valid,
-    )
+    data = write(tmp_path / "data.csv", as_csv(texts, spelled))
+    valid = write(tmp_path / "valid.csv", as_csv(texts, spelled[::-1]))
+    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+    train_csv(data, tmp_path / "model", classifier, valid=valid)
     assert bertcnn.load(tmp_path / "model").labels == ("29682833", "Café", "Lost card")
     told = next(note for note in notes.notes if note.startswith("3 spellings of a label"))
     assert "'29682833.0' 2x is '29682833'" in told
     assert "1x is 'Lost card'" in told
     found = evaluate_csv(tmp_path / "model", data)
-    assert (
-        found.to_json()
-        == evaluate_csv(
-            tmp_path / "model",
-            write(tmp_path / "other.csv", as_csv(texts, [ways[label][1] for label in labels])),
-        ).to_json()
-    )
+    other = write(tmp_path / "other.csv", as_csv(texts, [ways[label][1] for label in labels]))
+    assert found.to_json() == evaluate_csv(tmp_path / "model", other).to_json()
     assert (found.unknown_labels, [label.support for label in found.labels]) == ((), [6, 6, 6])
     classifier = bertcnn.BertCNNClassifier.load(tmp_path / "model")
     assert classifier.score(texts, spelled) == found.accuracy
@@ -443,53 +231,31 @@ def test_rows_with_a_label_that_the_model_never_saw_are_wrong_and_told(encoder_f
     texts, labels = tickets(4)
     labels[0], labels[5] = "parcels", "letters"
     data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
-    found = evaluate_csv(
-        saved(encoder_folder), data, report=tmp_path / "report.html", progress=notes
-    )
+    page = tmp_path / "report.html"
+    found = evaluate_csv(saved(encoder_folder), data, report=page, progress=notes)
     predicted = bertcnn.load(saved(encoder_folder)).predict(texts)
     assert (found.rows, found.accuracy) == (12, np.mean(predicted == np.array(labels)))
-    assert [label.name for label in found.labels] == [
-        "billing",
-        "hardware",
-        "software",
-        "letters",
-        "parcels",
-    ]
-    told = (
-        "2 of 12 rows have a label that the model does not know and count as wrong: 'parcels' (1),"
-        " 'letters' (1)"
-    )
-    assert told in notes.notes
-    assert (
-        "2 of 12 rows have a label that the model does not know"
-        in (tmp_path / "report.html").read_text()
-    )
-    assert evaluate_csv(saved(encoder_folder), data).to_json() == found.to_json()
+    assert [label.name for label in found.labels][3:] == ["letters", "parcels"]
+    told = "2 of 12 rows have a label that the model does not know"
+    assert any(note.startswith(told) for note in notes.notes)
+    assert told in page.read_text()
     notes = Notes()
     classifier = bertcnn.BertCNNClassifier.load(saved(encoder_folder)).set_params(progress=notes)
     assert classifier.score(texts, labels) == found.accuracy
-    assert notes.notes == [told]
+    assert [note.startswith(told) for note in notes.notes] == [True]
 
 
 def test_validation_rows_with_a_label_that_is_never_learned_choose_nothing(
     encoder_folder, tmp_path
 ):
     data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Notes()
-    valid = write(
-        tmp_path / "valid.csv",
-        as_csv(["router", "bill", "a parcel"], ["hardware", "billing ", "parcels"]),
-    )
-    report = train_csv(
-        data,
-        tmp_path / "model",
-        quick(encoder_folder, training=ONE_EPOCH, progress=notes),
-        valid=valid,
-    )
+    rows = as_csv(["router", "bill", "a parcel"], ["hardware", "billing ", "parcels"])
+    valid = write(tmp_path / "valid.csv", rows)
+    classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+    report = train_csv(data, tmp_path / "model", classifier, valid=valid)
     assert report.metrics["rows"] == 2
-    assert any(
-        note.startswith("1 of 3 validation rows have a label that no training row has ('parcels')")
-        for note in notes.notes
-    )
+    told = "1 of 3 validation rows have a label that no training row has ('parcels')"
+    assert any(note.startswith(told) for note in notes.notes)
 
 
 def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_path):
@@ -498,66 +264,40 @@ def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_
     def trained(names, **given):
         notes = Notes()
         rows = as_csv(texts, [names[label] for label in labels])
-        train_csv(
-            write(tmp_path / "data.csv", rows),
-            tmp_path / "model",
-            quick(encoder_folder, training=ONE_EPOCH, progress=notes),
-            overwrite=True,
-            **given,
-        )
+        data = write(tmp_path / "data.csv", rows)
+        classifier = quick(encoder_folder, training=ONE_EPOCH, progress=notes)
+        train_csv(data, tmp_path / "model", classifier, overwrite=True, **given)
         predictor = bertcnn.load(tmp_path / "model")
-        return (
-            predictor.hierarchy.parents,
-            len(predictor.decisions.parent_thresholds),
-            [note for note in notes.notes if "parent" in note],
-        )
+        thresholds = len(predictor.decisions.parent_thresholds)
+        told = "".join(note for note in notes.notes if "parent" in note)
+        return predictor.hierarchy.parents, thresholds, told
 
     delays = {"billing": "Delay > 30 days", "hardware": "Delay > 60 days", "software": "Damage"}
     tree = {"billing": "net > wifi", "hardware": "net > cable", "software": "app"}
-    assert trained(delays) == (
-        (),
-        0,
-        [
-            "labels with ' > ' in them are taken as they are, without 'Delay' as a parent; --levels"
-            " ' > ' makes levels of them"
-        ],
-    )
+    parents, thresholds, told = trained(delays)
+    assert (parents, thresholds) == ((), 0)
+    assert "without 'Delay' as a parent; --levels ' > ' makes levels of them" in told
     assert trained(delays, levels=" > ")[:2] == (("Delay",), 1)
-    parents, thresholds, notes = trained(tree)
+    parents, thresholds, told = trained(tree)
     assert (parents, thresholds) == (("net",), 1)
-    assert notes[0].startswith(
-        "1 parent of labels with levels (' > '): 'net' of 2 labels; a text that no label is certain"
-        " enough for"
-    )
-    assert trained(tree, levels="no") == ((), 0, [])
-    assert trained({"billing": "net/wifi", "hardware": "net/cable", "software": "app"}, levels="/")[
-        :2
-    ] == (("net",), 1)
-    with pytest.raises(
-        SettingsError, match="levels '::'; expected a separator that stands in the labels"
+    assert told.startswith("1 parent of labels with levels (' > '): 'net' of 2 labels")
+    assert trained(tree, levels="no") == ((), 0, "")
+    for levels, told in (
+        ("::", "a separator that stands in the labels"),
+        (" ", "'auto', 'no', or a separator of 1 to 16 characters"),
     ):
-        trained(tree, levels="::")
-    with pytest.raises(
-        SettingsError,
-        match="levels ' '; expected 'auto', 'no', or a separator of 1 to 16 characters",
-    ):
-        trained(tree, levels=" ")
+        with pytest.raises(SettingsError, match=f"levels '{levels}'; expected {told}"):
+            trained(tree, levels=levels)
 
 
 def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
     encoder_folder, tmp_path
 ):
     def learned(name, rows, **given):
-        notes = Notes()
-        classifier = quick(
-            encoder_folder,
-            recipe="few-shot",
-            training={**ONE_EPOCH, "contrast_steps": 0},
-            progress=notes,
-        )
-        report = train_csv(
-            write(tmp_path / f"{name}.csv", rows), tmp_path / name, classifier, **given
-        )
+        notes, training = Notes(), {**ONE_EPOCH, "contrast_steps": 0}
+        classifier = quick(encoder_folder, recipe="few-shot", training=training, progress=notes)
+        data = write(tmp_path / f"{name}.csv", rows)
+        report = train_csv(data, tmp_path / name, classifier, **given)
         assert any(note.startswith("2 rows without a label: of ") for note in notes.notes)
         return bertcnn.load(tmp_path / name).predict_proba(tickets(2)[0]), report.rows
 
@@ -565,19 +305,11 @@ def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
     inbox = write(tmp_path / "inbox.csv", "sender,text\na,red cable\nb,blue bill\nc,\nlost\n")
     answers, read = learned("apart", rows, unlabelled=inbox)
     assert read == 18
-    np.testing.assert_array_equal(
-        answers, learned("blank", rows + "18,red cable,\n19,blue bill,\n")[0]
-    )
-    told = (
-        r"no column 'text' in '.*c.csv'; expected the columns of the"
-        r" training file; found are 'body'"
-    )
-    with pytest.raises(ColumnError, match=told):
-        train_csv(
-            tmp_path / "apart.csv",
-            tmp_path / "new",
-            unlabelled=write(tmp_path / "c.csv", "body\nred cable\n"),
-        )
+    expected, _ = learned("blank", rows + "18,red cable,\n19,blue bill,\n")
+    np.testing.assert_array_equal(answers, expected)
+    other = write(tmp_path / "c.csv", "body\nred cable\n")
+    with pytest.raises(ColumnError, match=r"no column 'text' in '.*c.csv'.* found are 'body'"):
+        train_csv(tmp_path / "apart.csv", tmp_path / "new", unlabelled=other)
     assert (tmp_path / "apart.unlabelled.rejects.csv").read_text().count("\n") == 2
 
 

@@ -10,7 +10,7 @@ from bertcnn import evaluate_csv, train_csv
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.evaluation.decisions import automation
-from bertcnn.training.examples import LabelledTexts, StrangeTexts
+from bertcnn.training.examples import StrangeTexts
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import WORDS, as_csv, tickets
 
@@ -52,23 +52,17 @@ def test_the_label_is_found_told_saved_and_never_answered(by_label):
 
 
 def test_they_are_counted_in_the_decisions(by_label):
-    model, notes, _ = by_label
+    model, notes, data = by_label
     bundle = read_bundle(model)
     held_out, found = bundle.decisions.held_out, automation(bundle.decisions)
     assert held_out.all_strange == found.strange == 20
     assert any("messages that belong to no label: of 20 held-out ones" in note for note in notes)
     assert "of 20 held-out ones" in bundle.model_card
     assert "of 20 held-out ones" in bundle.report
+    figures = evaluate_csv(model, data)
+    assert (figures.rows, figures.out_of_scope.rows, figures.unknown_labels) == (180, 40, ())
     others = bertcnn.load(model).answer(strange(60, first=40))
     assert np.mean(others.decisions == 0) <= 0.2  # few are automatic
-
-
-def test_an_evaluation_counts_them_apart(by_label):
-    model, _, data = by_label
-    figures = evaluate_csv(model, data)
-    assert figures.rows == 180
-    assert figures.out_of_scope.rows == 40
-    assert figures.unknown_labels == ()
 
 
 def test_a_file_of_them_does_as_well(encoder_folder, tmp_path):
@@ -117,12 +111,6 @@ def test_it_can_be_refused_and_named(encoder_folder, tmp_path):
         )
     with pytest.raises(SettingsError, match="out_of_scope '3'"):
         quick(encoder_folder, out_of_scope=3).fit(texts, labels)
-
-
-def test_several_labels_with_one_of_them_are_out_of_scope():
-    rows = LabelledTexts(["a", "b", "c"], [("x",), ("spam", "x"), ("y",)], [0, 1, 2])
-    left, texts = rows.without(("spam",))
-    assert (left.texts, left.indices, texts) == (["a", "c"], [0, 2], ["b"])
 
 
 def test_out_of_scope_rows_are_split_evenly():
