@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import beta, binom
 
 from bertcnn.evaluation import LostLabel, PairedDifference, lost_labels, paired_difference
 from bertcnn.review.statistics import Stratum, audit_accuracy, watch_accuracy
-from bertcnn.review.statistics.audit import allocate, guess_error_rates
 from bertcnn.review.statistics.comparison import HALF_POINT, judge
 
 _WEEK, _AUDITED, _REVIEWED = 35_000, 0.03, 0.13  # tickets; shares of automatic ones and of all
 _REVIEW_ACCURACY = 0.6
 _PROMISED, _DAY, _YEAR = 0.95, 30, 365  # audits a day
 _CHAMPION, _DIFFERING = 0.9, 0.03
+_RAREST, _FLOOR = 0.001, 0.25  # error rate; audit probability, relative to equal ones
+_LIKE_ALL = 2  # pseudo-audits of each stratum at the overall error rate
 
 
 def main() -> None:
@@ -81,13 +83,7 @@ def _week(
         places = np.concatenate([np.repeat(np.arange(len(strata)), part) for part in seen])
         used, audited = rates, [strata[place] for place in places]
         population = dict(zip(strata, sizes.tolist(), strict=True))
-        rates = np.array(
-            list(
-                allocate(
-                    population, guess_error_rates(right, audited), audits=_AUDITED * automatic
-                ).values()
-            )
-        )
+        rates = _audit_rates(population, right, audited)
     found = audit_accuracy(right, used[places], audited, population)
     truth = 1 - wrong.sum() / automatic
     hits, total = int(right.sum()), len(right)
@@ -100,6 +96,31 @@ def _week(
         low <= truth <= (high if hits < total else 1),
         naive - truth,
     )
+
+
+def _audit_rates(
+    sizes: Mapping[Stratum, int], right: np.ndarray, audited: Sequence[Stratum]
+) -> np.ndarray:
+    """Next week's audit probability of each stratum, float [strata].
+
+    It is proportional to the standard deviation of the errors (Neyman 1934, section IV), with error
+    rates guessed from this week's audits and shrunk towards the overall rate.
+    """
+    audits, wrong = Counter(audited), Counter[Stratum]()
+    for stratum, one in zip(audited, right.tolist(), strict=True):
+        wrong[stratum] += not one
+    overall = wrong.total() / max(1, len(right))
+    rates = {one: (wrong[one] + _LIKE_ALL * overall) / (audits[one] + _LIKE_ALL) for one in audits}
+    usual = float(np.mean(list(rates.values())))
+    guesses = np.clip([rates.get(one, usual) for one in sizes], _RAREST, 1 - _RAREST)
+    deviations, numbers = np.sqrt(guesses * (1 - guesses)), np.array(list(sizes.values()))
+    lowest, wanted = _FLOOR * _AUDITED, _AUDITED * sum(sizes.values())
+    factor = brentq(
+        lambda tried: numbers @ np.clip(tried * deviations, lowest, 1) - wanted,
+        0,
+        1 / float(deviations.min()),
+    )
+    return np.clip(factor * deviations, lowest, 1)
 
 
 def _error_rates(shares: np.ndarray, overall: float, generator: np.random.Generator) -> np.ndarray:

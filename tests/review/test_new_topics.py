@@ -69,16 +69,6 @@ def test_labelled_erased_and_older_tickets_are_left_out(store, encoder_folder):
     assert store_topics(store).looked_at == 0  # from the last 30 days
 
 
-def test_three_days_are_needed(store, encoder_folder):
-    with_topic(store, encoder_folder)
-    assert store_topics(store, days=2, until=UNTIL).topics == ()
-
-
-def test_without_a_model_it_says_what_to_do(store):
-    with refused(StoreError, "has no model", "bertcnn models add"):
-        store_topics(store)
-
-
 @pytest.mark.parametrize("separator", ["; ", ",", "[]"])
 def test_a_name_that_would_be_read_as_several_labels_is_refused(store, separator):
     with store.writing() as connection:

@@ -118,15 +118,6 @@ def test_a_model_that_is_gone_is_said_once_and_tickets_are_added(
     assert shadow_report(store) is None
 
 
-def test_adding_a_file_asks_both(store, encoder_folder, later, tmp_path):
-    filled(store, encoder_folder, 0)
-    serve(store, later)
-    file = tmp_path / "inbox.csv"
-    file.write_text("id,text\n" + "".join(f"{n},{one}\n" for n, one in enumerate(tickets(2)[0])))
-    add_file(store, file)
-    assert len(beside(store)) == 6
-
-
 def answered_by_both(store, encoder_folder, later, automatic=80, reviews=40):
     """Answers of two models with known truth: the later model is right more often."""
     filled(store, encoder_folder, 0)

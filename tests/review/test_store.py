@@ -115,15 +115,6 @@ def test_rows_of_events_are_never_changed(store, table):
         assert connection.scalars(select(table.c.actor)).all() == ["Ada"]
 
 
-def test_a_decision_sent_twice_counts_once(store, open_again):
-    with store.writing() as connection:
-        add_ticket(connection)
-        add_decision(connection, "key")
-    with pytest.raises(IntegrityError), open_again().writing() as connection:
-        add_decision(connection, "key")
-    assert rows(store, event) == 1
-
-
 def test_an_answer_to_an_unknown_ticket_is_refused(store):
     with store.writing() as connection:
         add_model(connection)

@@ -60,11 +60,8 @@ def test_pages_show_each_ticket_once_newest_first(desk):
     assert found(desk) == list(range(COUNT, 0, -1))
     page = list_tickets(desk, TicketView(), 3)
     first = page.tickets[0]
-    assert (first.external_id, first.source, first.words) == (
-        f"T-{COUNT - 1}",
-        "inbox",
-        texts(COUNT)[-1],
-    )
+    assert (first.external_id, first.source) == (f"T-{COUNT - 1}", "inbox")
+    assert first.words == texts(COUNT)[-1]
     assert first.received_at == 1e9 + (COUNT - 1) * HOUR
     with pytest.raises(SettingsError, match="the page after 'x'"):
         list_tickets(desk, TicketView(), 3, "x")

@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from bertcnn.errors import RoleError, StoreError
 from bertcnn.review.decisions import history
 from bertcnn.review.people import Person
-from bertcnn.review.queue import claim, waiting_tickets
+from bertcnn.review.queue import claim
 from bertcnn.review.schema import draw, prediction, queue, ticket
 from bertcnn.review.statistics.selection import review_order
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket, find_ticket, text_hash
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
-from tests.tickets import tickets
 
 
 def rows_of(store, table):
@@ -94,20 +93,6 @@ def test_what_databases_refuse_is_replaced(store, encoder_folder):
     assert len(row.external_id) <= 200
 
 
-def test_the_share_of_audits_is_about_what_was_asked_for_and_is_stored(store, encoder_folder):
-    predictor = filled(store, encoder_folder, 0)
-    automatic = [
-        NewTicket(str(place), f"{text} {place}") for place, text in enumerate(tickets()[0] * 7)
-    ]
-    added = add_tickets(store, predictor, automatic, source="s", audited=0.25)
-    drawn = rows_of(store, draw)
-    assert len(drawn) > 50
-    share = np.mean([row.drawn for row in drawn])
-    assert abs(share - 0.25) < 4 * np.sqrt(0.25 * 0.75 / len(drawn))
-    assert {row.probability for row in drawn} == {0.25}
-    assert added.audits == sum(row.drawn for row in drawn)
-
-
 @pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan")])
 def test_an_audit_share_that_is_none_is_refused(store, encoder_folder, share):
     predictor = filled(store, encoder_folder, 1)
@@ -181,15 +166,6 @@ def test_equal_texts_have_one_hash_that_depends_on_the_store(store, tmp_path):
 
     assert text_hash(store, "No  Signal\n") == text_hash(store, "no signal")
     assert text_hash(store, "no signal") != text_hash(open_review(tmp_path / "b.db"), "no signal")
-
-
-def test_counts_of_what_waits(store, encoder_folder):
-    filled(store, encoder_folder, 20, audited=1.0)
-    with store.reading() as connection:
-        every = connection.scalar(select(func.count()).select_from(queue))
-    waiting = waiting_tickets(store)
-    assert waiting["audits"] + waiting["reviews"] == every == 20
-    assert waiting["audits"] == sum(row.drawn for row in rows_of(store, draw)) > 0
 
 
 def test_audits_and_one_review_in_ten_are_shown_without_the_answer(store, encoder_folder):

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.stats import norm
 
 from bertcnn.errors import SettingsError, one_line
@@ -19,8 +18,6 @@ from bertcnn.wording import count, percent
 _CONFIDENCE = 0.95
 _Z = float(norm.ppf((1 + _CONFIDENCE) / 2))
 _SURPRISING = 0.01  # a stratum without audits counts as never audited below this probability
-_RAREST = 0.001  # smallest rate of errors or right answers in Neyman's allocation
-_LIKE_ALL = 2  # pseudo-audits of each stratum at the overall error rate
 _BITS = 53  # of a float's fraction
 
 
@@ -57,109 +54,6 @@ def uniform_number(secret: bytes, ticket: str) -> float:
 def is_audited(secret: bytes, ticket: str, pi: float) -> bool:
     """Whether a ticket is audited, at audit probability `pi`."""
     return uniform_number(secret, ticket) < pi
-
-
-def confidence_terciles(
-    labels: Sequence[str], confidence: np.ndarray
-) -> dict[str, tuple[float, float]]:
-    """The two cuts of each label's confidence, float [rows], into terciles.
-
-    Example:
-        >>> confidence_terciles(["billing"] * 4, np.array([0.7, 0.8, 0.9, 1.0]))
-        {'billing': (0.8, 0.9)}
-    """
-    names = np.asarray(labels, str)
-    return {
-        str(name): tuple(np.quantile(confidence[names == name], [1 / 3, 2 / 3]).tolist())
-        for name in np.unique(names)
-    }
-
-
-def stratum_of(
-    label: str, confidence: float, terciles: Mapping[str, tuple[float, float]]
-) -> Stratum:
-    """The stratum of an answer; a label without terciles has only one.
-
-    Example:
-        >>> stratum_of("billing", 0.85, {"billing": (0.8, 0.9)})
-        Stratum(label='billing', tercile=1)
-    """
-    return Stratum(label, sum(confidence > cut for cut in terciles.get(label, ())))
-
-
-def guess_error_rates(
-    right: Sequence[bool] | np.ndarray, strata: Sequence[Stratum]
-) -> dict[Stratum, float]:
-    """The error rate of each audited stratum, shrunk towards the overall rate.
-
-    Example:
-        >>> low, high = Stratum("billing", 0), Stratum("billing", 2)
-        >>> guess_error_rates([False, True, True, True], [low, low, high, high])
-        {Stratum(label='billing', tercile=0): 0.375, Stratum(label='billing', tercile=2): 0.125}
-    """
-    right = flags(right, "audits")
-    _same_length(right=right, strata=strata)
-    audits = Counter(strata)
-    wrong: Counter[Stratum] = Counter()
-    for stratum, one in zip(strata, right.tolist(), strict=True):
-        wrong[stratum] += not one
-    overall = wrong.total() / max(1, len(right))
-    return {
-        stratum: (wrong[stratum] + _LIKE_ALL * overall) / (number + _LIKE_ALL)
-        for stratum, number in audits.items()
-    }
-
-
-def allocate(
-    sizes: Mapping[Stratum, int],
-    error_rates: Mapping[Stratum, float],
-    *,
-    audits: float,
-    floor: float = 0.25,
-) -> dict[Stratum, float]:
-    """The audit probability of each stratum.
-
-    It is proportional to the standard deviation sqrt(p (1 - p)) of the errors (Neyman 1934, section
-    IV), but at least the floor: error rates are guesses, and a stratum without audits gives no
-    information.
-
-    Args:
-        sizes: expected automatic answers, for example yesterday's.
-        error_rates: guesses; a stratum without one gets the mean of the others.
-        audits: expected number of audits, for example 3 % of the answers.
-        floor: the lowest probability, relative to equal probabilities.
-
-    Raises:
-        SettingsError: there are no answers, or an argument is out of range.
-
-    Example:
-        >>> sizes = {Stratum("billing", 0): 100, Stratum("billing", 2): 100}
-        >>> guesses = {Stratum("billing", 0): 0.2, Stratum("billing", 2): 0.01}
-        >>> [round(pi, 3) for pi in allocate(sizes, guesses, audits=20).values()]
-        [0.16, 0.04]
-    """
-    total = sum(sizes.values())
-    if total <= 0 or audits <= 0 or not 0 <= floor <= 1:
-        raise SettingsError(
-            f"{audits} audits of {count(total, 'answer')} with a floor of {floor}",
-            expected="numbers above 0, and a floor between 0 and 1",
-            fix="take the answers of a whole day",
-        )
-    if audits >= total:
-        return dict.fromkeys(sizes, 1.0)
-    usual = float(np.mean(list(error_rates.values()))) if error_rates else _RAREST
-    guesses = np.array([error_rates.get(stratum, usual) for stratum in sizes])
-    guesses = np.clip(guesses, _RAREST, 1 - _RAREST)
-    deviations, numbers = np.sqrt(guesses * (1 - guesses)), np.array(list(sizes.values()))
-    lowest = floor * audits / total
-
-    def rates(factor: float) -> np.ndarray:
-        return np.clip(factor * deviations, lowest, 1)
-
-    factor = brentq(
-        lambda tried: float(numbers @ rates(tried)) - audits, 0, 1 / float(deviations.min())
-    )
-    return dict(zip(sizes, rates(factor).tolist(), strict=True))
 
 
 @dataclass(frozen=True)

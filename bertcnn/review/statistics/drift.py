@@ -54,36 +54,6 @@ class DailyFigures:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def daily_figures(
-    day: date,
-    lengths: Sequence[int],
-    outside: Sequence[bool],
-    labels: Sequence[str],
-    confidence: Sequence[float],
-    counts: Mapping[str, int] | None = None,
-) -> DailyFigures:
-    """Compute the figures of a day from its N texts; `outside` are out of scope.
-
-    Example:
-        >>> figures = daily_figures(
-        ...     date(2026, 4, 1), [40, 9, 7], [False, False, True], ["a", "b", "a"], [0.9, 0.4, 0.3]
-        ... )
-        >>> figures.texts, figures.out_of_scope, figures.labels
-        (3, 1, {'a': 1, 'b': 1})
-    """
-    inside = ~np.asarray(outside, bool)
-    named = Counter(label for label, kept in zip(labels, inside, strict=True) if kept)
-    return DailyFigures(
-        day,
-        len(inside),
-        int((~inside).sum()),
-        dict(named),
-        tuple(np.histogram(np.asarray(confidence)[inside], CONFIDENCE_EDGES)[0].tolist()),
-        tuple(np.histogram(np.minimum(lengths, LENGTH_EDGES[-1]), LENGTH_EDGES)[0].tolist()),
-        dict(counts or {}),
-    )
-
-
 @dataclass(frozen=True)
 class ShareCheck:
     """A day's share compared with earlier days of the same weekday.

@@ -15,6 +15,7 @@ from bertcnn.errors import SettingsError
 
 _CANDIDATES, _FEWEST_CANDIDATES = 20, 1000  # candidates per chosen text; their minimum
 _MOST_OF_GROUP = 2000  # texts
+_BATCH = 20  # texts that a person gets at a time
 _SHARE_OF_LABEL = 3  # a label gets at most 1 / 3 of a batch
 
 
@@ -60,9 +61,7 @@ def review_order(
     *,
     size: int,
     predicted: np.ndarray | None = None,
-    duplicates: np.ndarray | None = None,
     labelled: np.ndarray | None = None,
-    batch: int = 20,
 ) -> np.ndarray:
     """Texts to label next with a model, the most useful first.
 
@@ -74,11 +73,9 @@ def review_order(
         uncertainty: float [N], 0 for certain, as 1 - margin of the two most probable labels.
         embeddings: float32 [N, D], mean token embeddings.
         size: how many to choose.
-        predicted: int [N], the model's labels; no label has more than a third of each `batch` while
-            others remain.
-        duplicates: int [N], equal for near duplicates; one of each comes first, others last.
+        predicted: int [N], the model's labels; no label has more than a third of each 20 texts
+            while others remain.
         labelled: float32 [L, D], embeddings of labelled texts.
-        batch: texts that a person gets at a time.
 
     Returns:
         int64 [min(size, N)], positions of texts.
@@ -91,11 +88,9 @@ def review_order(
         >>> review_order(np.array([0.9, 0.9, 0.9, 0.5]), embeddings, size=2).tolist()
         [2, 3]
     """
-    _check_lengths(uncertainty, embeddings, predicted, duplicates)
+    _check_lengths(uncertainty, embeddings, predicted)
     by_doubt = np.argsort(-np.asarray(uncertainty, float), kind="stable")
-    keys = np.arange(len(by_doubt)) if duplicates is None else duplicates
-    firsts = np.sort(np.unique(keys[by_doubt], return_index=True)[1])
-    candidates = by_doubt[firsts][: max(_CANDIDATES * size, _FEWEST_CANDIDATES)]
+    candidates = by_doubt[: max(_CANDIDATES * size, _FEWEST_CANDIDATES)]
     directions = unit(embeddings[candidates])
     covered = None if labelled is None or not len(labelled) else _nearest(directions, labelled)
     order = _represent(
@@ -104,10 +99,8 @@ def review_order(
         min(size, len(candidates)),
         covered,
         None if predicted is None else predicted[candidates],
-        batch,
     )
-    again = np.delete(by_doubt, firsts)[: max(0, size - len(candidates))]
-    return np.concatenate([candidates[order], again]).astype(np.int64)
+    return candidates[order]
 
 
 def _check_lengths(first: np.ndarray, *others: np.ndarray | None) -> None:
@@ -131,7 +124,6 @@ def _represent(
     size: int,
     covered: np.ndarray | None = None,
     labels: np.ndarray | None = None,
-    batch: int = 1,
 ) -> np.ndarray:
     """Choose representative texts greedily by facility location: int64 [size].
 
@@ -141,7 +133,6 @@ def _represent(
         size: how many to choose.
         covered: float [M], similarity to texts chosen before; 0 by default.
         labels: int [M]; each has at most a third of a batch.
-        batch: number of texts.
     """
     similarity = np.maximum(directions @ directions.T, 0)  # [M, M]
     covered = np.zeros(len(directions), np.float32) if covered is None else covered
@@ -151,9 +142,9 @@ def _represent(
         gains = weights @ np.maximum(similarity - covered[:, np.newaxis], 0)  # [M]
         allowed = free
         if labels is not None:
-            batch_labels = labels[order[turn - turn % batch :]]
+            batch_labels = labels[order[turn - turn % _BATCH :]]
             names, counts = np.unique(batch_labels, return_counts=True)
-            full = names[counts >= max(1, batch // _SHARE_OF_LABEL)]
+            full = names[counts >= _BATCH // _SHARE_OF_LABEL]
             allowed = free & ~np.isin(labels, full)
         best = int(np.where(allowed if allowed.any() else free, gains, -1).argmax())
         free[best] = False

@@ -30,16 +30,6 @@ class AccuracyWatch:
     wealth: np.ndarray
     alarm: int | None
 
-    @property
-    def e_value(self) -> float:
-        """The current wealth: an e-value against the promise, 1 before the first audit."""
-        return float(self.wealth[-1]) if len(self.wealth) else 1.0
-
-    @property
-    def p_value(self) -> float:
-        """An anytime-valid p-value against the promise."""
-        return min(1.0, 1 / float(self.wealth.max(initial=1.0)))
-
 
 def watch_accuracy(
     right: Sequence[bool] | np.ndarray,

@@ -75,12 +75,3 @@ def test_every_command_that_may_be_a_job_is_there(run, command):
     code, out, _ = run(*arguments)
     assert code == 0
     assert f"Usage: bertcnn {command} " in out
-
-
-@pytest.mark.parametrize("command", [(), ("list",), ("show",), ("cancel",), ("restart",)])
-def test_help_fits_eighty_columns(run, monkeypatch, command):
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run("jobs", *command, "--help")
-    assert code == 0
-    assert max(map(len, out.splitlines())) <= 80
-    assert "…" not in out

@@ -137,17 +137,25 @@ def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch
     assert (job.state, job.exit_code, job.message) == ("failed", 2, "No such option: --nonsense")
 
 
-def test_a_job_that_fails_keeps_the_message_of_its_command(desk):
-    job = desk.ended(desk.start("badly"))
-    assert (job.state, job.exit_code, job.starts) == ("failed", 2, 1)
-    assert job.message == f"no tickets in {desk.place}; expected some"
-
-
-def test_an_unexpected_error_is_in_the_log_only(desk):
-    job = desk.ended(desk.start("unexpectedly"))
-    assert (job.state, job.exit_code) == ("failed", 1)
-    assert job.message == "the command ended with code 1: see its log"
-    assert "Traceback" in job.log.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("how", "code", "starts", "message", "logged"),
+    [
+        ("badly", 2, 1, "no tickets in {store}; expected some", "no tickets"),
+        ("unexpectedly", 1, 1, "the command ended with code 1: see its log", "Traceback"),
+        ("fatally", -9, 4, "the command was ended by signal 9 (Killed)", "bertcnn score"),
+        ("again", 75, 4, "the command ended with code 75: see its log", "bertcnn score"),
+    ],
+)
+def test_a_job_that_fails_keeps_the_message_of_its_command(
+    desk, how, code, starts, message, logged
+):
+    """A killed command, and one that asks for it, is started three times more."""
+    desk.hurry()
+    job = desk.ended(desk.start(how))
+    assert (job.state, job.exit_code, job.starts) == ("failed", code, starts)
+    assert job.message == message.format(store=desk.place)
+    assert logged in job.log.read_text(encoding="utf-8")
+    assert rows_of(desk) == list(range({"fatally": 4, "again": 40}.get(how, 0)))
 
 
 def test_a_job_is_kept_in_a_database_whose_password_nobody_sees(postgres, tmp_path, monkeypatch):
@@ -234,19 +242,6 @@ def test_a_killed_command_is_started_again_and_goes_on(desk):
     assert (job.state, job.exit_code, job.starts) == ("done", 0, 2)
     assert rows_of(desk) == list(range(3000))
     assert job.log.read_text(encoding="utf-8").count("bertcnn score\n") == 2
-
-
-def test_a_command_that_is_always_killed_fails_after_three_more_tries(desk):
-    job = desk.ended(desk.start("fatally"))
-    assert (job.state, job.exit_code, job.starts) == ("failed", -signal.SIGKILL, 4)
-    assert job.message == "the command was ended by signal 9 (Killed)"
-
-
-def test_a_command_that_asks_for_it_is_started_again_three_times(desk):
-    desk.hurry()
-    job = desk.ended(desk.start("again"))
-    assert (job.state, job.exit_code, job.starts) == ("failed", 75, 4)
-    assert rows_of(desk) == list(range(40))
 
 
 def test_two_servers_restart_a_job_whose_process_was_killed_once(desk, monkeypatch):
@@ -344,14 +339,6 @@ def test_another_process_with_the_same_number_is_not_the_job(desk, monkeypatch):
     assert not desk.job(id).dead  # it may have been paused for a while
     desk.change(id, pid_started=process_start(os.getpid()) - 1.0, **mine)
     assert desk.job(id).dead
-
-
-def test_two_servers_restart_a_job_once_that_never_got_a_process(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
-    id = desk.start()
-    desk.change(id, heartbeat=now() - 61)
-    assert asked_by_two_servers(desk, monkeypatch) == [[], [id]]
-    assert (desk.job(id).state, desk.job(id).dead) == ("waiting", False)
 
 
 def test_a_process_that_cannot_be_looked_at_is_judged_by_its_heartbeat(desk, monkeypatch):

@@ -10,16 +10,14 @@ from scipy.stats import chi2_contingency, ks_2samp
 from bertcnn.errors import SettingsError
 from bertcnn.evaluation.label_shift import LabelShare, LabelShift
 from bertcnn.review.statistics.drift import (
-    CONFIDENCE_EDGES,
-    LENGTH_EDGES,
     DailyFigures,
     check_share,
     check_week,
-    daily_figures,
     drift_report,
     overdispersion,
 )
 from bertcnn.review.statistics.word_frequencies import NewWord
+from tests.review.history import daily_figures
 
 # emergency attendances seen within 4 hours, in 20 weeks (Mohammed and others 2013, table 1), and
 # the limits that R's qicharts2 computes for the last ten from the first ten: qic(x = i, y = r, n =
@@ -62,12 +60,6 @@ def test_a_share_rises_and_falls():
     assert (fell.changed, fell.rose) == (True, False)
     same = check_share(24, 1000, before, [1000] * 8)
     assert (same.changed, same.rose) == (False, False)
-
-
-def test_limits_are_wider_for_a_day_of_few_texts():
-    before = [20, 25, 18, 22, 19, 24, 21, 20]
-    few, many = (check_share(3, texts, before, [1000] * 8).limits for texts in (50, 5000))
-    assert few[1] > 2 * many[1]
 
 
 def test_a_first_text_out_of_scope_is_no_alarm_but_many_are():
@@ -169,33 +161,7 @@ def test_too_few_weeks_cannot_tell():
     assert (check.changed, check.weeks) == (None, 4)
     assert check.reason == "only 4 earlier weeks to compare with, 5 are needed"
     assert check_week([0, 0], [[5, 5]] * 8, ordered=False).reason == "there are no texts"
-
-
-def test_one_label_only_never_changes():
-    assert check_week([50], [[50]] * 8, ordered=False).changed is False
-
-
-def test_the_figures_of_a_day_are_counts():
-    figures = daily_figures(
-        LAST,
-        [3, 8, 100, 99_999],
-        [False, True, False, False],
-        ["a", "b", "a", "c"],
-        [0.0, 0.5, 0.97, 1.0],
-        {"automatic": 2},
-    )
-    assert (figures.texts, figures.out_of_scope) == (4, 1)
-    assert figures.labels == {"a": 2, "c": 1}
-    assert len(figures.confidence) == len(CONFIDENCE_EDGES) - 1
-    assert (figures.confidence[0], figures.confidence[19], sum(figures.confidence)) == (1, 2, 3)
-    assert len(figures.lengths) == len(LENGTH_EDGES) - 1
-    assert (figures.lengths[0], figures.lengths[1], figures.lengths[-1]) == (1, 1, 1)
-    assert figures.counts == {"automatic": 2}
-
-
-def test_a_day_without_texts_has_figures():
-    figures = daily_figures(LAST, [], [], [], [])
-    assert (figures.texts, figures.labels, sum(figures.lengths)) == (0, {}, 0)
+    assert check_week([50], [[50]] * 8, ordered=False).changed is False  # one label only
 
 
 def history(days=63, seed=0, texts=200, **last):
@@ -225,20 +191,6 @@ def by_name(report):
     return {one.about: one for one in report.findings}
 
 
-def test_a_usual_week_raises_no_alarm():
-    for seed in range(5):
-        report = drift_report(history(seed=seed))
-        assert report.changed == ()
-        assert [one.about for one in report.findings] == [
-            "out_of_scope",
-            "automatic",
-            "labels",
-            "confidence",
-            "lengths",
-        ]
-        assert all(one.changed is False for one in report.findings)
-
-
 @pytest.mark.parametrize(
     ("change", "about"),
     [
@@ -256,27 +208,20 @@ def test_each_change_is_found_and_no_other(change, about):
 
 def test_sentences_say_what_changed():
     found = by_name(drift_report(history(seed=1, outside=0.2, billing=0.7, high=0.5)))
-    assert found["out_of_scope"].sentence == (
-        "18.0% of Thursday's 200 texts are out of scope; usual on a Thursday are 2.6% (0.0% to"
-        " 7.8%)."
-    )
-    assert found["labels"].sentence == (
-        "21.7% of the last seven days' 885 texts got other labels than usual (up to 5.4% are"
-        " usual); most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."
-    )
-    assert found["confidence"].sentence == (
-        "51.5% of the last seven days' 885 texts have a confidence below 0.65, 29.9% had before"
-        " (5.5% apart are usual)."
-    )
+    for about, told in (
+        ("out_of_scope", "18.0% of Thursday's 200 texts are out of scope; usual on a Thursday"),
+        ("labels", "most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."),
+        ("confidence", "51.5% of the last seven days' 885 texts have a confidence below 0.65"),
+    ):
+        assert told in found[about].sentence
 
 
-def test_the_order_of_the_days_does_not_count():
+def test_the_order_of_the_days_does_not_count_nor_do_older_ones():
     days = history()
-    assert drift_report(days[::-1]).to_json() == drift_report(days).to_json()
-
-
-def test_older_days_do_not_count():
-    assert drift_report(history(days=90)).to_json() == drift_report(history(days=63)).to_json()
+    expected = drift_report(days).to_json()
+    assert json.loads(json.dumps(expected))["day"] == "2026-04-30"
+    assert drift_report(days[::-1]).to_json() == expected
+    assert drift_report(history(days=90)).to_json() == expected
 
 
 def test_a_quiet_weekday_is_compared_with_its_own_kind():
@@ -284,24 +229,6 @@ def test_a_quiet_weekday_is_compared_with_its_own_kind():
     check = by_name(drift_report(days))["out_of_scope"]
     assert check.figures["texts"] == 50
     assert "Sunday" in check.sentence
-
-
-def test_too_few_days_cannot_tell_and_say_why():
-    report = drift_report(history(days=10))
-    assert all(one.changed is None for one in report.findings)
-    assert [one.sentence for one in report.findings] == [
-        "Whether more or fewer texts are out of scope is not known: only 1 earlier day of this"
-        " weekday to compare with, 5 are needed.",
-        "Whether more or fewer texts are 'automatic' is not known: only 1 earlier day of this"
-        " weekday to compare with, 5 are needed.",
-        "Whether the labels are given as before is not known: only 1 earlier week to compare"
-        " with, 5 are needed.",
-        *[
-            f"Whether {name} changed is not known: only 1 earlier week to compare with, 5 are"
-            " needed."
-            for name in ("confidence", "lengths")
-        ],
-    ]
 
 
 def test_counts_alone_are_enough():
@@ -318,25 +245,13 @@ def test_label_shift_and_words_are_part_of_the_report():
     report = drift_report(history(), label_shift=shift, words=words)
     assert [one.about for one in report.changed] == ["label_shift", "words"]
     found = by_name(report)
-    assert found["words"].sentence == (
-        "New frequent words: 'outage' (14 texts on 4 days, 0.01% before, 7.00% now)."
-    )
+    assert "'outage' (14 texts on 4 days, 0.01% before, 7.00% now)" in found["words"].sentence
     assert "'billing' from 40.0% to 60.0%" in found["label_shift"].sentence
     void = drift_report(
         history(), label_shift=LabelShift(90, reason="there are no texts"), words=[]
     )
     assert by_name(void)["label_shift"].changed is None
     assert by_name(void)["words"].sentence == "There are no new frequent words."
-
-
-def test_it_can_be_written_as_json():
-    shift = LabelShift(90, (LabelShare("billing", 0.6, (0.5, 0.7), 0.4, changed=True),))
-    words = [NewWord("outage", 14, 4, 0.07, 0.0001, 61.0)]
-    report = drift_report(history(), label_shift=shift, words=words)
-    written = json.loads(json.dumps(report.to_json()))
-    assert written["day"] == "2026-04-30"
-    assert written["findings"][0]["figures"]["days"] == 8
-    assert written["findings"][2]["figures"]["shares"]["billing"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_days_must_come_once():

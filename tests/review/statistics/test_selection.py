@@ -45,29 +45,6 @@ def test_texts_without_a_group_are_left_out():
     assert cold_start_order(embeddings, np.full(14, -1)).tolist() == []
 
 
-def test_the_first_text_of_a_group_is_typical():
-    embeddings, groups = clusters([40], noise=0.3)
-    first = cold_start_order(embeddings, groups, per_group=1)[0]
-    directions = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    nearness = directions @ directions.mean(axis=0)
-    assert (nearness > nearness[first]).sum() < 4
-
-
-def test_of_a_large_group_some_are_looked_at(monkeypatch):
-    monkeypatch.setattr(selection, "_MOST_OF_GROUP", 10)
-    embeddings, groups = clusters([35])
-    found = cold_start_order(embeddings, groups)
-    assert len(set(found.tolist())) == 9  # every fourth of 35
-    assert set(found % 4) == {0}
-
-
-def test_review_chooses_from_each_kind_of_uncertain_texts():
-    embeddings, groups = clusters([30, 30, 30, 30])
-    uncertainty = np.where(groups == 0, 0.0, 0.8)
-    found = review_order(uncertainty, embeddings, size=3)
-    assert sorted(groups[found]) == [1, 2, 3]
-
-
 def test_review_prefers_what_is_more_uncertain():
     embeddings, groups = clusters([20, 20])
     uncertainty = np.where(groups == 1, 0.9, 0.2)
@@ -85,29 +62,19 @@ def test_review_leaves_what_is_like_labelled_texts_for_later():
     assert groups[nothing].tolist() == [0]
 
 
-def test_one_of_each_group_of_near_duplicates_comes_first():
-    embeddings, _ = clusters([12])
-    duplicates = np.repeat([7, 8, 9], 4)
-    uncertainty = np.linspace(0.2, 0.9, 12)
-    found = review_order(uncertainty, embeddings, size=12, duplicates=duplicates)
-    assert sorted(found[:3]) == [3, 7, 11]  # the most uncertain of each group
-    assert found[3:].tolist() == [10, 9, 8, 6, 5, 4, 2, 1, 0]
-    assert len(review_order(uncertainty, embeddings, size=5, duplicates=duplicates)) == 5
-
-
 def test_no_label_has_more_than_a_third_of_a_batch():
     embeddings, groups = clusters([60, 20, 20, 20])
     uncertainty = np.where(groups == 0, 0.9, 0.3)
-    found = review_order(uncertainty, embeddings, size=24, predicted=groups, batch=12)
-    for first in (0, 12):
-        assert np.bincount(groups[found[first : first + 12]]).max() <= 4
-    free = review_order(uncertainty, embeddings, size=24, batch=12)
-    assert np.bincount(groups[free[:12]]).max() > 4
+    found = review_order(uncertainty, embeddings, size=40, predicted=groups)
+    for first in (0, 20):
+        assert np.bincount(groups[found[first : first + 20]]).max() <= 6
+    free = review_order(uncertainty, embeddings, size=40)
+    assert np.bincount(groups[free[:20]]).max() > 6
 
 
 def test_the_limit_gives_way_where_there_is_no_other_label():
     embeddings, groups = clusters([10])
-    found = review_order(np.ones(10), embeddings, size=10, predicted=groups, batch=6)
+    found = review_order(np.ones(10), embeddings, size=10, predicted=groups)
     assert sorted(found) == list(range(10))
 
 

@@ -9,7 +9,6 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from bertcnn.errors import SettingsError
-from bertcnn.review.statistics import topics
 from bertcnn.review.statistics.topics import class_tf_idf, find_topics, name_groups, suggest_labels
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "topics_golden.json"
@@ -53,24 +52,10 @@ def test_topics_are_found_among_texts_about_anything():
         assert right >= 0.85 * len(topic.rows)
 
 
-def test_one_topic_alone_is_found():
-    embeddings, texts, truth = texts_about([20], strange=60)
-    (topic,) = find_topics(embeddings, texts)
-    right = int((truth[list(topic.rows)] == 0).sum())
-    assert right >= 17
-    assert right >= 0.85 * len(topic.rows)
-
-
 @pytest.mark.parametrize("strange", [12, 60, 200])
 def test_texts_about_anything_are_no_topic(strange):
     embeddings, texts, _ = texts_about([1], strange=strange)
     assert find_topics(embeddings, texts) == []
-
-
-def test_lengths_of_embeddings_do_not_count():
-    embeddings, texts, _ = texts_about([30, 20], strange=80)
-    scaled = embeddings * np.linspace(0.1, 9, len(texts))[:, np.newaxis]
-    assert find_topics(scaled.astype(np.float32), texts) == find_topics(embeddings, texts)
 
 
 def test_a_topic_has_enough_texts():
@@ -98,15 +83,6 @@ def test_the_nearest_to_the_centre_comes_first():
     rows = np.array(find_topics(embeddings, texts)[0].rows)
     directions = embeddings[rows] / np.linalg.norm(embeddings[rows], axis=1, keepdims=True)
     assert (np.diff(directions @ directions.mean(axis=0)) <= 1e-6).all()
-
-
-def test_of_many_texts_the_last_are_looked_at(monkeypatch):
-    embeddings, texts, _ = texts_about([30, 20], strange=80)
-    monkeypatch.setattr(topics, "_MOST_TEXTS", 100)
-    found = find_topics(embeddings, texts)
-    assert found
-    assert all(row >= 30 for one in found for row in one.rows)
-    assert np.mean([WORDS[0] in texts[row] for row in found[0].rows]) > 0.8
 
 
 def test_candidate_labels_cover_every_text():

@@ -36,12 +36,6 @@ def test_g2_is_that_of_scipy(table):
     assert log_likelihood(*table) == pytest.approx(peer)
 
 
-def test_g2_of_what_is_everywhere_or_nowhere_is_none():
-    assert log_likelihood(10, 10, 20, 20) == pytest.approx(0)
-    assert log_likelihood(0, 10, 0, 20) == pytest.approx(0)
-    assert log_likelihood(3, 10, 0, 0) == pytest.approx(0)
-
-
 def test_a_new_word_is_found_with_its_figures():
     texts, days = recent("the {} is broken after the outage and nobody came")
     found = new_words(texts, days, BEFORE)
@@ -89,6 +83,7 @@ def test_names_after_a_greeting_or_a_sign_off_are_left_out(pattern):
 def test_names_of_products_are_kept():
     assert words("Netflix stops on the {} again") == ["again", "netflix", "on", "stops"]
     assert "starlink" in words("since we have Starlink the {} is broken")
+    assert words("the {} is broken wifi6") == ["wifi6"]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +91,6 @@ def test_names_of_products_are_kept():
 )
 def test_numbers_addresses_and_single_characters_are_no_words(noise):
     assert words("the {} is broken " + noise) == []
-
-
-def test_words_with_digits_behind_letters_are_kept():
-    assert words("the {} is broken wifi6") == ["wifi6"]
 
 
 def test_without_earlier_texts_nothing_is_new():
