@@ -1,6 +1,6 @@
 """Padding: each row once, few shapes, little waste, and no influence of neighbouring rows."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -77,25 +77,22 @@ def test_an_epochs_order_is_the_generators():
     lengths = np.random.default_rng(0).integers(2, 100, 200)
 
     def order(seed):
-        return [
-            plan.rows.tolist()
-            for plan in plan_training(
-                lengths, choose_lengths(lengths), 8, np.random.default_rng(seed)
-            )
-        ]
+        plans = plan_training(lengths, choose_lengths(lengths), 8, np.random.default_rng(seed))
+        return [plan.rows.tolist() for plan in plans]
 
     assert order([1, 1]) == order([1, 1])
     assert order([1, 1]) != order([1, 2])
 
 
 @given(LENGTHS, st.integers(1, 500))
-def test_scoring_without_fixed_lengths_holds_every_row_once_within_the_budget(lengths, budget):
+def test_scoring_without_fixed_lengths_fills_its_budget_with_every_row_once(lengths, budget):
     plans = plan_scoring(lengths, budget)
     assert_every_row_once(plans, lengths)
     for plan in plans:
-        assert plan.size == len(plan.rows)
-        assert plan.length == lengths[plan.rows].max()
+        assert (plan.size, plan.length) == (len(plan.rows), lengths[plan.rows].max())
         assert plan.size == 1 or plan.size * plan.length <= budget
+    for plan, after in pairwise(plans):  # one more row would exceed the budget
+        assert lengths[after.rows[0]] * (len(plan.rows) + 1) > budget
 
 
 @given(LENGTHS, st.integers(1, 500))
@@ -110,12 +107,8 @@ def test_scoring_with_fixed_lengths_has_one_shape_for_each(lengths, budget):
 
 def test_no_rows_make_no_batches():
     none = np.empty(0, int)
-    assert (
-        plan_scoring(none)
-        == plan_scoring(none, 100, (8, 16))
-        == plan_training(none, (8,), 4, np.random.default_rng(0))
-        == []
-    )
+    assert plan_scoring(none) == plan_scoring(none, 100, (8, 16)) == []
+    assert plan_training(none, (8,), 4, np.random.default_rng(0)) == []
     assert plan_compiled(none) == plan_compiled(none, 512) == []
 
 
@@ -143,13 +136,8 @@ def test_many_texts_make_full_batches_and_few_one_that_is_not():
 
 def test_of_many_batches_those_that_lack_rows_are_filled_up():
     lengths = np.concatenate([np.full(4000, 12), [90, 290]])
-    assert [(plan.length, plan.size, len(plan.rows)) for plan in plan_compiled(lengths, 512)][
-        -3:
-    ] == [
-        (12, 40, 40),
-        (96, 5, 1),
-        (320, 1, 1),
-    ]
+    found = [(plan.length, plan.size, len(plan.rows)) for plan in plan_compiled(lengths, 512)]
+    assert found[-3:] == [(12, 40, 40), (96, 5, 1), (320, 1, 1)]
 
 
 def test_a_short_text_is_not_padded_to_a_long_one():
@@ -169,12 +157,8 @@ def test_a_text_alone_is_padded_to_a_multiple_of_sixteen_if_the_encoder_reads_so
 
 def test_texts_of_more_than_512_tokens_stand_alone():
     plans = plan_compiled(np.array([600, 700, 1500, 2000]), 2000)
-    assert [(plan.size, plan.length) for plan in plans] == [
-        (1, 640),
-        (1, 768),
-        (1, 1536),
-        (1, 2000),
-    ]
+    found = [(plan.size, plan.length) for plan in plans]
+    assert found == [(1, 640), (1, 768), (1, 1536), (1, 2000)]
 
 
 def test_texts_in_one_batch_are_of_similar_length():
@@ -190,20 +174,16 @@ def test_texts_in_one_batch_are_of_similar_length():
 def test_padding_keeps_each_row_and_masks_the_rest(lengths, fillers, extra):
     token_ids = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
     rows = np.arange(len(lengths))[::-1]
-    batch = pad(
-        token_ids, BatchPlan(rows, int(lengths.max()) + extra, len(rows) + fillers), pad_id=99
-    )
-    assert {array.dtype for array in batch.inputs().values()} == {np.dtype(np.int32)}
-    assert {array.shape for array in batch.inputs().values()} == {
-        (len(rows) + fillers, lengths.max() + extra)
-    }
+    plan = BatchPlan(rows, int(lengths.max()) + extra, len(rows) + fillers)
+    batch = pad(token_ids, plan, pad_id=99)
+    for array in batch.inputs().values():
+        assert (array.dtype, array.shape) == (np.int32, (plan.size, plan.length))
     assert not batch.segment_ids.any()  # no id occurs twice in a text
     for place, row in enumerate(rows):
-        assert batch.padding_mask[place].tolist() == [1] * lengths[row] + [0] * (
-            batch.token_ids.shape[1] - lengths[row]
-        )
-        assert batch.token_ids[place, : lengths[row]].tolist() == token_ids[row].tolist()
-        assert (batch.token_ids[place, lengths[row] :] == 99).all()
+        own, rest = np.split(batch.token_ids[place], [lengths[row]])
+        assert own.tolist() == token_ids[row].tolist()
+        assert (rest == 99).all()
+        assert batch.padding_mask[place].tolist() == [1] * len(own) + [0] * len(rest)
     assert (batch.token_ids[len(rows) :] == 99).all()
     assert (batch.padding_mask[len(rows) :].sum(axis=1) == 1).all()
 
@@ -219,14 +199,8 @@ def logits_of():
     from bertcnn.models.classifier import build_classifier
     from bertcnn.settings import EncoderSettings, HeadSettings
 
-    encoder = EncoderSettings(
-        vocabulary_size=50,
-        width=16,
-        layers=2,
-        heads=2,
-        feed_forward_width=32,
-        max_positions=LONGEST,
-    )
+    shape = {"width": 16, "layers": 2, "heads": 2, "feed_forward_width": 32}
+    encoder = EncoderSettings(vocabulary_size=50, max_positions=LONGEST, **shape)
     model = build_classifier(encoder, HeadSettings(filters=8), classes=3, seed=1)
     generator = np.random.default_rng(0)
     for weight in model.weights:
@@ -257,21 +231,8 @@ def test_more_padding_changes_no_logit(logits_of, length):
     assert np.abs(expected).max() > 0.1
 
 
-@pytest.mark.parametrize("budget", [1, 7, 64, 100_000])
-def test_batches_hold_as_many_rows_as_their_budget_allows(budget):
-    lengths = np.random.default_rng(3).integers(1, 40, 500)
-    plans = plan_scoring(lengths, budget)
-    assert sorted(np.concatenate([plan.rows for plan in plans])) == list(range(500))
-    for plan, after in zip(plans, [*plans[1:], None], strict=True):
-        assert plan.length * len(plan.rows) <= budget or len(plan.rows) == 1
-        if after is not None:  # one more row would exceed the budget
-            assert lengths[after.rows[0]] * (len(plan.rows) + 1) > budget
-
-
 def test_what_follows_a_separator_is_the_second_segment():
-    separate = 3
-    token_ids = [
-        np.array(ids, np.int32) for ids in ([2, 7, separate, 8, separate], [2, 7, separate])
-    ]
+    mark = 3
+    token_ids = [np.array(ids, np.int32) for ids in ([2, 7, mark, 8, mark], [2, 7, mark])]
     batch = pad(token_ids, BatchPlan(np.array([1, 0]), 6, 3))
     assert batch.segment_ids.tolist() == [[0] * 6, [0, 0, 0, 1, 1, 0], [0] * 6]

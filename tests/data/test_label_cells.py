@@ -11,26 +11,19 @@ TEAMS = ["billing", "network", "sales"] * 4
 @pytest.mark.parametrize(
     "form", ['["{}"]', "['{}']", "('{}',)", '{{"choices": ["{}"]}}', "{{{}}}", "[{}]"]
 )
-def test_lists_of_one_are_single_labels_and_it_is_told(form):
+def test_lists_of_one_are_single_labels_with_a_remark(form):
     column = read_label_column([form.format(name) for name in TEAMS] + [""])
-    assert column.separator is None
-    assert column.single == [*TEAMS, ""]
-    assert column.remarks == (
-        (
-            "12 labels in brackets, lists of one: taken as single labels; --multi-label '[]' learns"
-            " lists"
-        ),
-    )
+    assert (column.separator, column.single) == (None, [*TEAMS, ""])
+    (remark,) = column.remarks
+    assert remark.startswith("12 labels in brackets, lists of one: taken as single labels")
 
 
-@pytest.mark.parametrize("asked", ["no", "[]"])
-def test_lists_of_one_are_what_is_asked_for(asked):
+@pytest.mark.parametrize(
+    ("asked", "separator", "first"), [("no", None, '["billing"]'), ("[]", "[]", "billing")]
+)
+def test_lists_of_one_are_what_is_asked_for(asked, separator, first):
     column = read_label_column(['["billing"]', '["network"]'], asked)
-    assert (column.separator, column.sets) == (
-        (None, [('["billing"]',), ('["network"]',)])
-        if asked == "no"
-        else ("[]", [("billing",), ("network",)])
-    )
+    assert (column.separator, column.sets[0]) == (separator, (first,))
 
 
 @pytest.mark.parametrize(
@@ -53,34 +46,16 @@ def test_lists_of_several_are_several_labels_in_every_programs_form(one, two):
 
 
 def test_each_label_gets_one_spelling_also_among_several():
-    column = read_label_column(
-        [
-            "billing; network ",
-            "Network; billing",
-            "network",
-            "billing\u00a0",
-            "network; sales",
-            "sales",
-        ]
-        * 3
-    )
+    rows = ["billing; network ", "Network; billing", "network", "billing\u00a0"]
+    column = read_label_column([*rows, "network; sales", "sales"] * 3)
     assert column.separator == ";"
-    assert column.sets[:4] == [
-        ("billing", "network"),
-        ("Network", "billing"),
-        ("network",),
-        ("billing",),
-    ]
+    wanted = [("billing", "network"), ("Network", "billing"), ("network",), ("billing",)]
+    assert column.sets[:4] == wanted
 
 
 def test_a_file_is_read_in_the_spelling_of_a_model():
     known = KnownLabels(["7", "Lost card"])
-    assert known_sets(["7.0", "Lost card ", '["Lost card"]', "new ", ""], None, known) == [
-        ("7",),
-        ("Lost card",),
-        ("Lost card",),
-        ("new",),
-        (),
-    ]
+    found = known_sets(["7.0", "Lost card ", '["Lost card"]', "new ", ""], None, known)
+    assert found == [("7",), ("Lost card",), ("Lost card",), ("new",), ()]
     assert known_sets(["7.0; Lost\u00a0card", "x"], ";", known) == [("7", "Lost card"), ("x",)]
     assert known_sets(['["a"]'], None, KnownLabels(['["a"]', "b"])) == [('["a"]',)]

@@ -44,28 +44,25 @@ def test_lists_are_found_whatever_their_share_and_lists_of_one_are_single_labels
     assert choose_separator(lists) is None
     assert choose_separator(lists, LISTS) == LISTS
     assert choose_separator(['["billing"]', "network"]) is None
-    assert (
-        choose_separator(['{"choices": ["billing", "network"]}'] * 2 + ["network"] * 90) == LISTS
-    )  # one choice in a plain cell
+    choices = '{"choices": ["billing", "network"]}'  # one choice is in a plain cell
+    assert choose_separator([choices] * 2 + ["network"] * 90) == LISTS
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        list(TEAMS) * 9,
-        combinations(","),  # too many names contain it for an automatic separator
-        ["Loans; mortgages", "Cards; fees", "Transfers; abroad", "Other"]
-        * 20,  # each part always has the same neighbour
-        ["Money transfer; virtual currency", "Money transfer; cash", "Cards"]
-        * 20,  # fewer cells than parts
-        [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS]
-        * 5,  # the levels of one label
-        [*TEAMS * 50, "billing;network"],  # one row in 250 may be a typing error
-        ["", " "],
-    ],
-)
-def test_names_that_hold_a_separator_are_no_combinations(cells):
-    assert choose_separator(cells) is None
+NO_COMBINATIONS = {
+    "plain": list(TEAMS) * 9,
+    "too many names hold it": combinations(","),
+    "always the same neighbour": ["Loans; mortgages", "Cards; fees", "Transfers; abroad"] * 20,
+    "fewer cells than parts": ["Transfer; virtual currency", "Transfer; cash", "Cards"] * 20,
+    "levels": [f"{region}|{team}" for region in ("EU", "US", "APAC") for team in TEAMS] * 5,
+    "a typing error": [*TEAMS * 50, "billing;network"],
+    "blank": ["", " "],
+    "brackets": ["[" * 100_000, "a", "b"],
+}
+
+
+@pytest.mark.parametrize("kind", NO_COMBINATIONS)
+def test_names_that_hold_a_separator_are_no_combinations(kind):
+    assert choose_separator(NO_COMBINATIONS[kind]) is None
 
 
 def test_lists_among_cells_with_a_separator_do_not_hide_it():
@@ -76,12 +73,7 @@ def test_lists_among_cells_with_a_separator_do_not_hide_it():
 def test_what_is_asked_for_counts():
     assert choose_separator(combinations(","), ",") == ","
     assert choose_separator(combinations(";"), "no") is None
-    with pytest.raises(
-        SettingsError,
-        match=(
-            r"'/' between the labels of a row; expected a separator that stands in the label column"
-        ),
-    ):
+    with pytest.raises(SettingsError, match=r"'/' .*; expected a separator that stands in"):
         choose_separator(combinations(";"), "/")
     with pytest.raises(SettingsError, match="blank separator"):
         choose_separator(combinations(";"), " ")
@@ -94,21 +86,10 @@ def test_what_is_joined_is_parted_again(labels, separator):
 
 def test_collections_of_labels_are_checked():
     assert check_sets([["b", "a", "b"], {"c"}, (), [" a "]]) == [("a", "b"), ("c",), (), ("a",)]
-    assert [is_set(label) for label in (["a"], ("a",), {"a"}, "a", b"a", 1, None)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
-    for labels, wrong in (
-        ([["a"], "b"], "number 2"),
-        ([["a", 1]], "number 1"),
-        ([["a"], None], "number 2"),
-    ):
-        with pytest.raises(LabelError, match=wrong):
+    assert all(map(is_set, (["a"], ("a",), {"a"})))
+    assert not any(map(is_set, ("a", b"a", 1, None)))
+    for labels in ([["a"], "b"], [["a"], ["b", 1]], [["a"], None]):
+        with pytest.raises(LabelError, match="number 2"):
             check_sets(labels)
 
 
@@ -120,14 +101,8 @@ def test_a_separator_is_one_that_no_label_holds():
 
 
 def test_rows_are_divided_by_their_rarest_label():
-    assert rarest([("a", "b"), ("a",), ("a", "c"), ("c",), ("c", "b"), ()]) == [
-        "b",
-        "a",
-        "a",
-        "c",
-        "b",
-        "",
-    ]
+    rows = [("a", "b"), ("a",), ("a", "c"), ("c",), ("c", "b"), ()]
+    assert rarest(rows) == ["b", "a", "a", "c", "b", ""]
 
 
 def test_indicators_know_places_and_ignore_strangers():
@@ -142,16 +117,9 @@ def test_a_list_in_a_cell_is_a_list_whatever_parts_the_others():
     assert split_cell("[billing]; x", ";") == ("[billing]", "x")
 
 
-def test_a_cell_of_brackets_alone_is_no_list():
-    assert choose_separator(["[" * 100_000, "a", "b"]) is None
-
-
 def test_labels_are_numbered_as_numpy_does():
-    labels = ["zebra", "Ärger", "billing", "Billing", "zebra", "", "1"] * 3
-    names, places = numbered(labels)
-    wanted, inverse = np.unique(labels, return_inverse=True)
-    assert (names, places.tolist()) == (wanted.tolist(), inverse.tolist())
-    assert [array.tolist() for array in (numbered([])[1], numbered(["a\0", "a"])[1])] == [
-        [],
-        [1, 0],
-    ]
+    for labels in (["zebra", "Ärger", "billing", "Billing", "zebra", "", "1"] * 3, ["a\0", "a"]):
+        names, places = numbered(labels)
+        assert [names[place] for place in places] == labels
+        assert names == sorted(set(labels))
+    assert numbered([])[1].tolist() == []

@@ -32,13 +32,6 @@ def test_an_error_comes_where_its_item_would_have_come():
         next(series)
 
 
-def test_leaving_early_ends_the_thread():
-    series = prefetch(number for number in range(1000))
-    assert next(series) == 0
-    series.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
-
-
 def test_a_series_ahead_of_another_ends_with_it():
     closed = []
 
@@ -54,7 +47,3 @@ def test_a_series_ahead_of_another_ends_with_it():
     gc.collect()
     assert closed == [True]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
-
-
-def test_nothing_gives_nothing():
-    assert list(prefetch(number for number in ())) == []

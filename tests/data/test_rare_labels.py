@@ -13,9 +13,10 @@ from bertcnn.errors import LabelError
 def test_rare_labels_become_one():
     merged = merge_rare(["a"] * 5 + ["b", "", "c", "c", "a"], 3)
     assert merged.labels == ["a"] * 5 + ["other", "", "other", "other", "a"]
-    assert (
-        merged.describe() == "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
-    )
+    told = "2 rare labels, 3 rows, merged: 'c (2) into other, b (1) into other'"
+    assert merged.describe() == told
+    one = merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3)
+    assert one.describe() == "1 rare label, 1 row, merged: 'b (1) into other'"
 
 
 def test_a_rare_child_goes_to_its_parent_and_a_rare_parent_to_its_own():
@@ -34,12 +35,7 @@ def test_a_label_that_is_named_other_already_takes_them_in():
 
 
 def test_rare_labels_that_are_too_few_even_together_are_reported():
-    with pytest.raises(
-        LabelError,
-        match=(
-            r"2 rows of all labels with fewer than 5 rows together \('b, c'\); expected at least 5"
-        ),
-    ):
+    with pytest.raises(LabelError, match=r"2 rows of all .* together \('b, c'\); .* at least 5"):
         merge_rare(["a"] * 9 + ["b", "c"], 5)
 
 
@@ -60,10 +56,3 @@ def test_every_label_left_has_its_rows_and_parents_are_really_parents(labels, fe
     assert all(count >= fewest for count in counts.values())
     for before, after in zip(labels, merged.labels, strict=True):
         assert after == before or after == "other" or before.startswith(f"{after} > ")
-
-
-def test_one_rare_label_is_told_of_in_the_singular():
-    assert (
-        merge_rare(["a"] * 5 + ["b"] + ["other"] * 5, 3).describe()
-        == "1 rare label, 1 row, merged: 'b (1) into other'"
-    )

@@ -49,6 +49,7 @@ def one_of(*values):
 
 
 label = one_of("hardware", "software", "billing")
+stars = one_of("1", "2", "3")
 
 FILES = [
     (["text", "category"], [text, label], "text", "category"),
@@ -86,6 +87,10 @@ FILES = [
     (["text", "priority"], [text, one_of("low", "high")], "text", "priority"),
     (["issue", "area"], [long_text, label], "issue", "area"),
     (["text", "amount", "area"], [text, lambda rng, _: rng.random(), label], "text", "area"),
+    (["review", "rating"], [text, stars], "review", "rating"),
+    (["text", "area", "rating"], [text, label, stars], "text", "area"),
+    (["issue", "message", "area"], [one_of("true", "false"), text, label], "message", "area"),
+    (["message", "target", "area"], [text, one_of(0, 1), label], "message", "target"),
 ]
 
 
@@ -101,47 +106,28 @@ def test_text_and_label_are_found(header, makers, text_column, label_column):
     assert repr(label_column) in choice.reasons["label"]
 
 
-def test_consumer_complaints_with_few_narratives():
-    header = [
-        "Date received",
-        "Product",
-        "Sub-product",
-        "Issue",
-        "Consumer complaint narrative",
-        "Company",
-        "State",
-        "Complaint ID",
-    ]
-    products = one_of(
-        "Credit reporting, credit repair services, or other personal consumer reports",
-        "Mortgage",
-        "Debt collection",
-    )
-    narrative = [long_text]
-    makers = [
-        date,
-        products,
-        one_of("a", "b", ""),
-        one_of("Wrong report", "Fees", "Fraud or scam", "Late"),
-        None,
-        one_of("X", "Y"),
-        one_of("CA"),
-    ]
-    makers[4] = lambda rng, number: narrative[0](rng, number) if number % 3 == 0 else ""
-    choice = guess_columns(table(header, *makers, identifier, rows=300))
-    assert choice.text == ("Consumer complaint narrative",)
-    assert choice.label == "Product"
-    assert choice.id == "Complaint ID"
-    assert choice.time == "Date received"
-    assert (
-        "; 'Issue', 'Sub-product' could also be the label: name it with --label"
-        in choice.reasons["label"]
-    )
-
-
 def closed(make):
     """Cells that are blank while a ticket is open."""
     return lambda rng, number: make(rng, number) if number % 3 == 0 else ""
+
+
+COMPLAINTS = {
+    "Date received": date,
+    "Product": one_of("Credit reporting, or other personal reports", "Mortgage", "Debt collection"),
+    "Sub-product": one_of("a", "b", ""),
+    "Issue": one_of("Wrong report", "Fees", "Fraud or scam", "Late"),
+    "Consumer complaint narrative": closed(long_text),
+    "Company": one_of("X", "Y"),
+    "State": one_of("CA"),
+    "Complaint ID": identifier,
+}
+
+
+def test_consumer_complaints_with_few_narratives():
+    choice = guess_columns(table(COMPLAINTS, *COMPLAINTS.values(), rows=300))
+    assert (choice.text, choice.label) == (("Consumer complaint narrative",), "Product")
+    assert (choice.id, choice.time) == ("Complaint ID", "Date received")
+    assert "; 'Issue', 'Sub-product' could also be the label" in choice.reasons["label"]
 
 
 SUPPORT = {
@@ -187,26 +173,14 @@ def test_text_written_after_the_decision_is_the_text_only_without_another(name):
     assert told in named.reasons["text"]
 
 
-def test_a_rating_is_the_label_only_without_another():
-    stars = one_of("1", "2", "3")
-    assert guess_columns(table(["review", "rating"], text, stars)).label == "rating"
-    assert guess_columns(table(["text", "area", "rating"], text, label, stars)).label == "area"
-
-
 def test_identifier_and_time_are_found_and_reasons_are_words():
     choice = guess_columns(table(*FILES[1][:1], *FILES[1][1]))
     assert (choice.id, choice.time) == ("ticket_id", "created_at")
     assert choice.reasons["text"].startswith("'text' (longest free text: ")
     assert choice.reasons["text"].endswith(" characters on average, 100% different)")
     assert choice.reasons["label"] == "'label' (by its name: 3 different values in 60 rows)"
-
-
-def test_another_free_text_is_mentioned():
-    choice = guess_columns(table(*FILES[3][:1], *FILES[3][1]))
-    assert (
-        "'subject' is also free text: to join them, add --text subject,body"
-        in choice.reasons["text"]
-    )
+    two_texts = guess_columns(table(*FILES[3][:1], *FILES[3][1])).reasons["text"]
+    assert "'subject' is also free text: to join them, add --text subject,body" in two_texts
 
 
 def test_na_and_null_are_texts_and_labels():
@@ -237,32 +211,19 @@ def test_named_columns_are_taken_as_they_are():
 
 def test_a_column_that_is_mostly_blank_can_be_the_label_but_comes_last():
     def assigned(rng, number):
-        return rng.choice(["network", "accounts", "devices"]) if number % 10 == 0 else ""
+        return label(rng, number) if number % 10 == 0 else ""
 
     rare = table(("message", "assigned_to"), text, assigned, rows=300)
     assert guess_columns(rare).label == "assigned_to"
-    both = guess_columns(
-        table(
-            ("message", "contract", "assigned_to"),
-            text,
-            one_of("fibre", "cable tv", "mobile"),
-            assigned,
-            rows=300,
-        )
-    )
+    header = ("message", "contract", "assigned_to")
+    both = guess_columns(table(header, text, one_of("fibre", "cable tv"), assigned, rows=300))
     assert both.label == "contract"
     assert "'assigned_to' could also be the label" in both.reasons["label"]
 
 
-def test_a_named_column_that_is_missing_is_told_with_the_closest():
+def test_a_named_column_that_is_missing_is_reported_with_the_closest():
     sample = table(*FILES[3][:1], *FILES[3][1])
-    with pytest.raises(
-        ColumnError,
-        match=(
-            r"no column 'Bodies'; expected one of .* 'subject', 'body', 'queue', 'priority'.*did"
-            r" you mean 'body'"
-        ),
-    ):
+    with pytest.raises(ColumnError, match=r"no column 'Bodies'; .* 'queue', .*mean 'body'"):
         guess_columns(sample, text="Bodies")
     with pytest.raises(ColumnError, match="no column 'labels'"):
         guess_columns(sample, label="labels")
@@ -270,120 +231,64 @@ def test_a_named_column_that_is_missing_is_told_with_the_closest():
         guess_columns(sample, text="body", label="body")
 
 
-def test_no_column_like_text_is_told_with_the_columns_found():
-    sample = table(["ticket_id", "created_at", "label"], identifier, date, label)
-    with pytest.raises(
-        ColumnError,
-        match=(
-            r"no column looks like text; columns found: 'ticket_id', 'created_at', 'label';"
-            r" .*--text"
+@pytest.mark.parametrize(
+    ("name", "maker", "message"),
+    [
+        ("label", label, r"no column looks like text; .*: 'created_at', 'label'; .*--text"),
+        *(
+            (name, one_of("web", "mail"), rf"like text; .*'{name}'")
+            for name in ("channel", "status", "language", "company")
         ),
-    ):
-        guess_columns(sample)
-
-
-@pytest.mark.parametrize("other", ["channel", "status", "language", "company"])
-def test_no_column_like_labels_is_told_with_the_columns_found(other):
-    sample = table(
-        ["ticket_id", "created_at", other, "text"], identifier, date, one_of("web", "mail"), text
-    )
-    with pytest.raises(
-        ColumnError,
-        match=rf"no column looks like labels; columns found: .*'{other}', 'text'; .*--label",
-    ):
-        guess_columns(sample)
+    ],
+)
+def test_without_a_column_like_text_or_labels_the_columns_are_named(name, maker, message):
+    with pytest.raises(ColumnError, match=message):
+        guess_columns(table(["created_at", name], date, maker))
+    if name != "label":
+        with pytest.raises(ColumnError, match=rf"like labels; .*'{name}', 'text'; .*--label"):
+            guess_columns(table(["created_at", name, "text"], date, maker, text))
 
 
 @pytest.mark.parametrize("prefix", ["", "bertcnn_"])
 def test_a_models_own_answers_are_never_the_label_nor_the_text(prefix):
-    ours = [
-        f"{prefix}{name}"
-        for name in ("predicted_label", "confidence", "decision", "because", "p_billing")
-    ]
-    answer = ("billing", "0.9", "auto")
-    rows = [
-        (
-            f"the router number {row} is dead again",
-            ["net", "shop"][row % 2],
-            *answer,
-            f"router {row} | is dead again",
-            "0.9",
-        )
-        for row in range(40)
-    ]
-    table = Chunk(("message", "correct_label", *ours), rows, list(range(2, 42)))
-    choice = guess_columns(table)
+    ours = [f"{prefix}{name}" for name in ("predicted_label", "confidence", "decision", "because")]
+    makers = [label, one_of("0.9"), one_of("auto"), long_text]
+    sample = table(("message", "correct_label", *ours), text, label, *makers)
+    choice = guess_columns(sample)
     assert (choice.text, choice.label) == (("message",), "correct_label")
     assert "predicted" not in choice.reasons["label"]
-    assert guess_columns(table, label=ours[0]).label == ours[0]  # requested by name
-    without = Chunk((ours[3], *ours[:3]), [row[5:6] + row[2:5] for row in rows], list(range(2, 42)))
+    assert guess_columns(sample, label=ours[0]).label == ours[0]  # requested by name
     with pytest.raises(ColumnError, match="no column looks like text"):
-        guess_columns(without)
+        guess_columns(table(ours, *makers))
 
 
 def test_the_doctors_advice_is_never_the_label_nor_the_text():
-    rows = [
-        (
-            f"the router number {row} is dead again",
-            ["net", "shop"][row % 2],
-            ["", "shop"][row % 7 == 0],
-            "label probably wrong: 'net' it is",
-        )
-        for row in range(40)
-    ]
-    choice = guess_columns(
-        Chunk(("message", "zustaendig", "suggested_label", "finding"), rows, list(range(2, 42)))
-    )
+    header = ("message", "zustaendig", "suggested_label", "finding")
+    choice = guess_columns(table(header, text, label, closed(label), long_text))
     assert (choice.text, choice.label) == (("message",), "zustaendig")
     assert "finding" not in choice.reasons["text"]
 
 
-def test_one_label_only_is_left_to_training_to_tell():
-    assert guess_columns(table(["text", "label"], text, one_of("billing"))).label == "label"
-
-
 def test_a_file_to_score_needs_no_label():
-    sample = table(
-        ["ticket_id", "created_at", "channel", "text"],
-        identifier,
-        date,
-        one_of("web", "mail"),
-        text,
-    )
-    choice = guess_text_columns(sample)
-    assert (choice.text, choice.label, choice.id, choice.time) == (
-        ("text",),
-        None,
-        "ticket_id",
-        "created_at",
-    )
+    header = ["ticket_id", "created_at", "channel", "text"]
+    choice = guess_text_columns(table(header, identifier, date, one_of("web", "mail"), text))
+    found = (choice.text, choice.label, choice.id, choice.time)
+    assert found == (("text",), None, "ticket_id", "created_at")
 
 
 def test_the_only_column_and_the_columns_of_training_are_the_text():
-    assert guess_text_columns(Chunk(("x",), [("1",)], [2])).text == ("x",)
+    only = Chunk(("x",), [("1",)], [2])
+    assert guess_text_columns(only).text == ("x",)
+    with pytest.raises(ColumnError, match=r"no column 'text', .* found: 'x'; .* add --text 'x'"):
+        guess_text_columns(only, trained_on=("text",))
     sample = table(*FILES[3][:1], *FILES[3][1])
-    choice = guess_text_columns(sample, trained_on=("subject", "body"))
-    assert (choice.text, choice.reasons["text"]) == (
-        ("subject", "body"),
-        "'subject', 'body' (as in training)",
-    )
-    assert guess_text_columns(sample, trained_on=("Subject", "BODY ")).text == ("subject", "body")
+    choice = guess_text_columns(sample, trained_on=("Subject", "BODY "))
+    assert choice.text == ("subject", "body")
+    assert choice.reasons["text"] == "'subject', 'body' (as in training)"
     with pytest.raises(
-        ColumnError,
-        match=(
-            r"no column 'nachricht', which the model was trained on; columns found: 'subject'.*"
-            r" --text NAME"
-        ),
+        ColumnError, match=r"no column 'nachricht', which the model was trained on; .*--text NAME"
     ):
         guess_text_columns(sample, trained_on=("nachricht",))
-    with pytest.raises(
-        ColumnError, match=r"no column 'text', .* columns found: 'x'; .* add --text 'x'"
-    ):
-        guess_text_columns(Chunk(("x",), [("1",)], [2]), trained_on=("text",))
-
-
-def test_a_header_alone_is_guessed_by_its_names():
-    assert guess_text_columns(Chunk(("id", "Message", "label"), [], [])).text == ("Message",)
 
 
 def test_a_file_without_a_header_is_suspected_by_a_columns_name():
@@ -449,19 +354,6 @@ def test_a_column_with_one_value_is_the_label_only_without_another(constant):
     assert "no possible label column has 2 different values" in only.reasons["label"]
 
 
-def test_yes_or_no_under_a_name_of_kinds_comes_behind_kinds():
-    assert (
-        guess_columns(
-            table(["issue", "message", "area"], one_of("true", "false"), text, label)
-        ).label
-        == "area"
-    )
-    assert (
-        guess_columns(table(["message", "target", "area"], text, one_of(0, 1), label)).label
-        == "target"
-    )
-
-
 def test_names_are_compared_without_case_spaces_and_forms_of_accents():
     sample = table(["\ufeffSubject ", "Catégorie", "Ticket_Text"], title, label, text)
     choice = guess_columns(sample, text="ticket text,SUBJECT", label="CATE\u0301GORIE")
@@ -473,7 +365,8 @@ def test_names_are_compared_without_case_spaces_and_forms_of_accents():
         guess_columns(both, text="text")
 
 
-def test_a_header_without_rows_needs_no_guess():
+def test_a_header_without_rows_is_guessed_by_its_names():
+    assert guess_text_columns(Chunk(("id", "Message", "label"), [], [])).text == ("Message",)
     assert guess_text_columns(Chunk(("a", "b"), [], [])).text == ("a",)
     with pytest.raises(ColumnError, match="which the model was trained on"):
         guess_text_columns(Chunk(("a", "b"), [], []), trained_on=["text"])

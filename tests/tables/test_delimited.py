@@ -70,9 +70,9 @@ def test_a_broken_quote_anywhere_costs_its_own_row_only(rows, data):
 
 def test_a_file_of_quotes_that_never_close_takes_linear_time():
     lines = ['x",,"z'] * 20_000
-    started = time.perf_counter()
+    started = time.process_time()
     got, rejected = run(lines, 3)
-    assert time.perf_counter() - started < 20  # 0.5 s; without a limit, many minutes
+    assert time.process_time() - started < 20  # 0.5 s; without a limit, many minutes
     assert got == []
     assert len(rejected) == 20_000
 

@@ -51,14 +51,6 @@ def test_json_under_the_name_of_a_csv_file_is_named(tmp_path):
             open_table(save(tmp_path, content))
 
 
-def test_a_web_page_under_the_name_of_a_workbook_is_named(tmp_path):
-    for name in ("in.xlsx", "in.parquet", "in.csv.gz"):
-        with pytest.raises(
-            TableError, match=r"does not fit its extension: it seems to be a web page"
-        ):
-            open_table(save(tmp_path, b"<html><table><tr><td>text</td></tr></table></html>", name))
-
-
 TABLES = [
     (
         "text,label\n<html><body>404 page not found</body></html>,web\nTraceback (most recent call"
@@ -85,10 +77,8 @@ def test_rows_of_json_that_speak_of_errors_are_read(tmp_path):
         '{"text": "a b", "error": null}',
     ):
         assert len(read_table(save(tmp_path, line + "\n", "in.jsonl"))) == 1
-    with open_table(
-        save(tmp_path, '{"text": "my router is dead", "error": "E42"}\n', "in.jsonl"),
-        expected_columns=["Text"],
-    ) as reader:
+    path = save(tmp_path, '{"text": "my router is dead", "error": "E42"}\n', "in.jsonl")
+    with open_table(path, expected_columns=["Text"]) as reader:
         assert len(next(reader.chunks())) == 1
 
 

@@ -16,14 +16,10 @@ def table(tmp_path, rows):
 
 def test_channel_and_month_are_taken_and_people_are_not(tmp_path):
     rows = [
-        (
-            str(row),
-            f"2026-0{1 + row % 2}-03",
-            "chat" if row % 2 else "mail",
-            f"Miller {row % 2}",
-            f"router {row} is dead",
-            "ab"[row % 2],
-        )
+        [
+            *(f"{row}", f"2026-0{1 + row % 2}-03", ("mail", "chat")[row % 2], f"Miller {row % 2}"),
+            *(f"router {row} is dead", "ab"[row % 2]),
+        ]
         for row in range(12)
     ]
     found = table(tmp_path, rows)

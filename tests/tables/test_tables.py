@@ -3,6 +3,7 @@
 import csv
 import datetime
 import gzip
+import io
 import json
 import os
 import time
@@ -109,19 +110,6 @@ def test_long_numbers_and_single_precision_keep_the_digits_that_were_written(tmp
     assert read(tmp_path / "in.xlsx")[0] == [("router", "1234567890123456")]
 
 
-def test_dates_that_python_cannot_hold_are_read(tmp_path):
-    never = pyarrow.array([253402300799000000, 0], pyarrow.timestamp("us", tz="Asia/Tokyo"))
-    days = pyarrow.array([3_000_000, 0], pyarrow.int32()).cast(pyarrow.date32())
-    pyarrow.parquet.write_table(
-        pyarrow.table({"text": ["router", "bill"], "until": never, "day": days}),
-        tmp_path / "in.parquet",
-    )
-    rows, _, _ = read(tmp_path / "in.parquet")
-    assert [row[0] for row in rows] == ["router", "bill"]
-    assert rows[1][2] == "1970-01-01"
-    assert all(all(row) for row in rows)
-
-
 def test_a_column_of_parquet_with_values_that_python_does_not_have_spoils_no_other(tmp_path):
     columns = {
         "text": ["router", "bill"],
@@ -224,30 +212,6 @@ def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
         open_table(tmp_path / "in.xlsx")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a.csv",
-        "a.tsv",
-        "a.jsonl",
-        "a.ndjson",
-        "a.csv.gz",
-        "a.TSV.gz",
-        "a.jsonl.gz",
-        "a.parquet",
-        "a.xlsx",
-    ],
-)
-def test_every_format_gives_back_what_was_written(tmp_path, name):
-    rows = [("1", 'he said "no";\tthen,\nleft', "NA"), ("2", " é 😀 ", ""), ("3", "null", "007")]
-    with TableWriter(tmp_path / name, ["id", "text", "label"]) as writer:
-        writer.write(rows)
-    table = read_table(tmp_path / name)
-    assert table.columns == ("id", "text", "label")
-    assert table.rows == rows
-    assert table.column("label") == ["NA", "", "007"]
-
-
 # === Dialect and encoding ===
 
 
@@ -266,58 +230,70 @@ def test_the_delimiter_is_found(tmp_path, delimiter):
         assert [list(row) for chunk in reader.chunks() for row in chunk.rows] == lines[1:]
 
 
-def test_a_single_column_keeps_its_commas(tmp_path):
-    path = save(tmp_path, 'text\nHello, world\n"quoted, too"\n""\n')
-    assert read(path)[0] == [("Hello, world",), ("quoted, too",), ("",)]
+CONTENTS = {  # name: content, rows, lines, and the lines of rejected rows
+    "one column": (
+        'text\nHello, world\n"quoted, too"\n""\n',
+        [("Hello, world",), ("quoted, too",), ("",)],
+        [2, 3, 4],
+    ),
+    "sep": ("sep=;\r\ntext;label\r\na,b;c\r\n", [("a,b", "c")], [3]),
+    "backslashes": (
+        'text,label\n"he said \\"no\\", twice",a\n"x",b\n',
+        [('he said "no", twice', "a"), ("x", "b")],
+        [2, 3],
+    ),
+    "spaces before quotes": (
+        'id, "text", label\n1, "no signal, again" , hardware\n2, plain, billing\n'
+        '3, "two\nlines, ""quoted""", billing\n',
+        [
+            ("1", "no signal, again", " hardware"),
+            ("2", " plain", " billing"),
+            ("3", 'two\nlines, "quoted"', " billing"),
+        ],
+        [2, 3, 4],
+    ),
+    "a quoted word": (
+        'id,text,label\n1, "Error 5" on the box,a\n2,none,b\n',
+        [("1", ' "Error 5" on the box', "a"), ("2", "none", "b")],
+        [2, 3],
+    ),
+    "tabs without quoting": (
+        'text\tlabel\n"no he said\ta\nb\tc\n',
+        [('"no he said', "a"), ("b", "c")],
+        [2, 3],
+    ),
+    "old Macintosh": (
+        'text,label\r"no signal\nsince today",a\r"dead\nred led\nnoise",b\r',
+        [("no signal\nsince today", "a"), ("dead\nred led\nnoise", "b")],
+        [2, 3],
+    ),
+    "pasted line ends": (
+        "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n",
+        [("no\rsignal\rtoday", "a"), ("dead\r\r\rnow", "b")],
+        [2, 3],
+    ),
+    "blank lines": ("\n\ntext,label\n\n  \na,b\n\r\n,\n\n", [("a", "b"), ("", "")], [6, 8]),
+    "a quote that is never closed": (
+        'text,label\n"never closed,x\n",odd","b"\n"","c"\nlast,d\n',
+        [(",odd", "b"), ("", "c"), ("last", "d")],
+        [3, 4, 5],
+        [2],
+    ),
+    "a quote that a later row closes": (
+        'id,text,label\n1,"open,a\n2,plain,b\n3,ends here"\n4,last,c\n',
+        [("4", "last", "c")],
+        [5],
+        [2],
+    ),
+}
 
 
-def test_excels_hidden_first_line_names_the_delimiter(tmp_path):
-    rows, lines, _ = read(save(tmp_path, "sep=;\r\ntext;label\r\na,b;c\r\n"))
-    assert (rows, lines) == ([("a,b", "c")], [3])
-
-
-def test_backslash_escaped_quotes_are_read_where_a_file_uses_them(tmp_path):
-    assert read(save(tmp_path, 'text,label\n"he said \\"no\\", twice",a\n"x",b\n'))[0] == [
-        ('he said "no", twice', "a"),
-        ("x", "b"),
-    ]
-
-
-def test_spaces_between_delimiters_and_quotes_are_no_part_of_cells(tmp_path):
-    content = (
-        'id, "text", label\n1, "no signal, again" , hardware\n2, plain, billing\n3, "two\nlines,'
-        ' ""quoted""", billing\n'
-    )
-    rows, lines, refused = read(save(tmp_path, content))
-    assert rows == [
-        ("1", "no signal, again", " hardware"),
-        ("2", " plain", " billing"),
-        ("3", 'two\nlines, "quoted"', " billing"),
-    ]
-    assert (lines, refused) == ([2, 3, 4], {})
-    assert read_table(tmp_path / "in.csv").columns == ("id", "text", "label")
-
-
-def test_a_quoted_word_behind_a_space_is_left_alone_where_cells_go_on_behind_it(tmp_path):
-    rows = [("1", ' "Error 5" on the box', "a"), ("2", "none", "b")]
-    assert (
-        read(save(tmp_path, "id,text,label\n" + "".join(",".join(row) + "\n" for row in rows)))[0]
-        == rows
-    )
-
-
-def test_a_nested_number_of_thousands_of_digits_costs_its_row_only(tmp_path):
-    path = save(
-        tmp_path, '{"text": "a"}\n{"text": [1' + "0" * 5000 + ']}\n{"text": "b"}\n', "in.jsonl"
-    )
-    rows, lines, refused = read(path)
-    assert (rows, lines) == ([("a",), ("b",)], [1, 3])
-    assert refused[2].startswith("invalid JSON: ")
-
-
-def test_tabs_without_quoting_keep_their_quotes(tmp_path):
-    path = save(tmp_path, 'text\tlabel\n"no he said\ta\nb\tc\n', "in.tsv")
-    assert read(path)[0] == [('"no he said', "a"), ("b", "c")]
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_delimited_text_gives_its_rows_and_their_lines(tmp_path, name):
+    content, rows, lines, *rejected = CONTENTS[name]
+    path = save(tmp_path, content, "in.tsv" if "\t" in content else "in.csv")
+    found, numbers, refused = read(path)
+    assert (found, numbers, [list(refused)]) == (rows, lines, rejected or [[]])
 
 
 def test_delimiter_quote_and_encoding_can_be_given(tmp_path):
@@ -327,30 +303,26 @@ def test_delimiter_quote_and_encoding_can_be_given(tmp_path):
         open_table(path, encoding="utf-9")
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"]
-)
+ACCENTS = "naïve café, très cher"
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_encodings_are_found(tmp_path, encoding, newline):
-    text = newline.join(["text,label", '"naïve café, très cher",été', "Straße in Köln,übrig", ""])
-    rows, lines, _ = read(save(tmp_path, text, encoding=encoding))
-    assert rows == [("naïve café, très cher", "été"), ("Straße in Köln", "übrig")]
-    assert lines == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
+        *(
+            (encoding, ACCENTS)
+            for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252")
+        ),
         ("cp1250", "Mój ruter nie działa proszę"),
         ("cp1251", "Мой роутер не работает с утра"),
         ("cp932", "ルーターが動きません。助けてください"),
     ],
 )
-def test_other_legacy_encodings_are_found(tmp_path, encoding, text):
-    assert read(save(tmp_path, f"text,label\n{text},a\n{text},b\n", encoding=encoding))[0] == [
-        (text, "a"),
-        (text, "b"),
-    ]
+def test_encodings_are_found(tmp_path, encoding, text, newline):
+    content = newline.join(["text,label", f'"{text}",a', f'"{text}",b', ""])
+    rows, lines, _ = read(save(tmp_path, content, encoding=encoding))
+    assert (rows, lines) == ([(text, "a"), (text, "b")], [2, 3])
 
 
 @pytest.mark.parametrize(
@@ -465,31 +437,6 @@ def test_parquet_with_a_column_name_that_is_no_utf_8_is_refused(tmp_path):
         read(path)
 
 
-def test_latin_1_deep_in_a_large_file_is_found(tmp_path):
-    path = save(
-        tmp_path,
-        "text,label\n" + "no signal at all,a\n" * 600_000 + "café,b\n" * 60_000,
-        encoding="latin-1",
-    )
-    with open_table(path) as reader:
-        assert reader.encoding == "cp1252"
-
-
-def test_old_macintosh_line_ends_are_read(tmp_path):
-    assert read(save(tmp_path, "text,label\rno signal,a\rdead,b\r"))[0] == [
-        ("no signal", "a"),
-        ("dead", "b"),
-    ]
-
-
-def test_old_macintosh_line_ends_are_read_where_cells_hold_others(tmp_path):
-    path = save(tmp_path, 'text,label\r"no signal\nsince today",a\r"dead\nred led\nnoise",b\r')
-    assert read(path)[0] == [("no signal\nsince today", "a"), ("dead\nred led\nnoise", "b")]
-    # pasted line ends are part of the cell
-    path = save(tmp_path, "text,label\nno\rsignal\rtoday,a\ndead\r\r\rnow,b\n")
-    assert read(path)[0] == [("no\rsignal\rtoday", "a"), ("dead\r\r\rnow", "b")]
-
-
 def test_a_look_at_the_first_rows_ends_where_cells_are_long(tmp_path):
     with open_table(save(tmp_path, "text,label\n" + ("x" * 900_000 + ",a\n") * 60)) as reader:
         assert len(reader.peek(1000)) == 19  # without the limit all 60; 1,000 such rows take a GB
@@ -504,26 +451,6 @@ def test_headers_without_names_or_with_the_same_name_get_one(tmp_path):
 
 
 # === Rows that cannot be read ===
-
-
-def test_one_broken_quote_costs_one_row(tmp_path):
-    lines = [
-        "text,label",
-        "one,a",
-        "two,b",
-        "three,c",
-        '"four never closes,d',
-        "five,e",
-        '"six\nwith, break",f',
-        "seven,g",
-    ]
-    rows, numbers, refused = read(save(tmp_path, "\n".join(lines)))
-    assert [row[1] for row in rows] == ["a", "b", "c", "e", "f", "g"]
-    assert rows[4] == ("six\nwith, break", "f")
-    assert numbers == [2, 3, 4, 6, 7, 9]
-    assert refused == {5: "text after the quote that closes a cell"} or refused == {
-        5: "a quote that is never closed"
-    }
 
 
 @pytest.mark.parametrize(
@@ -553,23 +480,11 @@ def test_a_broken_row_is_told_with_line_and_reason_and_no_other_is_lost(
     assert reason in refused[5]
 
 
-def test_a_broken_quote_does_not_take_a_following_row_with_an_empty_or_odd_first_cell(tmp_path):
-    content = 'text,label\n"never closed,x\n",odd","b"\n"","c"\nlast,d\n'
-    rows, _, refused = read(save(tmp_path, content))
-    assert [row[1] for row in rows] == ["b", "c", "d"]
-    assert list(refused) == [2]
-
-
 def test_a_quoted_cell_of_10_mb_is_one_rejected_row(tmp_path):
     cell = ("x" * 99 + "\n") * 100_000
     rows, numbers, refused = read(save(tmp_path, f'text,label\none,a\n"{cell}",b\nthree,c\n'))
     assert (rows, numbers) == ([("one", "a"), ("three", "c")], [2, 100_004])
     assert refused == {3: f"a cell of 10,000,000 characters, more than {MAX_CELL_CHARACTERS:,}"}
-
-
-def test_blank_lines_are_no_rows_and_empty_cells_are(tmp_path):
-    rows, numbers, refused = read(save(tmp_path, "\n\ntext,label\n\n  \na,b\n\r\n,\n\n"))
-    assert (rows, numbers, refused) == ([("a", "b"), ("", "")], [6, 8], {})
 
 
 def test_surplus_blank_cells_are_dropped(tmp_path):
@@ -614,13 +529,6 @@ def test_a_row_that_ends_before_its_text_is_rejected_in_its_place(tmp_path, peek
     assert rejects.column("content_start") == ["2", '3,x,"open', "5,x", "6,x,d,e,f"]
 
 
-def test_a_quote_that_a_later_row_closes_makes_no_short_row(tmp_path):
-    content = 'id,text,label\n1,"open,a\n2,plain,b\n3,ends here"\n4,last,c\n'
-    rows, _, refused = read(save(tmp_path, content))
-    assert [row[0] for row in rows] == ["4"]
-    assert refused == {2: "2 cells where the header has 3"}
-
-
 def test_lines_of_one_cell_below_a_header_of_thousands_make_no_huge_table(tmp_path):
     header = ",".join(f"c{place}" for place in range(16_000))
     with open_table(save(tmp_path, header + "\n" + "a\n" * 100_000)) as reader:
@@ -638,15 +546,16 @@ def test_invalid_json_lines_are_rejected_with_a_reason(tmp_path):
         "7",
         "[" * 100_000,
         '{"a": "\\ud83d cut"}',
+        '{"a": [1' + "0" * 5000 + "]}",
         '{"a": "é"}',
     ]
     rows, numbers, refused = read(save(tmp_path, "\n".join(lines), "in.jsonl"))
     assert rows == [("1",), ("\ufffd cut",), ("é",)]
-    assert numbers == [1, 7, 8]
+    assert numbers == [1, 7, 9]
     assert refused[2].startswith("invalid JSON: ")
     assert refused[3] == "JSON, but not an object: it is a list"
     assert refused[4] == "invalid JSON: a key that comes twice"
-    assert set(refused) == {2, 3, 4, 5, 6}
+    assert set(refused) == {2, 3, 4, 5, 6, 8}
 
 
 def test_utf_16_with_half_a_character_and_an_odd_byte_rejects_those_rows(tmp_path):
@@ -768,24 +677,34 @@ def test_memory_does_not_grow_with_the_file(tmp_path, name):
 # === Files that cannot be read at all ===
 
 
-def damaged(tmp_path, kind):
-    if kind == "gzip":
-        content = gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 10_000)
-        return save(tmp_path, content[: len(content) // 2], "in.csv.gz")
-    return save(
-        tmp_path,
-        {"in.parquet": b"PAR1 and no more PAR1", "in.xlsx": b"PK\x03\x04 and no more"}[kind],
-        kind,
-    )
+def broken_gzip(at=None):
+    """A gzip file that ends at a byte, or has a wrong checksum."""
+    packed = bytearray(gzip.compress(b"text,label\n" + b"a,b\n" * (2**19 - 3) + b"\n"))
+    packed[-8] ^= 1
+    return bytes(packed[:at])
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"),
-    [("gzip", "damaged or cut off"), ("in.parquet", "as Parquet"), ("in.xlsx", "as Excel")],
+    ("name", "content", "message"),
+    [
+        ("in.csv.gz", broken_gzip(at=1000), "damaged or cut off"),
+        ("in.csv.gz", broken_gzip(), "damaged or cut off"),
+        ("in.parquet", b"PAR1 and no more PAR1", "as Parquet"),
+        ("in.xlsx", b"PK\x03\x04 and no more", "as Excel"),
+        ("in.csv", bytes(range(256)) * 20, "is not text: it holds binary data"),
+        ("in.csv", b"\n\n  \n", "blank lines only"),
+        ("in.jsonl", b"\n\n  \n", "blank lines only"),
+        ("in.jsonl", b'["a", 1]', "holds no line that is a JSON object"),
+        ("in.csv", b'"text,label\na,b\n', "header of .* cannot be read: a quote that is never"),
+        *(
+            (name, b"", r"is empty; expected (a header and at least 1 row|lines such as)")
+            for name in ("in.csv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz")
+        ),
+    ],
 )
-def test_damaged_files_are_told(tmp_path, kind, message):
+def test_files_without_a_readable_table_are_refused(tmp_path, name, content, message):
     with pytest.raises(TableError, match=message):
-        read_table(damaged(tmp_path, kind))
+        read_table(save(tmp_path, content, name))
 
 
 def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
@@ -805,50 +724,29 @@ def test_impossible_names_are_told(tmp_path, name):
         check_output(tmp_path / name)
 
 
-def test_a_path_below_a_file_is_told(tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(TableError, match="is a pipe or a device; expected a file"):
+        open_table(tmp_path / "pipe.csv")
+    with pytest.raises(TableError, match="is a folder; expected one file"):
+        open_table(tmp_path)
     with pytest.raises(TableError, match="there is no file"):
         open_table(save(tmp_path, "text\na\n") / "in.csv")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
-def test_a_pipe_is_told_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "in.csv")
-    with pytest.raises(
-        TableError, match="is a pipe or a device; expected a file, which is read more than once"
-    ):
-        open_table(tmp_path / "in.csv")
-
-
-def test_a_folder_is_told(tmp_path):
-    with pytest.raises(TableError, match="is a folder; expected one file"):
-        open_table(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.xlsx", "in.csv.gz"])
-def test_an_empty_file_is_told(tmp_path, name):
-    with pytest.raises(
-        TableError, match=r"is empty; expected (a header and at least 1 row|lines such as)"
-    ):
-        open_table(save(tmp_path, b"", name))
-
-
-def test_a_file_of_blank_lines_is_told(tmp_path):
-    for name in ("in.csv", "in.jsonl"):
-        with pytest.raises(TableError, match="blank lines only"):
-            open_table(save(tmp_path, "\n\n  \n", name))
-
-
 @pytest.mark.parametrize("known", [("text",), ()])
-@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
-def test_a_file_without_header_and_rows_has_the_known_columns(tmp_path, content, known):
-    name = "in.csv.gz" if content.startswith(b"\x1f") else "in.csv"
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.csv", b"\n \n"),
+        ("in.csv", b"\xef\xbb\xbf"),
+        ("in.csv.gz", gzip.compress(b"", mtime=0)),
+        *((f"in.{form}", b"") for form in ("csv", "json", "parquet", "xlsx", "csv.gz")),
+    ],
+)
+def test_a_file_without_header_and_rows_has_the_known_columns(tmp_path, name, content, known):
     with open_table(save(tmp_path, content, name), expected_columns=known) as reader:
-        assert (reader.columns, list(reader.chunks())) == (("text",), [])
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.parquet", "in.xlsx", "in.csv.gz"])
-def test_a_file_of_no_bytes_has_no_rows_in_every_format(tmp_path, name):
-    with open_table(save(tmp_path, b"", name), expected_columns=("text",)) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 
@@ -859,107 +757,56 @@ def test_a_workbook_without_cells_has_the_known_columns(tmp_path):
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 
-def test_an_unknown_extension_is_told(tmp_path):
-    with pytest.raises(
-        TableError,
-        match=r"has the extension \.docx and seems to be text, such as CSV; expected \.csv,",
-    ):
-        open_table(save(tmp_path, b"abc", "in.docx"))
+def zipped(member):
+    """A ZIP archive with one member."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr(member, "<a/>")
+    return archive.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("content", "seems"),
-    [
-        (PNG, "a PNG image"),
-        (b"PK\x03\x04rest", "a ZIP archive, as Excel"),
-        (b"%PDF-1.7", "a PDF"),
-        (gzip.compress(b"a,b\n", mtime=0), "a gzip file"),
-    ],
-)
-def test_a_binary_file_named_csv_is_told_for_what_it_seems(tmp_path, content, seems):
-    with pytest.raises(TableError, match=f"does not fit its extension: it seems to be {seems}"):
-        open_table(save(tmp_path, content))
+OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+WEB_PAGE = b"<html><body><table><tr><td>text</td></tr></table></body></html>"
+MISNAMED = [  # extension, content, and what the message calls it
+    ("docx", b"abc", r"extension \.docx and seems to be text, such as CSV; expected \.csv,"),
+    ("csv", PNG, "fit its extension: it seems to be a PNG image"),
+    ("csv", b"PK\x03\x04rest", "a ZIP archive, as Excel"),
+    ("csv", b"%PDF-1.7", "a PDF"),
+    ("csv", gzip.compress(b"a,b\n", mtime=0), "a gzip file"),
+    ("csv", zipped("xl/workbook.xml"), r"an Excel workbook; .* name the file \.xlsx"),
+    ("parquet", b"text,label\na,b\n", "text, such as CSV"),
+    ("csv.gz", b"text,label\na,b\n", "text, such as CSV"),
+    ("parquet", WEB_PAGE, "a web page"),
+    ("csv.gz", WEB_PAGE, "a web page"),
+    ("xlsx", WEB_PAGE, "a web page"),
+    ("xlsx", "\ufeff\n<!DOCTYPE html>\n<p>".encode(), "a web page"),
+    ("xlsx", b'<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta><table>', "a web page"),
+    ("xlsx", b"<table><tr><td>text", "a web page"),
+    ("xlsx", b'<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook', "XML"),
+    ("xlsx", b'{"error": "not allowed"}', "JSON"),
+    (
+        "xlsx",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
+        "a pointer of Git LFS",
+    ),
+    ("xlsx", "text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
+    ("xlsx", "text;label\nkein Anschluß;Leitung\n".encode("cp1252"), "text, such as CSV"),
+    ("xlsx", OLD_EXCEL, "an old Excel .xls"),
+    ("xlsx", OLD_EXCEL + "EncryptedPackage".encode("utf-16-le"), "a workbook with a password"),
+    ("xlsx", b"\x09\x08\x08\x00\x00\x05\x10\x00" + bytes(100), "a very old Excel file"),
+    ("xlsx", zipped("word/document.xml"), "a Word document"),
+    ("xlsx", zipped("content.xml"), "an OpenDocument file"),
+    ("xls", WEB_PAGE, "a web page .HTML.; .* open it in Excel or LibreOffice"),
+    ("xls", b"text,label\na,b\n", "text, such as CSV; .* name the file .csv"),
+    ("xls", OLD_EXCEL, "an old Excel .* open it in Excel"),
+    ("xls", b"", "an empty file; .* export the table again"),
+]
 
 
-def test_unknown_binary_data_named_csv_is_told(tmp_path):
-    with pytest.raises(TableError, match="is not text: it holds binary data"):
-        open_table(save(tmp_path, bytes(range(256)) * 20))
-
-
-@pytest.mark.parametrize("name", ["in.parquet", "in.xlsx", "in.csv.gz"])
-def test_text_under_a_binary_extension_is_told(tmp_path, name):
-    with pytest.raises(
-        TableError, match="does not fit its extension: it seems to be text, such as CSV"
-    ):
-        open_table(save(tmp_path, "text,label\na,b\n", name))
-
-
-@pytest.mark.parametrize(
-    ("content", "seems"),
-    [
-        ("<html><body><table><tr><td>text</td></tr></table></body></html>", "a web page"),
-        ("\ufeff\n<!DOCTYPE html>\n<p>", "a web page"),
-        (
-            '<html xmlns:x="urn:schemas-microsoft-com:office:excel"><meta charset="utf-8"><table>',
-            "a web page",
-        ),
-        ("<table><tr><td>text", "a web page"),
-        (
-            (
-                '<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook'
-                ' xmlns="urn:schemas-microsoft-com:office:spreadsheet">'
-            ),
-            "XML",
-        ),
-        ('{"error": "not allowed"}', "JSON"),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
-        ("text;label\r\nno signal;hardware\r\n".encode("utf-16"), "text, such as CSV"),
-        ("text;label\nkein Anschluß;Leitung\n".encode("cp1252"), "text, such as CSV"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .xls"),
-        (
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-            + bytes(600)
-            + "EncryptedPackage".encode("utf-16-le"),
-            "a workbook with a password",
-        ),
-        (b"\x09\x08\x08\x00\x00\x05\x10\x00" + bytes(100), "a very old Excel file"),
-    ],
-)
-def test_what_was_saved_as_xlsx_is_told_for_what_it_is(tmp_path, content, seems):
-    with pytest.raises(TableError, match=f"does not fit its extension: it seems to be {seems}"):
-        open_table(save(tmp_path, content, "in.xlsx"))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"<html><table><tr><td>text", "a web page .HTML.; .* open it in Excel or LibreOffice"),
-        (b"text,label\na,b\n", "text, such as CSV; .* name the file .csv"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Excel .* open it in Excel"),
-        (b"", "an empty file; .* export the table again"),
-    ],
-)
-def test_what_was_saved_as_xls_is_told_for_what_it_is_and_what_to_do(tmp_path, content, message):
-    with pytest.raises(TableError, match=f"has the extension .xls and seems to be {message}"):
-        open_table(save(tmp_path, content, "in.xls"))
-
-
-def test_a_workbook_named_csv_is_told_its_right_name(tmp_path):
-    with xlsxwriter.Workbook(tmp_path / "in.csv") as book:
-        book.add_worksheet()
-    with pytest.raises(TableError, match=r"seems to be an Excel workbook; .* name the file \.xlsx"):
-        open_table(tmp_path / "in.csv")
-
-
-@pytest.mark.parametrize(
-    ("member", "seems"),
-    [("word/document.xml", "a Word document"), ("content.xml", "an OpenDocument file")],
-)
-def test_other_archives_saved_as_xlsx_are_told_for_what_they_are(tmp_path, member, seems):
-    with zipfile.ZipFile(tmp_path / "in.xlsx", "w") as archive:
-        archive.writestr(member, "<a/>")
-    with pytest.raises(TableError, match=f"it seems to be {seems}"):
-        open_table(tmp_path / "in.xlsx")
+@pytest.mark.parametrize(("extension", "content", "message"), MISNAMED)
+def test_a_file_under_a_wrong_extension_is_called_what_it_is(tmp_path, extension, content, message):
+    with pytest.raises(TableError, match=message):
+        open_table(save(tmp_path, content, f"in.{extension}"))
 
 
 def test_a_header_alone_opens_but_is_no_table(tmp_path):
@@ -983,18 +830,6 @@ def test_a_table_of_rejected_rows_only_is_told_with_the_first_reason(tmp_path):
     assert (tmp_path / "rejects.csv").read_text().count("\n") == 3
 
 
-def test_a_json_list_of_values_is_told(tmp_path):
-    with pytest.raises(TableError, match="holds no line that is a JSON object"):
-        open_table(save(tmp_path, json.dumps(["a", 1]), "in.jsonl"))
-
-
-def test_a_header_with_broken_quoting_is_told(tmp_path):
-    with pytest.raises(
-        TableError, match=r"the header of .* cannot be read: a quote that is never closed"
-    ):
-        open_table(save(tmp_path, '"text,label\na,b\n'))
-
-
 def test_a_missing_column_is_told_with_the_closest(tmp_path):
     table = read_table(save(tmp_path, "Text,label\na,b\n"))
     with pytest.raises(
@@ -1015,12 +850,6 @@ def test_equal_column_names_are_numbered_thousands_of_them_too():
     )
     # this took hours when numbering restarted for each name
     assert len(set(name_columns(["0"] * 16_000))) == 16_000
-
-
-def test_a_jsonl_row_with_thousands_of_nested_cells_is_read(tmp_path):
-    row = {f"k{place}": [place, 1.50, {"a": "b"}] for place in range(8000)}
-    path = save(tmp_path, json.dumps(row) + "\n", "in.jsonl")
-    assert read(path)[0][0][7] == '[7, 1.5, {"a": "b"}]'
 
 
 NESTED = [
@@ -1139,10 +968,10 @@ def test_a_new_key_in_each_of_many_jsonl_lines_makes_no_column(tmp_path, place):
         if number % 50 == 0:
             record["rare"] = "yes"
         lines.append(json.dumps(record | (more if place == "root" else {"meta": more})))
-    started = time.perf_counter()
+    started = time.process_time()
     with open_table(save(tmp_path, "\n".join(lines), "in.jsonl")) as reader:
         rows = [row for chunk in reader.chunks() for row in chunk.rows]
-    assert time.perf_counter() - started < 30  # 1 s
+    assert time.process_time() - started < 30  # 1 s
     assert set(reader.columns) == {
         "text",
         "label",
@@ -1181,10 +1010,3 @@ def test_a_line_that_is_too_long_is_cut_where_it_becomes_so(tmp_path):
             ("C", "C", LONGEST_LINE + 1),
             ("e", "e", LONGEST_LINE + 1),
         ]
-
-
-def test_a_gzipped_file_with_a_wrong_checksum_is_refused_in_words(tmp_path):
-    packed = bytearray(gzip.compress(b"text,label\n" + b"a,b\n" * (2**19 - 3) + b"\n"))
-    packed[-8] ^= 1
-    with pytest.raises(TableError, match="damaged or cut off"):
-        open_table(save(tmp_path, bytes(packed), "in.csv.gz"))

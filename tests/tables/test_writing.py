@@ -21,7 +21,7 @@ from bertcnn.tables.writing import TableWriter, check_output, clean_leftovers
 
 FORMATS = [
     "a.csv",
-    "a.tsv",
+    "a.TSV",
     "a.jsonl",
     "a.csv.gz",
     "a.tsv.gz",
@@ -34,23 +34,8 @@ CELLS = st.text(
 )
 TRICKY = st.sampled_from(
     [
-        "NA",
-        "null",
-        "007",
-        "1e5",
-        "=1+1",
-        "-5",
-        "'",
-        "''=",
-        '"',
-        'a"b',
-        "a\rb",
-        "\r\n",
-        "\0",
-        "_x0041_",
-        "\ufeff",
-        "\t",
-        ",;|",
+        *("NA", "null", "007", "1e5", "=1+1", "-5", "'", "''=", '"', 'a"b', "a\rb", "\r\n"),
+        *("\0", "_x0041_", "\ufeff", "\t", ",;|"),
     ]
 )
 REUSE = settings(
@@ -63,37 +48,12 @@ def write(path, rows, **options):
         writer.write(rows)
 
 
-FORMULAS = [
-    "=1+1",
-    "+A1",
-    "-2+3",
-    "@SUM(A1)",
-    "-1+cmd|' /C calc'!A0",
-    "=",
-    "- item",
-    "@somebody",
-    "-2-3",
-    "-USD5",
-    "--1",
-    "=-5",
-]
+FORMULAS = ["=1+1", "+A1", "-2+3", "@SUM(A1)", "-1+cmd|' /C calc'!A0", "=", "- item", "@somebody"]
+FORMULAS += ["-2-3", "-USD5", "--1", "=-5"]
 HIDDEN = [
-    "\t",
-    "\r",
-    "\n",
+    *"\t\r\n\0\x0b\ufeff\u200b\u200d\u2060\xad\xa0\u3000\u202e ",
     "\r\n",
-    "\0",
-    "\ufeff",
-    "\u200b",
-    "\u200d",
-    "\u2060",
-    "\xad",
-    "\xa0",
-    "\u3000",
-    " ",
     "   ",
-    "\x0b",
-    "\u202e",
 ]
 
 
@@ -113,22 +73,8 @@ def test_full_width_signs_and_what_cannot_be_seen_hide_no_formula(cell):
         assert escape_formula(2 * hidden + "\ufeff" + cell) == "'" + 2 * hidden + "\ufeff" + cell
 
 
-NUMBERS = [
-    "-5",
-    "+1",
-    "-3,5 %",
-    "-12.5e3",
-    "-1.234,56 €",
-    "-$1,234.56",
-    "-€5.00",
-    "-.5",
-    "-1 000",
-    "-5 EUR",
-    "-20 °C",
-    "－５",
-    "−5",
-    "+02:00",
-]
+NUMBERS = ["-5", "+1", "-3,5 %", "-12.5e3", "-1.234,56 €", "-$1,234.56", "-€5.00", "-.5", "-1 000"]
+NUMBERS += ["-5 EUR", "-20 °C", "－５", "−5", "+02:00"]
 PHONES = [
     "+49 30 123456",
     "+1-555-0100",
@@ -139,29 +85,11 @@ PHONES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "-",
-        "--",
-        "-----",
-        "@",
-        "+",
-        "-33.8688, 151.2093",
-        "",
-        "a=1",
-        "5",
-        "'tis",
-        "0.5",
-        "NA",
-        "\n",
-        " ",
-        "\ufeff",
-        "2024-01-05",
-        *NUMBERS,
-        *PHONES,
-    ],
-)
+OTHERS = ["-", "--", "-----", "@", "+", "-33.8688, 151.2093", "", "a=1", "5", "'tis", "0.5", "NA"]
+OTHERS += ["\n", " ", "\ufeff", "2024-01-05"]
+
+
+@pytest.mark.parametrize("cell", [*OTHERS, *NUMBERS, *PHONES])
 def test_everything_else_stays(cell):
     assert escape_formula(cell) == unescape_formula(cell) == cell
 
@@ -181,27 +109,17 @@ def as_written(path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_formulas_are_escaped_in_csv_and_tsv_unless_raw_and_read_as_they_were(tmp_path, name):
-    columns, rows = (
-        ("@text", "label"),
-        [
-            ("=cmd()", "-5"),
-            ("plain", "007"),
-            ("'=cmd()", "'-5"),
-            ("''tis", "＝1"),
-        ],
-    )
-    quoted = [
-        ("'@text", "label"),
-        ("'=cmd()", "-5"),
-        ("plain", "007"),
-        ("''=cmd()", "'-5"),
-        ("''tis", "'＝1"),
-    ]
-    is_text = name.startswith(("a.csv", "a.tsv"))
+    columns = ("@text", "label")
+    rows = [("=cmd()", "-5"), ("plain", "007"), ("'=cmd()", "'-5"), ("''tis", "＝1")]
+    quoted = [("'=cmd()", "-5"), ("plain", "007"), ("''=cmd()", "'-5"), ("''tis", "'＝1")]
+    is_text = name.lower().startswith(("a.csv", "a.tsv"))
     for raw in (False, True):
         with TableWriter(tmp_path / name, columns, raw=raw, overwrite=True) as writer:
             writer.write(rows)
-        assert as_written(tmp_path / name) == (quoted if is_text and not raw else [columns, *rows])
+        escaped = is_text and not raw
+        assert as_written(tmp_path / name) == (
+            [("'@text", "label"), *quoted] if escaped else [columns, *rows]
+        )
         if not raw:
             table = read_table(tmp_path / name)
             assert (table.columns, table.rows) == (columns, rows)
@@ -212,17 +130,11 @@ def test_a_name_that_comes_twice_or_is_empty_stays_where_the_format_can_hold_it(
     columns = ("Labels", "", "text ", "Labels", "")
     with TableWriter(tmp_path / name, columns) as writer:
         writer.write([("a", "b", "c", "d", "e")])
+    needs_names = name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
+    last = "_2" if needs_names else "column_5"
     with open_table(tmp_path / name) as reader:
-        assert reader.columns == (
-            ("Labels", "column_2", "text", "Labels_2", "_2")
-            if name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
-            else ("Labels", "column_2", "text", "Labels_2", "column_5")
-        )
-        assert reader.header == (
-            columns
-            if not name.startswith(("a.jsonl", "a.ndjson", "a.parquet"))
-            else unique_names(columns)
-        )
+        assert reader.columns == ("Labels", "column_2", "text", "Labels_2", last)
+        assert reader.header == (unique_names(columns) if needs_names else columns)
         assert next(reader.chunks()).rows == [("a", "b", "c", "d", "e")]
 
 
@@ -303,15 +215,6 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path, name, error
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_file_appears_only_when_it_is_complete(tmp_path, name):
-    with TableWriter(tmp_path / name, ["text", "label"]) as writer:
-        writer.write([("a", "b")])
-        assert not (tmp_path / name).exists()
-    assert writer.rows_written == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == [name]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="file modes")
 def test_a_new_file_gets_the_usual_mode_and_an_old_one_keeps_its_own(tmp_path):
     before = os.umask(0o027)
@@ -342,40 +245,31 @@ def test_an_output_that_exists_is_refused_before_any_work(tmp_path):
     check_output(tmp_path / "a.csv", overwrite=True)
 
 
-def test_an_output_in_no_folder_is_refused(tmp_path):
-    with pytest.raises(
-        OutputError, match=r"there is no folder '.*none'; expected an existing folder"
-    ):
-        check_output(tmp_path / "none" / "a.csv")
+def test_places_that_cannot_be_written_are_refused(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    (tmp_path / "b.csv").symlink_to("/dev/null")
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="there is no folder"):
-        check_output(tmp_path / "file" / "a.csv")
+    for place, message in (
+        (tmp_path / "none" / "a.csv", r"there is no folder '.*none'; expected an existing folder"),
+        (tmp_path / "file" / "a.csv", "there is no folder"),
+        (tmp_path / "a.csv", "is a folder; expected the name of a file"),
+        (tmp_path / "a.docx", r"has the extension \.docx; expected \.csv"),
+        (tmp_path / "out.json.gz", r"has the extension .*expected \.csv, \.tsv, \.jsonl"),
+        (tmp_path / "b.csv", "is a pipe or a device"),
+    ):
+        with pytest.raises(OutputError, match=message):
+            check_output(place, overwrite=True)
+    check_output(tmp_path / "out.json.csv")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_folder_that_cannot_be_written_is_refused():
-    with pytest.raises(
-        OutputError,
-        match=(
-            r"nothing can be written to the folder '/proc.*expected a folder with write permission"
-        ),
-    ):
+    with pytest.raises(OutputError, match=r"nothing can be written .*'/proc.*write permission"):
         check_output("/proc/self/a.csv")
 
 
-def test_folders_devices_and_unknown_extensions_are_refused(tmp_path):
-    (tmp_path / "a.csv").mkdir()
-    with pytest.raises(OutputError, match="is a folder; expected the name of a file"):
-        check_output(tmp_path / "a.csv", overwrite=True)
-    with pytest.raises(OutputError, match=r"has the extension \.docx; expected \.csv"):
-        check_output(tmp_path / "a.docx")
-    (tmp_path / "b.csv").symlink_to("/dev/null")
-    with pytest.raises(OutputError, match="is a pipe or a device"):
-        check_output(tmp_path / "b.csv", overwrite=True)
-
-
 @pytest.mark.parametrize("name", FORMATS)
-def test_after_finish_only_the_name_is_missing(tmp_path, name):
+def test_the_file_appears_only_when_it_is_complete(tmp_path, name):
     with TableWriter(tmp_path / name, ["text"]) as writer:
         writer.write([("a",)])
         writer.finish()
@@ -384,6 +278,7 @@ def test_after_finish_only_the_name_is_missing(tmp_path, name):
         with pytest.raises(ValueError, match="after `finish`"):
             writer.write([("b",)])
         assert not (tmp_path / name).exists()
+    assert writer.rows_written == 1
     assert (tmp_path / name).read_bytes() == complete
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
@@ -402,43 +297,37 @@ def test_equal_tables_are_equal_files_whenever_they_are_written(tmp_path, name):
 # === What killed processes leave ===
 
 
-def leave(tmp_path, process=2**22 + 1):
-    """Leftovers of two tables; no process on Linux has such a number."""
-    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp").write_text("half")
-    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d").mkdir()
-    (tmp_path / f".a.xlsx.{process}-0123abcd.tmp.d" / "rows").write_text("")
-    (tmp_path / f".a.xlsx.{process}-99999999.tmp.d").mkdir()  # its file has its final name
+def leave(tmp_path, process):
+    """Leftovers of two tables, of a process of this number; no process on Linux has 2**22 + 1."""
+    name = f".a.xlsx.{process}"
+    (tmp_path / f"{name}-0123abcd.tmp").write_text("half")
+    (tmp_path / f"{name}-0123abcd.tmp.d").mkdir()
+    (tmp_path / f"{name}-0123abcd.tmp.d" / "rows").write_text("")
+    (tmp_path / f"{name}-99999999.tmp.d").mkdir()  # its file has its final name
     others = [
         f".a.xlsx.rejects.csv.{process}-0123abcd.tmp",
         f".b.xlsx.{process}-0123abcd.tmp",
         ".a.xlsx.tmp",
-        f".a.xlsx.{process}-x.tmp",
+        f"{name}-x.tmp",
     ]
     for other in others:
         (tmp_path / other).write_text("")
     return sorted(others)
 
 
-def test_leftovers_of_the_same_table_go_and_all_else_stays(tmp_path):
-    others = leave(tmp_path, os.getpid())  # process numbers are reused, locks are not
-    with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
-        assert len(list(tmp_path.iterdir())) == len(others) + 2
-        clean_leftovers(tmp_path / "a.xlsx")
-        writer.write([("a",)])
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*others, "a.xlsx"])
-    assert read_table(tmp_path / "a.xlsx").rows == [("a",)]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="locks")
-def test_where_nothing_can_be_locked_the_process_decides(tmp_path, monkeypatch):
+@pytest.mark.parametrize("locks", [True, False])
+def test_leftovers_of_the_same_table_go_and_all_else_stays(tmp_path, monkeypatch, locks):
     import fcntl
 
     def no_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    others = leave(tmp_path)
+    if not locks:  # then the number of the process decides
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+    others = leave(tmp_path, os.getpid() if locks else 2**22 + 1)
     with TableWriter(tmp_path / "a.xlsx", ["text"]) as writer:
+        assert len(list(tmp_path.iterdir())) == len(others) + (2 if locks else 6)
         clean_leftovers(tmp_path / "a.xlsx")
         assert len(list(tmp_path.iterdir())) == len(others) + 2
         writer.write([("a",)])
