@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from bertcnn.bundle.scope import OutOfScopeDetector
 from bertcnn.errors import BundleError, LabelError, OutputError
 from bertcnn.storage.folders import work_folder
 from bertcnn.storage.manifest import MANIFEST, canonical_json
+from tests.failpoints import tiny_bundle
 
 FAILPOINTS = Path(__file__).parent.parent / "failpoints.py"
 NAMES = sorted([MANIFEST, *(member.name for member in MEMBERS)])
@@ -36,12 +38,7 @@ NAMES = sorted([MANIFEST, *(member.name for member in MEMBERS)])
 
 @pytest.fixture(scope="session")
 def bundle() -> Bundle:
-    sys.path.insert(0, str(FAILPOINTS.parent))
-    try:
-        import failpoints
-    finally:
-        sys.path.pop(0)
-    return failpoints.tiny_bundle()
+    return tiny_bundle()
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +74,21 @@ def forge(folder: Path, **members: bytes | None) -> None:
     write_manifest(folder, manifest)
 
 
+def forge_json(folder: Path, name: str, change: dict) -> None:
+    """Change keys of a JSON member, or of the manifest; slashes lead into objects."""
+    value = json.loads((folder / name).read_bytes())
+    for path, new in change.items():
+        *above, key = path.split("/")
+        inner = value
+        for step in above:
+            inner = inner[step]
+        inner[key] = new
+    if name == MANIFEST:
+        write_manifest(folder, value)
+    else:
+        forge(folder, **{name.replace(".", "__"): canonical_json(value)})
+
+
 def weights(bundle: Bundle, bias: np.ndarray) -> bytes:
     """The model's weights with another bias in the last layer."""
     return safetensors.numpy.save({**bundle.tensors, "logits/bias": bias})
@@ -106,6 +118,12 @@ def crash(scenario: str, folder: Path) -> list[dict]:
 
 
 def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
+    odd = {
+        "layer_0/expand/kernel": np.arange(32, dtype=np.float32).reshape(8, 4).T,
+        "logits/bias": np.array([1e-45, 3e38], np.float32),
+        "layer_0/attention/query/bias": np.array([0.0, -0.0, -3e38, 1], np.float32),
+    }
+    bundle = dataclasses.replace(bundle, tensors={**bundle.tensors, **odd})
     bundle_id = write_bundle(bundle, tmp_path / "models" / "triage")
     found = read_bundle(tmp_path / "models" / "triage")
     assert found.bundle_id == bundle_id
@@ -123,59 +141,34 @@ def test_a_model_comes_back_bit_for_bit(bundle, tmp_path):
             assert again[name].shape == tensor.shape
 
 
-@pytest.mark.parametrize(
-    ("name", "tensor"),
-    [
-        ("layer_0/expand/kernel", np.arange(32, dtype=np.float32).reshape(8, 4).T),
-        ("logits/bias", np.array([1e-45, 3e38], np.float32)),
-        ("layer_0/attention/query/bias", np.array([0.0, -0.0, -3e38, 1], np.float32)),
-    ],
-    ids=["not contiguous", "extreme", "signed"],
-)
-def test_weights_come_back_bit_for_bit(bundle, tmp_path, name, tensor):
-    write_bundle(
-        dataclasses.replace(bundle, tensors={**bundle.tensors, name: tensor}), tmp_path / "model"
-    )
-    found = read_bundle(tmp_path / "model").tensors[name]
-    assert found.shape == tensor.shape
-    assert found.tobytes() == tensor.tobytes()
-
-
-def test_the_folder_holds_the_members_and_nothing_else(folder):
-    assert sorted(path.name for path in folder.iterdir()) == NAMES
-    assert [path.name for path in folder.parent.iterdir()] == ["model"]
-
-
 def test_saving_the_same_model_twice_gives_the_same_bytes(bundle, folder, tmp_path):
-    again = write_bundle(bundle, tmp_path / "again")
-    assert again == read_bundle(folder).bundle_id
+    assert write_bundle(bundle, tmp_path / "again") == read_bundle(folder).bundle_id
+    for place in (folder, tmp_path / "again"):
+        assert sorted(path.name for path in place.iterdir()) == NAMES
     for name in NAMES:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_the_configuration_can_be_read_alone(bundle, folder):
+def test_the_configuration_can_be_read_alone_and_other_files_only_have_their_length(bundle, folder):
     weights = folder / "model.safetensors"
-    weights.write_bytes(bytes(weights.stat().st_size))
+    whole = weights.read_bytes()
+    weights.write_bytes(bytes(len(whole)))
     assert read_config(folder) == bundle.config
-    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
-    with pytest.raises(
-        BundleError, match=r"config\.json was changed after the model was saved: it has"
-    ):
-        read_config(folder)
+    for path, data in ((folder / "config.json", b"{}"), (weights, whole[:-1])):
+        path.write_bytes(data)
+        with pytest.raises(BundleError, match=rf"{path.name} was changed after .*: it has [\d,]+"):
+            read_config(folder)
 
 
 def test_labels_and_pieces_may_hold_any_text_but_line_breaks_in_pieces(bundle, tmp_path):
-    odd = dataclasses.replace(
-        bundle,
-        labels=("NA", "null", "a\nb", "“ü”", "😀"),
-        vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"),
-    )
     widened = {
         name: np.zeros((*bundle.tensors[name].shape[:-1], 5), np.float32)
         for name in ("logits/kernel", "logits/bias")
     }
     odd = dataclasses.replace(
-        odd,
+        bundle,
+        labels=("NA", "null", "a\nb", "“ü”", "😀"),
+        vocabulary=(*bundle.vocabulary[:4], "\u2028", "\x85"),
         decisions=Decisions(),
         scope=OutOfScopeDetector(),
         tensors={**bundle.tensors, **widened},
@@ -202,42 +195,11 @@ def test_a_flip_of_any_byte_is_noticed_and_the_file_is_named(folder, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "change",
-    [lambda data: data[:-1], lambda data: data + b" ", lambda _: b""],
-    ids=["cut", "longer", "empty"],
-)
-def test_another_length_is_noticed(folder, name, change):
-    (folder / name).write_bytes(change((folder / name).read_bytes()))
-    assert name in refusal(folder)
-
-
-def test_copying_that_broke_off_is_noticed_in_files_that_are_not_read(folder):
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1])
-    with pytest.raises(
-        BundleError,
-        match=(
-            r"model\.safetensors was changed after the model was saved: it has [\d,]+ bytes"
-            r" instead of"
-        ),
-    ):
-        read_config(folder)
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "second"),
-    [("labels.json", b"billing", b"hardware"), ("vocab.txt", b"router", b"##s")],
-)
-def test_two_swapped_lines_are_noticed(folder, name, first, second):
-    data = (folder / name).read_bytes()
-    swapped = data.replace(first, b"\0").replace(second, first).replace(b"\0", second)
-    assert sorted(swapped) == sorted(data)
-    (folder / name).write_bytes(swapped)
-    assert (
-        f"{name} was changed after the model was saved: its content is not what was saved"
-        in refusal(folder)
-    )
+def test_another_length_is_noticed(folder, name):
+    whole = (folder / name).read_bytes()
+    for data in (whole[:-1], whole + b" ", b""):
+        (folder / name).write_bytes(data)
+        assert name in refusal(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -250,32 +212,12 @@ def test_a_missing_file_is_named(folder, name):
     ) in refusal(folder)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        ".DS_Store",
-        "Thumbs.db",
-        "._config.json",
-        ".nfs0001",
-        "..data",
-        ".git",
-        "lost+found",
-        "__MACOSX",
-        "README.md",
-        "evil.py",
-        "pipe",
-    ],
-)
-def test_other_files_in_the_folder_are_left_alone(bundle, folder, name):
-    match name:
-        case ".git" | "lost+found" | "__MACOSX":
-            (folder / name).mkdir(mode=0)
-        case "pipe":
-            os.mkfifo(folder / name)
-        case "..data":
-            (folder / name).symlink_to("nowhere")
-        case _:
-            (folder / name).write_bytes(b"\0\xff")
+def test_other_files_in_the_folder_are_left_alone(bundle, folder):
+    for name in (".DS_Store", "._config.json", ".nfs0001", "README.md", "evil.py"):
+        (folder / name).write_bytes(b"\0\xff")
+    (folder / ".git").mkdir(mode=0)
+    os.mkfifo(folder / "pipe")
+    (folder / "..data").symlink_to("nowhere")
     assert read_bundle(folder).labels == bundle.labels
     assert read_config(folder) == bundle.config
 
@@ -310,13 +252,9 @@ def test_links_are_followed_and_what_they_lead_to_is_checked(bundle, folder, lin
     folder = link(folder)
     assert read_bundle(folder).labels == bundle.labels
     assert read_config(folder) == bundle.config
-    (folder / "labels.json").write_bytes(
-        (folder / "labels.json").read_bytes().replace(b"billing", b"filling")
-    )
-    assert (
-        "labels.json was changed after the model was saved: its content is not what was saved"
-        in refusal(folder)
-    )
+    labels = (folder / "labels.json").read_bytes()
+    (folder / "labels.json").write_bytes(labels.replace(b"billing", b"filling"))
+    assert "labels.json was changed after the model was saved: its content is" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -326,10 +264,21 @@ def test_a_link_to_no_file_is_refused(folder, name, target):
     (folder / name).unlink()
     (folder / name).symlink_to(name if target == "itself" else target)
     message = refusal(folder)
-    assert (
-        f"{name} is a link that leads to no file (" in message
-        or f"{name} was changed after the model was saved: it is not a file" in message
+    words = (
+        "is a link that leads to no file (",
+        "was changed after the model was saved: it is not",
     )
+    assert any(f"{name} {part}" in message for part in words)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_or_a_pipe_in_a_files_place_is_refused(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert name in refusal(folder)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    assert name in refusal(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -344,16 +293,6 @@ def test_a_pointer_of_git_lfs_is_called_by_its_name(folder, name):
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_folder_or_a_pipe_in_a_files_place_is_refused(folder, name):
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
-    assert name in refusal(folder)
-    (folder / name).unlink()
-    (folder / name).mkdir()
-    assert name in refusal(folder)
-
-
 # === Forgery: all hashes fit ===
 
 
@@ -364,67 +303,45 @@ def test_the_forger_of_these_tests_can_make_a_readable_model(folder):
     assert read_bundle(folder).bundle_id != before
 
 
-@pytest.mark.parametrize("name", ["config.json", "calibration.json", "decisions.json"])
-def test_an_unknown_key_is_refused_by_its_name(folder, name):
-    value = json.loads((folder / name).read_bytes()) | {"trust_remote_code": True}
-    forge(folder, **{name.replace(".", "__"): canonical_json(value)})
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("config.json", "trust_remote_code"),
+        ("config.json", "encoder/loader"),
+        ("config.json", "self"),
+        ("config.json", "encoder/self"),
+        ("calibration.json", "trust_remote_code"),
+        ("decisions.json", "trust_remote_code"),
+        (MANIFEST, "signed_by"),
+        (MANIFEST, "members/labels.json/url"),
+    ],
+)
+def test_an_unknown_key_is_refused_by_its_name(folder, name, key):
+    forge_json(folder, name, {key: "http://example.org"})
     message = refusal(folder)
     assert name in message
-    assert "unknown key 'trust_remote_code'" in message
-
-
-def test_an_unknown_key_deep_inside_is_refused_by_its_name(folder):
-    value = json.loads((folder / "config.json").read_bytes())
-    value["encoder"]["loader"] = "os.system"
-    forge(folder, config__json=canonical_json(value))
-    assert "unknown key 'encoder.loader'" in refusal(folder)
-
-
-def test_a_key_that_python_has_another_use_for_is_refused(folder):
-    value = json.loads((folder / "config.json").read_bytes())
-    forge(folder, config__json=canonical_json(value | {"self": 1}))
-    assert "unknown key 'self'" in refusal(folder)
-    forge(folder, config__json=canonical_json(value | {"encoder": value["encoder"] | {"self": 1}}))
-    assert "unknown key 'encoder.self'" in refusal(folder)
-
-
-def test_an_unknown_key_in_the_manifest_is_refused_by_its_name(folder):
-    write_manifest(folder, json.loads((folder / MANIFEST).read_bytes()) | {"signed_by": "nobody"})
-    message = refusal(folder)
-    assert MANIFEST in message
-    assert "unknown key 'signed_by'" in message
-
-
-def test_labels_cannot_become_an_object_with_keys(folder):
-    forge(
-        folder,
-        labels__json=canonical_json({"labels": ["billing", "hardware"], "loader": "os.system"}),
-    )
-    assert "labels.json holds something other than labels" in refusal(folder)
+    assert f"unknown key '{key.replace('/', '.')}'" in message
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("key", "value", "words"),
     [
-        ({"thresholds": [0.5]}, "holds 1 thresholds; expected one for each of the 2 labels"),
-        ({"thresholds": [0.5, 1.5]}, "thresholds.1 was '1.5'"),
+        ("thresholds", [0.5], "holds 1 thresholds; expected one for each of the 2 labels"),
+        ("thresholds", [0.5, 1.5], "thresholds.1 was '1.5'"),
         (
-            {"held_out": {"confidence": [0.5], "predicted": [2], "right": [True]}},
+            "held_out",
+            {"confidence": [0.5], "predicted": [2], "right": [True]},
             "names a label that the model does not have",
         ),
         (
-            {"held_out": {"confidence": [0.5], "predicted": [1], "right": []}},
+            "held_out",
+            {"confidence": [0.5], "predicted": [1], "right": []},
             "confidence, predicted and right of the same rows",
         ),
     ],
 )
-def test_decisions_that_do_not_fit_the_model_are_refused(folder, change, words):
-    forge(
-        folder,
-        decisions__json=canonical_json(
-            json.loads((folder / "decisions.json").read_bytes()) | change
-        ),
-    )
+def test_decisions_that_do_not_fit_the_model_are_refused(folder, key, value, words):
+    forge_json(folder, "decisions.json", {key: value})
     message = refusal(folder)
     assert "decisions.json" in message
     assert words in message
@@ -435,70 +352,41 @@ def test_metrics_may_have_keys_of_later_versions(folder):
     assert read_bundle(folder).metrics == {"accuracy": 0.9, "auroc": 0.8}
 
 
-def test_a_record_of_the_manifest_is_closed_too(folder):
-    manifest = json.loads((folder / MANIFEST).read_bytes())
-    manifest["members"]["labels.json"]["url"] = "http://example.org"
-    write_manifest(folder, manifest)
-    assert "unknown key 'members.labels.json.url'" in refusal(folder)
-
-
-def test_a_manifest_cannot_list_a_member_of_another_name(folder):
+def test_a_manifest_lists_the_members_and_no_others(folder):
     (folder / "evil.py").write_bytes(b"1")
     forge(folder, evil__py=b"1")
-    assert "manifest.json lists other members than a model has ('evil.py')" in refusal(folder)
-
-
-def test_a_manifest_cannot_leave_a_member_out(folder):
+    assert "lists other members than a model has ('evil.py')" in refusal(folder)
     manifest = json.loads((folder / MANIFEST).read_bytes())
-    del manifest["members"]["labels.json"]
+    for name in ("evil.py", "labels.json"):
+        del manifest["members"][name]
     write_manifest(folder, manifest)
-    (folder / "labels.json").unlink()
-    assert "manifest.json lists other members than a model has ('labels.json')" in refusal(folder)
+    assert "lists other members than a model has ('labels.json')" in refusal(folder)
 
 
 @pytest.mark.parametrize(
     "name", ["config.json", "calibration.json", "decisions.json", "metrics.json", MANIFEST]
 )
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0, 9])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0])
 def test_another_schema_version_is_refused_as_such(folder, name, version):
-    value = json.loads((folder / name).read_bytes()) | {
-        "schema_version": version,
-        "something_new": 1,
-    }
-    if name == MANIFEST:
-        write_manifest(folder, value)
-    else:
-        forge(folder, **{name.replace(".", "__"): canonical_json(value)})
-    assert (
+    forge_json(folder, name, {"schema_version": version, "something_new": 1})
+    assert refusal(folder).startswith(
         f"{name} has schema version {version}: another version of bertcnn wrote it; expected schema"
-        f" version {SCHEMA_VERSION}. What to do: use the version of bertcnn that wrote it, or train"
-        " again with this one." in refusal(folder)
+        f" version {SCHEMA_VERSION}. What to do: use the version of bertcnn that wrote it"
     )
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b'{"a": 1, "a": 2}', "the key 'a' occurs twice"),
-        (b'{"a": NaN}', "is not usable JSON"),
-        (b'{"a": 1e999}', "is not usable JSON"),
-        (b'{"a": "\\ud800"}', "is not usable JSON"),
-        (b"[" * 100_000, "is not usable JSON"),
-        (b'{"a": ' + b"1" * 5000 + b"}", "is not usable JSON"),
-        (b"\xff\xfe{}", "is not usable JSON"),
-        (b"", "is not usable JSON"),
-        (b"[]", "a JSON object"),
-    ],
-    ids=[
-        "twice",
-        "nan",
-        "infinity",
-        "surrogate",
-        "tower",
-        "long number",
-        "utf-16",
-        "empty",
-        "list",
+        pytest.param(b'{"a": 1, "a": 2}', "the key 'a' occurs twice", id="twice"),
+        pytest.param(b'{"a": NaN}', "is not usable JSON", id="nan"),
+        pytest.param(b'{"a": 1e999}', "is not usable JSON", id="infinity"),
+        pytest.param(b'{"a": "\\ud800"}', "is not usable JSON", id="surrogate"),
+        pytest.param(b"[" * 100_000, "is not usable JSON", id="tower"),
+        pytest.param(b'{"a": ' + b"1" * 5000 + b"}", "is not usable JSON", id="long number"),
+        pytest.param(b"\xff\xfe{}", "is not usable JSON", id="utf-16"),
+        pytest.param(b"", "is not usable JSON", id="empty"),
+        pytest.param(b"[]", "a JSON object", id="list"),
     ],
 )
 @pytest.mark.parametrize("name", ["config.json", "metrics.json"])
@@ -517,6 +405,7 @@ def test_json_that_means_two_things_or_nothing_is_refused(folder, name, data, wo
         (["a", " "], "not blank"),
         (["a", 1], "not blank"),
         ({"a": "b"}, "not blank"),
+        ({"labels": ["a", "b"]}, "labels.json holds something other than labels"),
     ],
 )
 def test_labels_are_at_least_two_different_texts(folder, labels, words):
@@ -543,64 +432,46 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, data, words):
     assert words in refusal(folder)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_not_finite_are_refused_by_name(bundle, folder, bad):
-    forge(folder, model__safetensors=weights(bundle, np.array([1, bad], np.float32)))
-    assert "model.safetensors holds 'logits/bias' with NaN or infinity in it" in refusal(folder)
+@pytest.mark.parametrize(
+    ("bias", "words"),
+    [
+        *(
+            (np.array([1, bad], np.float32), "holds 'logits/bias' with NaN or infinity in it")
+            for bad in (np.nan, np.inf, -np.inf)
+        ),
+        (np.array([1, 2, 3, 4], np.float16), "holds 'logits/bias' as F16"),
+    ],
+)
+def test_weights_that_are_not_finite_or_not_float32_are_refused(bundle, folder, bias, words):
+    forge(folder, model__safetensors=weights(bundle, bias))
+    assert f"model.safetensors {words}" in refusal(folder)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("name", "tensor", "words"),
     [
-        ({"limit": np.array([np.inf], np.float32)}, "holds 'limit' with NaN or infinity in it"),
-        (
-            {"embedding_centroids": np.full((1, 4), np.nan, np.float32)},
-            "holds 'embedding_centroids' with NaN or infinity in it",
-        ),
-        ({"embedding_centroids": np.eye(4)}, "holds 'embedding_centroids' as F64; expected F32"),
-        (
-            {"embedding_centroids": np.eye(3, dtype=np.float32)},
-            "holds embedding_centroids of shape (3, 3); expected rows of 4 numbers",
-        ),
-        (
-            {"logit_centroids": np.eye(5, dtype=np.float32)},
-            "holds logit_centroids of shape (5, 5); expected rows of 2 numbers",
-        ),
-        ({"rows": np.zeros(1, np.float32)}, "lacks 'rows' or should not have it"),
+        ("limit", np.array([np.inf], np.float32), "holds 'limit' with NaN or infinity in it"),
+        ("embedding_centroids", np.full((1, 4), np.nan, np.float32), "with NaN or infinity in it"),
+        ("embedding_centroids", np.eye(4), "as F64; expected F32"),
+        ("embedding_centroids", np.eye(3, dtype=np.float32), "(3, 3); expected rows of 4 numbers"),
+        ("logit_centroids", np.eye(5, dtype=np.float32), "(5, 5); expected rows of 2 numbers"),
+        ("rows", np.zeros(1, np.float32), "lacks 'rows' or should not have it"),
     ],
 )
-def test_a_scope_that_was_made_up_is_refused(bundle, folder, change, words):
-    forge(
-        folder,
-        out_of_scope__safetensors=safetensors.numpy.save({**bundle.scope.tensors(), **change}),
-    )
+def test_a_scope_that_was_made_up_is_refused(bundle, folder, name, tensor, words):
+    tensors = {**bundle.scope.tensors(), name: tensor}
+    forge(folder, out_of_scope__safetensors=safetensors.numpy.save(tensors))
     message = refusal(folder)
-    assert message.startswith(f"out_of_scope.safetensors {words}")
+    assert message.startswith("out_of_scope.safetensors ")
+    assert words in message
 
 
-def test_words_hidden_beside_the_scope_are_refused(bundle, folder):
-    forge(
-        folder,
-        out_of_scope__safetensors=safetensors.numpy.save(
-            bundle.scope.tensors(), metadata={"row": "my router is dead"}
-        ),
-    )
-    assert "out_of_scope.safetensors holds the unknown key '__metadata__'" in refusal(folder)
-
-
-def test_words_hidden_beside_the_weights_are_refused(bundle, folder):
-    forge(
-        folder,
-        model__safetensors=safetensors.numpy.save(
-            dict(bundle.tensors), metadata={"row": "my router is dead"}
-        ),
-    )
-    assert "model.safetensors holds the unknown key '__metadata__'" in refusal(folder)
-
-
-def test_weights_of_another_kind_are_refused(bundle, folder):
-    forge(folder, model__safetensors=weights(bundle, np.array([1, 2, 3, 4], np.float16)))
-    assert "model.safetensors holds 'logits/bias' as F16" in refusal(folder)
+@pytest.mark.parametrize("name", ["out_of_scope", "model"])
+def test_words_hidden_beside_tensors_are_refused(bundle, folder, name):
+    tensors = bundle.tensors if name == "model" else bundle.scope.tensors()
+    data = safetensors.numpy.save(dict(tensors), metadata={"row": "my router is dead"})
+    forge(folder, **{f"{name}__safetensors": data})
+    assert f"{name}.safetensors holds the unknown key '__metadata__'" in refusal(folder)
 
 
 class _Runs:
@@ -610,15 +481,12 @@ class _Runs:
 
 def test_a_pickle_under_the_name_of_the_weights_is_refused_and_never_opened(folder, tmp_path):
     _Runs.place = tmp_path / "pickle was here"
-    forge(
-        folder,
-        model__safetensors=pickle.dumps(_Runs()).ljust(
-            (folder / "model.safetensors").stat().st_size, b"."
-        ),
-    )
+    size = (folder / "model.safetensors").stat().st_size
+    data = pickle.dumps(_Runs()).ljust(size, b".")
+    forge(folder, model__safetensors=data)
     assert "model.safetensors is not a safetensors file" in refusal(folder)
     assert not _Runs.place.exists()
-    pickle.loads((folder / "model.safetensors").read_bytes())  # noqa: S301 - shows that it would have run
+    pickle.loads(data)  # noqa: S301 - shows that it would have run
     assert _Runs.place.exists()
 
 
@@ -629,19 +497,10 @@ def test_a_file_over_our_limit_is_refused_before_it_is_read(folder):
 
 
 def test_settings_that_contradict_each_other_are_refused(folder):
-    value = json.loads((folder / "config.json").read_bytes())
-    value["tokenizer"]["max_tokens"] = 17
-    forge(folder, config__json=canonical_json(value))
+    forge_json(folder, "config.json", {"created_at": "yesterday"})
+    assert "expected created_at as an ISO 8601 time, not 'yesterday'" in refusal(folder)
+    forge_json(folder, "config.json", {"tokenizer/max_tokens": 17})
     assert "max_tokens of at most the encoder's 16 positions, not 17" in refusal(folder)
-
-
-def test_an_invalid_date_is_refused_with_a_message(folder):
-    value = json.loads((folder / "config.json").read_bytes()) | {"created_at": "yesterday"}
-    forge(folder, config__json=canonical_json(value))
-    assert (
-        "config.json: BundleConfig got values that do not fit together; expected created_at as an"
-        " ISO 8601 time, not 'yesterday'" in refusal(folder)
-    )
 
 
 # === Not a model folder ===
@@ -652,10 +511,6 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "tickets.csv").touch()
-    advice = (
-        "; expected a folder saved by bertcnn. What to do: give the folder that `bertcnn train"
-        " --out` or `save` wrote."
-    )
     for name, words in [
         ("missing", "does not exist"),
         ("file/model", "does not exist"),
@@ -663,15 +518,11 @@ def test_each_kind_of_place_that_is_no_model_has_its_own_message(tmp_path):
         ("empty", "is an empty folder"),
         ("other", "is not a model: it has no manifest.json (it holds 'tickets.csv')"),
     ]:
-        assert refusal(tmp_path / name) == f"{tmp_path / name} {words}{advice}"
-        with pytest.raises(BundleError) as caught:
+        told = f"{tmp_path / name} {words}; expected a folder saved by bertcnn. What to do: give"
+        assert refusal(tmp_path / name).startswith(told)
+        with pytest.raises(BundleError, match=re.escape(told)):
             read_config(tmp_path / name)
-        assert str(caught.value) == f"{tmp_path / name} {words}{advice}"
-    assert (
-        refusal("a\0b")
-        == "'a\\x00b' is not a valid folder path; expected a folder saved by bertcnn. What to do:"
-        " correct it."
-    )
+    assert refusal("a\0b").startswith("'a\\x00b' is not a valid folder path; expected a folder")
     (tmp_path / "other" / "manifest.json").write_text('{"format": "web app"}')
     assert "manifest.json is not that of a bertcnn model" in refusal(tmp_path / "other")
 
@@ -709,18 +560,13 @@ def test_a_model_that_could_not_be_read_again_is_not_saved(bundle, tmp_path, cha
 
 def test_labels_without_room_in_a_model_are_refused_before_the_training(bundle):
     check_room_for_labels(bundle.labels)
-    check_room_for_labels(
-        [f"{number:09} a rather long name of a label" for number in range(100_000)]
-    )
-    with pytest.raises(
-        LabelError,
-        match=r"300 labels whose names take [\d,]+ bytes; expected at most 16,777,216 bytes",
+    check_room_for_labels([f"{number:09} a long name of a label" for number in range(100_000)])
+    for labels, words in (
+        ([f"{number:03}" + 40_000 * "é" for number in range(300)], "at most 16,777,216 bytes"),
+        (["a", "b" * 65_537], "at most 100,000 labels of 65,536 characters"),
+        (list(map(str, range(100_001))), "at most 100,000 labels of 65,536 characters"),
     ):
-        check_room_for_labels([f"{number:03}" + 40_000 * "é" for number in range(300)])
-    for labels in (["a", "b" * 65_537], list(map(str, range(100_001)))):
-        with pytest.raises(
-            LabelError, match="expected at most 100,000 labels of 65,536 characters"
-        ):
+        with pytest.raises(LabelError, match=f"expected {words}"):
             check_room_for_labels(labels)
 
 
@@ -750,27 +596,21 @@ def test_system_files_do_not_keep_a_model_from_being_overwritten(bundle, folder,
         assert sorted(path.name for path in place.iterdir()) == NAMES
 
 
-def test_a_model_of_links_is_overwritten_and_what_they_lead_to_stays(bundle, folder):
+def test_links_and_damaged_models_can_be_overwritten(bundle, folder):
     linked_one_by_one(folder)
-    write_bundle(bundle, folder, overwrite=True)
+    (folder / "labels.json").unlink()
+    current = linked_as_a_whole(folder)
+    write_bundle(dataclasses.replace(bundle, labels=("a", "b")), current, overwrite=True)
+    assert current.is_symlink()
+    assert read_bundle(current).labels == read_bundle(folder).labels == ("a", "b")
     assert not any(path.is_symlink() for path in folder.iterdir())
     assert len(list((folder.parent / "blobs").iterdir())) == len(NAMES)
 
 
-def test_a_damaged_model_can_be_overwritten(bundle, folder):
-    (folder / "vocab.txt").write_text("broken")
-    (folder / "labels.json").unlink()
-    write_bundle(bundle, folder, overwrite=True)
-    assert read_bundle(folder).labels == bundle.labels
-
-
 def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.png").touch()
-    (tmp_path / "file").touch()
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "manifest.json").write_text("{}")
-    (folder / "notes.txt").touch()
+    for kept in ("photos/cat.png", "file", "site/manifest.json", "model/notes.txt"):
+        (tmp_path / kept).parent.mkdir(exist_ok=True)
+        (tmp_path / kept).write_text("{}")
     for name, words in [
         ("photos", "holds 'cat.png', which is no part of a model"),
         ("file", "file is a file"),
@@ -778,13 +618,10 @@ def test_what_is_no_model_is_never_overwritten(bundle, folder, tmp_path):
         ("model", "holds 'notes.txt', which is no part of a model"),
         ("file/model", "file is a file"),
     ]:
-        for act in (
-            lambda name=name: check_bundle_target(tmp_path / name, True),
-            lambda name=name: write_bundle(bundle, tmp_path / name, overwrite=True),
-        ):
-            with pytest.raises(OutputError) as caught:
-                act()
-            assert words in str(caught.value)
+        with pytest.raises(OutputError, match=words):
+            check_bundle_target(tmp_path / name, True)
+        with pytest.raises(OutputError, match=words):
+            write_bundle(bundle, tmp_path / name, overwrite=True)
     assert (tmp_path / "photos" / "cat.png").exists()
     assert (folder / "notes.txt").exists()
     assert (tmp_path / "file").is_file()
@@ -797,15 +634,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training_even_for_
     bundle, tmp_path, place
 ):
     place = place.format(tmp_path=tmp_path)
-    for act in (lambda: check_bundle_target(place, False), lambda: write_bundle(bundle, place)):
-        with pytest.raises(
-            OutputError, match=r"cannot be written \(|is not a valid folder path|is too long"
-        ) as caught:
-            act()
-        assert "\n" not in str(caught.value)
-
-
-def test_asking_for_a_place_leaves_nothing_there(tmp_path):
+    message = r"^[^\n]*(cannot be written \(|is not a valid folder path|is too long)[^\n]*$"
+    with pytest.raises(OutputError, match=message):
+        check_bundle_target(place, False)
+    with pytest.raises(OutputError, match=message):
+        write_bundle(bundle, place)
     check_bundle_target(tmp_path / "models" / "triage", False)
     assert list(tmp_path.iterdir()) == []
 
@@ -824,22 +657,9 @@ def test_a_file_that_arrives_during_the_save_is_not_lost(bundle, folder):
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
-def test_an_empty_folder_may_be_filled(bundle, tmp_path):
-    (tmp_path / "model").mkdir()
-    write_bundle(bundle, tmp_path / "model")
-    read_bundle(tmp_path / "model")
-
-
-def test_a_link_to_a_model_stays_a_link(bundle, folder):
-    current = folder.parent / "current"
-    current.symlink_to(folder, target_is_directory=True)
-    write_bundle(dataclasses.replace(bundle, labels=("a", "b")), current, overwrite=True)
-    assert current.is_symlink()
-    assert read_bundle(current).labels == read_bundle(folder).labels == ("a", "b")
-
-
 def test_the_saved_folder_has_the_rights_that_new_files_get(bundle, tmp_path):
     (tmp_path / "plain").mkdir()
+    (tmp_path / "model").mkdir()  # an empty folder may be filled
     write_bundle(bundle, tmp_path / "model")
     assert (tmp_path / "model").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
@@ -900,19 +720,14 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(tmp_path):
         assert outcome["left"] == ["model"]
 
 
-def test_places_without_rights_are_told_in_one_line():
+def test_places_without_rights_are_reported_in_one_line():
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
-        write, enter, read = (
-            outcome["error"] for outcome in crash("closed", Path(place) / "place")
-        )
+        errors = [outcome["error"] for outcome in crash("closed", Path(place) / "place")]
         (Path(place) / "place" / "closed").chmod(0o755)
-    assert "OutputError" in write
-    assert "cannot be written (permission denied)" in write
-    assert "OutputError" in enter
-    assert "cannot be written (permission denied)" in enter
-    assert "BundleError" in read
-    assert "cannot be read (Permission denied)" in read
+    for error in errors[:2]:
+        assert re.match("OutputError: .* cannot be written .permission denied.", error)
+    assert re.match("BundleError: .* cannot be read .Permission denied.", errors[2])
 
 
 def test_rests_of_a_living_save_are_left_alone(bundle, folder):
@@ -925,17 +740,15 @@ def test_rests_of_a_living_save_are_left_alone(bundle, folder):
 def test_reading_while_others_save_gives_one_of_their_models(bundle, folder):
     stop = threading.Event()
 
+    def save(label: str) -> None:
+        other = dataclasses.replace(bundle, labels=("a", label), model_card=label)
+        write_bundle(other, folder, overwrite=True)
+
     def keep_saving(label: str) -> None:
         while not stop.is_set():
-            write_bundle(
-                dataclasses.replace(bundle, labels=("a", label), model_card=label),
-                folder,
-                overwrite=True,
-            )
+            save(label)
 
-    write_bundle(
-        dataclasses.replace(bundle, labels=("a", "b"), model_card="b"), folder, overwrite=True
-    )
+    save("b")
     savers = [threading.Thread(target=keep_saving, args=(label,)) for label in "bc"]
     for saver in savers:
         saver.start()
@@ -948,32 +761,3 @@ def test_reading_while_others_save_gives_one_of_their_models(bundle, folder):
         for saver in savers:
             saver.join()
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
-
-
-def test_reading_needs_no_keras(folder):
-    script = (
-        "import sys; from bertcnn.bundle.bundle import read_bundle; read_bundle(sys.argv[1]); "
-        "print(*{name.split('.')[0] for name in sys.modules})"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", script, folder], capture_output=True, text=True, check=True
-    )
-    loaded = set(finished.stdout.split())
-    assert "bertcnn" in loaded
-    assert not loaded & {
-        "keras",
-        "tensorflow",
-        "jax",
-        "pandas",
-        "sklearn",
-        "scipy",
-        "tokenizers",
-        "streamlit",
-        "pyarrow",
-        "duckdb",
-    }
-
-
-def test_a_model_folder_can_be_copied(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "copy")
-    assert read_bundle(tmp_path / "copy").bundle_id == read_bundle(folder).bundle_id

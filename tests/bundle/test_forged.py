@@ -5,6 +5,7 @@ Each is refused with a one-line error or answered by its own weights, quickly an
 
 import json
 import math
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -43,11 +44,9 @@ def folder(encoder_folder, tmp_path, monkeypatch) -> Path:
 
 
 def refused(folder: Path, words: str) -> None:
-    """Assert that loading the model, or its first inference, is refused."""
-    with pytest.raises(BundleError) as caught:
+    """Assert that loading the model, or its first inference, is refused in one line."""
+    with pytest.raises(BundleError, match=rf"\A[^\n]*{re.escape(words)}[^\n]*\Z"):
         load(folder).classify(["my router is dead"])
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def refused_in_bounds(folder: Path, words: str) -> None:
@@ -69,14 +68,18 @@ def finite(outcome: Outcome) -> bool:
     return bool(outcome.numbers) and all(map(math.isfinite, outcome.numbers))
 
 
-def with_header(folder: Path, name: str, change) -> None:
-    """Change the header of a safetensors file in place; the data stays."""
-    data = (folder / name).read_bytes()
+def made_up(data: bytes, change) -> bytes:
+    """A safetensors file with another header and the same data."""
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
     change(header)
-    made_up = json.dumps(header).encode()
-    (folder / name).write_bytes(struct.pack("<Q", len(made_up)) + made_up + data[end:])
+    start = json.dumps(header).encode()
+    return struct.pack("<Q", len(start)) + start + data[end:]
+
+
+def with_header(folder: Path, name: str, change) -> None:
+    """Change the header of a safetensors file in place; the data stays."""
+    (folder / name).write_bytes(made_up((folder / name).read_bytes(), change))
     reseal(folder)
 
 
@@ -98,162 +101,82 @@ def test_the_forger_of_these_tests_can_make_a_model_that_answers(folder):
 # === JSON ===
 
 
+SHIFT = {"temperature": 1.0, "bias": [0.0] * 3, "shares": [0.3] * 3, "rows": 5}
+
+
+def put(path, value):
+    """A change of a JSON object; ">" leads into objects, and None removes."""
+
+    def change(inner):
+        *above, key = path.split(">")
+        for step in above:
+            inner = inner[step]
+        if value is None:
+            del inner[key]
+        else:
+            inner[key] = value
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("name", "change", "words"),
+    ("name", "path", "value", "words"),
     [
+        ("config", "encoder>layers", 1_000_000, "BundleConfig.encoder.layers was '1000000'"),
+        ("config", "encoder>layers", "2", "BundleConfig.encoder.layers was '2'"),
+        ("config", "encoder>vocabulary_size", 10**9, "encoder.vocabulary_size was '1000000000'"),
+        ("config", "encoder>width", 16_384, "model.safetensors has "),
+        ("config", "encoder>layer_norm_epsilon", 1e-45, "encoder.layer_norm_epsilon was '1e-45'"),
+        ("config", "head>filters", 65_536, "model.safetensors has "),
+        ("config", "head>window_sizes", [2] * 100_000, "BundleConfig.head.window_sizes was"),
+        ("config", "head>window_sizes", [10**9], "head.window_sizes.0 was '1000000000'"),
+        ("config", "tokenizer>lowercase", 1, "BundleConfig.tokenizer.lowercase was '1'"),
+        ("config", "text_columns", ["c"] * 500_000, "BundleConfig.text_columns was"),
+        ("config", "encoder_name", "x" * 5_000_000, "BundleConfig.encoder_name was"),
         (
-            "config.json",
-            lambda value: value["encoder"].update(layers=1_000_000),
-            "BundleConfig.encoder.layers was '1000000'",
-        ),
-        (
-            "config.json",
-            lambda value: value["encoder"].update(vocabulary_size=10**9),
-            "BundleConfig.encoder.vocabulary_size was '1000000000'",
-        ),
-        (
-            "config.json",
-            lambda value: value["encoder"].update(width=16_384),
-            "model.safetensors has ",
-        ),
-        (
-            "config.json",
-            lambda value: value["head"].update(filters=65_536),
-            "model.safetensors has ",
-        ),
-        (
-            "config.json",
-            lambda value: value["head"].update(window_sizes=[2] * 100_000),
-            "BundleConfig.head.window_sizes was",
-        ),
-        (
-            "config.json",
-            lambda value: value["head"].update(window_sizes=[10**9]),
-            "BundleConfig.head.window_sizes.0 was '1000000000'",
-        ),
-        (
-            "config.json",
-            lambda value: value.update(text_columns=["c"] * 500_000),
-            "BundleConfig.text_columns was",
-        ),
-        (
-            "config.json",
-            lambda value: value.update(encoder_name="x" * 5_000_000),
-            "BundleConfig.encoder_name was",
-        ),
-        (
-            "config.json",
-            lambda value: value.update(merged_labels={str(n): "a" for n in range(150_000)}),
+            *("config", "merged_labels", {str(n): "a" for n in range(150_000)}),
             "BundleConfig.merged_labels was",
         ),
+        ("calibration", "temperature", 1e-320, "Calibration.temperature was '1e-320'"),
+        ("calibration", "temperature", 1e308, "Calibration.temperature was '1e+308'"),
+        ("calibration", "label_thresholds", [0.5] * 500_000, "Calibration.label_thresholds was"),
+        ("calibration", "fitted_on_rows", True, "Calibration.fitted_on_rows was 'True'"),
         (
-            "calibration.json",
-            lambda value: value.update(temperature=1e-320),
-            "Calibration.temperature was '1e-320'",
-        ),
-        (
-            "calibration.json",
-            lambda value: value.update(temperature=1e308),
-            "Calibration.temperature was '1e+308'",
-        ),
-        (
-            "calibration.json",
-            lambda value: value.update(label_thresholds=[0.5] * 500_000),
-            "Calibration.label_thresholds was",
-        ),
-        (
-            "calibration.json",
-            lambda value: value.update(
-                label_shift={"temperature": 1.0, "bias": [0.0], "shares": [1.0] * 9, "rows": 5}
-            ),
+            *("calibration", "label_shift", {**SHIFT, "bias": [0.0], "shares": [1.0] * 9}),
             "holds a label_shift of 1 and 9 labels",
-        ),
-        (
-            "calibration.json",
-            lambda value: value.update(
-                label_shift={"temperature": 0.0, "bias": [0.0], "shares": [1.0], "rows": 5}
-            ),
-            "Calibration.label_shift.temperature was '0.0'",
         ),
         *(
             (
-                "calibration.json",
-                lambda value, temperature=temperature: value.update(
-                    label_shift={
-                        "temperature": temperature,
-                        "bias": [0.0] * 3,
-                        "shares": [0.3] * 3,
-                        "rows": 5,
-                    }
-                ),
+                *("calibration", "label_shift", {**SHIFT, "temperature": temperature}),
                 f"Calibration.label_shift.temperature was '{temperature}'",
             )
-            for temperature in (1e-45, 1e300, True, "1.0")
+            for temperature in (0.0, 1e-45, 1e300, True, "1.0")
         ),
+        ("decisions", "held_out>doubtful", 10**400, "Decisions.held_out.doubtful was"),
+        ("decisions", "held_out>confidence", [0.5] * 200_000, "Decisions.held_out.confidence was"),
+        ("decisions", "reachable", "0.9", "Decisions.reachable was '0.9'"),
+        ("decisions", "thresholds", [0.5] * 500_000, "Decisions.thresholds was"),
+        ("metrics", "macro_f1", 1e300, "Metrics.macro_f1 was '1e+300'"),
+    ],
+)
+def test_numbers_lengths_and_lists_that_no_model_has_are_refused(folder, name, path, value, words):
+    change_json(folder, f"{name}.json", put(path, value))
+    refused(folder, words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda labels: ["x" * 15_000_000, *labels[1:]], "labels of up to 15,000,000 characters"),
         (
-            "calibration.json",
-            lambda value: value.update(fitted_on_rows=True),
-            "Calibration.fitted_on_rows was 'True'",
-        ),
-        (
-            "config.json",
-            lambda value: value["encoder"].update(layers="2"),
-            "BundleConfig.encoder.layers was '2'",
-        ),
-        (
-            "config.json",
-            lambda value: value["tokenizer"].update(lowercase=1),
-            "BundleConfig.tokenizer.lowercase was '1'",
-        ),
-        (
-            "config.json",
-            lambda value: value["encoder"].update(layer_norm_epsilon=1e-45),
-            "BundleConfig.encoder.layer_norm_epsilon was '1e-45'",
-        ),
-        (
-            "decisions.json",
-            lambda value: value["held_out"].update(doubtful=10**400),
-            "Decisions.held_out.doubtful was",
-        ),
-        (
-            "decisions.json",
-            lambda value: value.update(reachable="0.9"),
-            "Decisions.reachable was '0.9'",
-        ),
-        (
-            "metrics.json",
-            lambda value: value.update(macro_f1=1e300),
-            "Metrics.macro_f1 was '1e+300'",
-        ),
-        (
-            "decisions.json",
-            lambda value: value.update(thresholds=[0.5] * 500_000),
-            "Decisions.thresholds was",
-        ),
-        (
-            "decisions.json",
-            lambda value: value["held_out"].update(confidence=[0.5] * 200_000),
-            "Decisions.held_out.confidence was",
-        ),
-        (
-            "labels.json",
-            lambda labels: ["x" * 15_000_000, *labels[1:]],
-            "labels of up to 15,000,000 characters",
-        ),
-        (
-            "labels.json",
             lambda labels: [" > ".join(["level"] * 20_000), *labels[1:]],
             "labels of up to 159,997 characters",
         ),
-        (
-            "labels.json",
-            lambda _: [str(number) for number in range(1_000_000)],
-            "holds 1,000,000 labels",
-        ),
+        (lambda _: [str(number) for number in range(1_000_000)], "holds 1,000,000 labels"),
     ],
 )
-def test_numbers_lengths_and_lists_that_no_model_has_are_refused(folder, name, change, words):
-    change_json(folder, name, change)
+def test_labels_that_are_long_or_many_are_refused(folder, change, words):
+    change_json(folder, "labels.json", change)
     refused(folder, words)
 
 
@@ -274,12 +197,10 @@ def test_a_file_of_many_values_is_refused_before_they_are_made(folder, data, wor
 
 
 def test_signs_inside_strings_are_no_values():
-    text = json.dumps(
-        {'[[["\\"': ["[" * 100_000, "\\" * 9, "\\\\" * 10_001, '"{', "é\u2028", 1.5e300, -1e-320]},
-        ensure_ascii=False,
-    )
-    assert parse_json("a.json", text.encode()) == json.loads(text)
-    assert parse_json("a.json", json.dumps(json.loads(text)).encode()) == json.loads(text)
+    strings = ["[" * 100_000, "\\" * 9, "\\\\" * 10_001, '"{', "é\u2028", 1.5e300, -1e-320]
+    for ascii_only in (False, True):
+        text = json.dumps({'[[["\\"': strings}, ensure_ascii=ascii_only)
+        assert parse_json("a.json", text.encode()) == json.loads(text)
 
 
 def test_a_vocabulary_of_empty_lines_is_counted_before_it_is_taken_apart(folder):
@@ -299,72 +220,41 @@ def test_labels_have_sixteen_levels_at_most_and_the_rest_is_a_name():
 # === Tensors ===
 
 
+def tensor(*shape, at=(0, 0)):
+    return {"dtype": "F32", "shape": list(shape), "data_offsets": list(at)}
+
+
+FAR = 1 << 62
+
+
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "value", "words"),
     [
-        (
-            lambda header: header["logits/bias"].update(shape=[1] * 199 + [3]),
-            "TensorRecord.shape was",
-        ),
-        (
-            lambda header: header.update(
-                x={"dtype": "F32", "shape": [0, 1 << 62], "data_offsets": [0, 0]}
-            ),
-            "TensorRecord.shape.1 was",
-        ),
-        (
-            lambda header: header.update(
-                x={"dtype": "F32", "shape": [0, 7], "data_offsets": [0, 0]}
-            ),
-            "holds 'x' of shape (0, 7)",
-        ),
-        (
-            lambda header: header["logits/bias"].update(shape=[]),
-            "'logits/bias' of shape () at the bytes",
-        ),
-        (
-            lambda header: header["logits/bias"].update(shape=[3, 1]),
-            "holds 'logits/bias' of shape (3, 1); expected the shape (3,)",
-        ),
-        (lambda header: header["logits/bias"].update(shape=[-3]), "TensorRecord.shape.0 was '-3'"),
-        (lambda header: header["logits/bias"].update(shape="3"), "TensorRecord.shape was '3'"),
-        (
-            lambda header: header["logits/bias"].update(data_offsets=[0, 12]),
-            "at the bytes (0, 64), where 12 to 76 are expected",
-        ),
-        (
-            lambda header: header["logits/bias"].update(data_offsets=[1 << 62, (1 << 62) + 12]),
-            "TensorRecord.data_offsets.0 was",
-        ),
-        (
-            lambda header: header.update(
-                x={"dtype": "F32", "shape": [1 << 40] * 7 + [0], "data_offsets": [0, 0]}
-            ),
-            "too large for any memory",
-        ),
-        (
-            lambda header: header["logits/bias"].update(shape=[True]),
-            "TensorRecord.shape.0 was 'True'",
-        ),
-        (lambda header: header["logits/bias"].update(dtype="F4"), "of the unknown type 'F4'"),
-        (lambda header: header.update(x=3), "is not a safetensors file"),
-        (lambda header: header.pop("logits/bias"), "is not a safetensors file"),
+        ("logits/bias>shape", [1] * 199 + [3], "TensorRecord.shape was"),
+        ("logits/bias>shape", [], "'logits/bias' of shape () at the bytes"),
+        ("logits/bias>shape", [3, 1], "of shape (3, 1); expected the shape (3,)"),
+        ("logits/bias>shape", [-3], "TensorRecord.shape.0 was '-3'"),
+        ("logits/bias>shape", "3", "TensorRecord.shape was '3'"),
+        ("logits/bias>shape", [True], "TensorRecord.shape.0 was 'True'"),
+        ("logits/bias>data_offsets", [0, 12], "at the bytes (0, 64), where 12 to 76 are expected"),
+        ("logits/bias>data_offsets", [FAR, FAR + 12], "TensorRecord.data_offsets.0 was"),
+        ("logits/bias>dtype", "F4", "of the unknown type 'F4'"),
+        ("x", tensor(0, FAR), "TensorRecord.shape.1 was"),
+        ("x", tensor(0, 7), "holds 'x' of shape (0, 7)"),
+        ("x", tensor(*[1 << 40] * 7, 0), "too large for any memory"),
+        ("x", 3, "is not a safetensors file"),
+        ("logits/bias", None, "is not a safetensors file"),
     ],
 )
-def test_tensors_of_odd_shapes_are_refused_without_an_error_of_numpy(folder, change, words):
-    with_header(folder, WEIGHTS, change)
-    if words.startswith("holds"):  # only phrases need the weights
+def test_tensors_of_odd_shapes_are_refused_without_an_error_of_numpy(folder, path, value, words):
+    with_header(folder, WEIGHTS, put(path, value))
+    if "of shape (3, 1)" in words or "'x' of shape" in words:  # only phrases need the weights
         shutil.rmtree(folder / "engine")
     refused(folder, words)
 
 
 def test_a_hundred_thousand_empty_tensors_are_refused():
-    header = json.dumps(
-        {
-            f"t{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
-            for number in range(100_000)
-        }
-    ).encode()
+    header = json.dumps({f"t{number}": tensor(0) for number in range(100_000)}).encode()
     with pytest.raises(BundleError, match="more than 65,536 tensors"):
         parse_tensors(WEIGHTS, struct.pack("<Q", len(header)) + header)
 
@@ -399,28 +289,19 @@ def test_weights_far_larger_than_the_settings_say_are_refused_before_they_are_re
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("layer", "factor", "words"),
     [
-        (lambda _, tensor: tensor * np.float32(1e30), "numbers over 1e+12"),
-        (
-            lambda name, tensor: (
-                tensor * np.float32(1e30 if name.startswith("convolution_2") else 1)
-            ),
-            "gives answers that are not finite",
-        ),
-        (
-            lambda name, tensor: tensor * np.float32(1e38 if name == "logits/kernel" else 1),
-            "numbers over 1e+12",
-        ),
-        (
-            lambda name, tensor: tensor + np.float32(3e38 if name == "logits/bias" else 0),
-            "numbers over 1e+12",
-        ),
+        ("", 1e30, "numbers over 1e+12"),
+        ("convolution_2", 1e30, "gives answers that are not finite"),
+        ("logits/kernel", 1e38, "numbers over 1e+12"),
     ],
 )
-def test_weights_that_overflow_never_give_nan(folder, change, words):
+def test_weights_that_overflow_never_give_nan(folder, layer, factor, words):
     shutil.rmtree(folder / "engine")
-    with_weights(folder, change)
+    with_weights(
+        folder,
+        lambda name, tensor: tensor * np.float32(factor if name.startswith(layer) else 1),
+    )
     refused(folder, words)
 
 
@@ -428,34 +309,19 @@ def test_weights_that_overflow_never_give_nan(folder, change, words):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "value", "words"),
     [
-        (
-            lambda header: header["taps/scales"].update(
-                shape=[1, header["taps/scales"]["shape"][0]]
-            ),
-            "holds 'taps/scales' of shape (1, ",
-        ),
-        (lambda header: header["layer_0/expand/weights"].update(dtype="U8"), "as U8; expected I8"),
-        (
-            lambda header: header["layer_0/expand/scales"].update(dtype="I32"),
-            "as I32; expected F32",
-        ),
-        (
-            lambda header: header.update({"taps/bias": header.pop("taps/scales")}),
-            "engine.safetensors holds 'taps/bias' of shape",
-        ),
-        (
-            lambda header: header.update(x={"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}),
-            "engine.safetensors holds 'x' of shape (0,); expected no tensor of that name",
-        ),
-        (lambda header: header.update(x=3), "engine.safetensors is not a safetensors file"),
+        ("taps/scales>shape", [1, 18], "holds 'taps/scales' of shape (1, "),
+        ("layer_0/expand/weights>dtype", "U8", "as U8; expected I8"),
+        ("layer_0/expand/scales>dtype", "I32", "as I32; expected F32"),
+        ("x", tensor(0), "holds 'x' of shape (0,); expected no tensor of that name"),
+        ("x", 3, "engine.safetensors is not a safetensors file"),
     ],
 )
 def test_an_engine_with_other_tensors_than_the_network_has_is_not_used(
-    folder, change, words, caplog
+    folder, path, value, words, caplog
 ):
-    with_header(folder, ENGINE, change)
+    with_header(folder, ENGINE, put(path, value))
     falls_back(folder, words, caplog)
 
 
@@ -485,21 +351,17 @@ def with_engine(folder, change):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("ending", "factor", "words"),
     [
-        (lambda _, tensor: tensor * np.nan, "with NaN or infinity in it"),
-        (
-            lambda name, tensor: tensor[::-1].copy() if name.endswith("_range") else tensor,
-            "expected bounds below and above 0",
-        ),
-        (
-            lambda name, tensor: tensor * 0 if name.endswith("_range") else tensor,
-            "expected bounds below and above 0",
-        ),
+        ("", np.nan, "with NaN or infinity in it"),
+        ("_range", -1, "expected bounds below and above 0"),
+        ("_range", 0, "expected bounds below and above 0"),
     ],
 )
-def test_an_engine_with_numbers_that_no_engine_has_is_not_used(folder, change, words, caplog):
-    with_engine(folder, change)
+def test_an_engine_with_numbers_that_no_engine_has_is_not_used(
+    folder, ending, factor, words, caplog
+):
+    with_engine(folder, lambda name, tensor: tensor * factor if name.endswith(ending) else tensor)
     falls_back(folder, words, caplog)
 
 
@@ -525,9 +387,7 @@ def test_a_changed_engine_with_a_cached_compiled_copy_answers_as_saved(folder):
         file.write(b"\xff" * 100)
     outcome = ask(folder)  # the file is not read: the cached copy is bound to its hash
     assert (outcome.numbers, outcome.warnings) == (expected, "")
-    with pytest.raises(
-        BundleError, match=r"engine\.safetensors was changed after the model was saved"
-    ):
+    with pytest.raises(BundleError, match=r"engine\.safetensors was changed after the model was"):
         read_engine(folder, read_bundle(folder).bundle_id).read()
 
 
@@ -548,27 +408,24 @@ def test_neither_a_forged_engine_nor_weights_that_overflow_are_exported(folder, 
 def test_an_encoder_with_tensors_of_odd_shapes_is_refused_in_one_line(
     encoder_folder, tmp_path, shape
 ):
-    place = Path(shutil.copytree(encoder_folder, tmp_path / "encoder")) / WEIGHTS
-    data = place.read_bytes()
-    end = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:end])
-    header["odd"] = {
-        "dtype": "F32",
-        "shape": shape,
-        "data_offsets": [0, 0] if 0 in shape else [0, 4],
-    }
-    made_up = json.dumps(header).encode()
-    place.write_bytes(struct.pack("<Q", len(made_up)) + made_up + data[end:])
+    data = (encoder_folder / WEIGHTS).read_bytes()
+    odd = tensor(*shape, at=(0, 0 if 0 in shape else 4))
+    (tmp_path / WEIGHTS).write_bytes(made_up(data, put("odd", odd)))
     with pytest.raises(EncoderError, match=r"could not be read \("):
-        read_tensors(place)
+        read_tensors(tmp_path / WEIGHTS)
+
+
+def with_config(encoder_folder, tmp_path, content):
+    """A copy of the encoder with these settings."""
+    folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
+    (folder / "config.json").write_text(content)
+    return folder
 
 
 @pytest.mark.parametrize("change", [{"num_hidden_layers": 10**6}, {"vocab_size": 10**12}], ids=str)
 def test_an_encoder_of_a_size_that_none_has_is_refused_at_once(encoder_folder, tmp_path, change):
-    folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
-    (folder / "config.json").write_text(
-        json.dumps({**json.loads((folder / "config.json").read_text()), **change})
-    )
+    config = json.loads((encoder_folder / "config.json").read_text())
+    folder = with_config(encoder_folder, tmp_path, json.dumps({**config, **change}))
     with pytest.raises(SettingsError, match="less than or equal to"):
         read_checkpoint(folder)
 
@@ -579,7 +436,5 @@ def test_an_encoder_of_a_size_that_none_has_is_refused_at_once(encoder_folder, t
 def test_an_encoder_whose_settings_are_deep_or_long_is_refused_in_one_line(
     encoder_folder, tmp_path, content
 ):
-    folder = Path(shutil.copytree(encoder_folder, tmp_path / "encoder"))
-    (folder / "config.json").write_text(content)
     with pytest.raises(EncoderError, match=r"config\.json could not be read"):
-        read_checkpoint(folder)
+        read_checkpoint(with_config(encoder_folder, tmp_path, content))

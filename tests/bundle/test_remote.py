@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from bertcnn.review.people import Person
 from bertcnn.review.store import open_review
 from bertcnn.storage.folders import held_folder
 from tests.bundle.hub import Hub
-from tests.bundle.test_bundle import write_manifest
+from tests.bundle.test_bundle import forge, write_manifest
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "saved" / "model"
@@ -62,12 +63,7 @@ def second(tmp_path_factory) -> Path:
 
 def spoil(folder: Path, name: str, data: bytes) -> None:
     """Change a member and update the manifest, as a save would."""
-    from hashlib import sha256
-
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    (folder / name).write_bytes(data)
-    manifest["members"][name] = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
-    write_manifest(folder, manifest)
+    forge(folder, **{name.replace(".", "__"): data})
 
 
 def identity(folder: Path) -> str:
@@ -152,9 +148,29 @@ def once(act):
     return lambda: next(first, lambda: None)()
 
 
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def both_refuse(url, model, error, match):
+    """Assert that neither pulling from a URL nor pushing to it is possible; returns the errors."""
+    with pytest.raises(error, match=match) as pulled:
+        local_folder(url)
+    with pytest.raises(error, match=match) as pushed:
+        push_model(model, url)
+    return f"{pulled.value}{pushed.value}"
+
+
 def path_of(url: str) -> str:
     """Bucket and folder of a URL."""
     return url.removeprefix("s3://").partition("?")[0]
+
+
+def paths(files, url: str) -> list[str]:
+    """All that is at a URL."""
+    from pyarrow.fs import FileSelector
+
+    return [info.path for info in files.get_file_info(FileSelector(path_of(url), recursive=True))]
 
 
 def write(files, path: str, data: bytes) -> None:
@@ -165,22 +181,31 @@ def write(files, path: str, data: bytes) -> None:
 # === Addresses ===
 
 
-def test_a_folder_is_no_url_and_stays_as_it_is(tmp_path):
+def test_a_folder_is_no_url_and_a_url_that_went_through_pathlib_is_one_still(first):
     assert not is_url("models/triage")
     assert not is_url(r"C:\models\triage")
     assert local_folder("models/triage") == Path("models/triage")
-
-
-def test_a_url_that_went_through_pathlib_is_one_still(first):
     assert is_url(Path("s3://bucket/triage"))
     assert local_folder(Path(f"file://{first}")) == first
 
 
-def test_an_unknown_scheme_is_named_with_those_that_are_known():
-    with pytest.raises(
-        SettingsError, match=r"'ftp'://; expected a folder, or a URL that begins s3"
-    ):
-        local_folder("ftp://bucket/triage")
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("ftp://bucket/triage", SettingsError, "'ftp'://; expected a folder, or a URL that begins"),
+        ("file:///srv/models#2", SettingsError, "# is written as %23"),
+        ("file://models/triage", SettingsError, "an absolute path"),
+        ("s3://bucket?region=eu-central-1", RemoteError, "names a bucket only"),
+        ("s3://bucket/triage?unknown=1", RemoteError, "Unexpected query parameter"),
+        *(
+            (url, RemoteError, "expected hf://ORGANISATION/NAME")
+            for url in ("hf://triage", "hf://datasets/org", "hf://org/triage/x", "hf://")
+        ),
+    ],
+)
+def test_an_address_that_is_none_is_refused(url, error, message):
+    with pytest.raises(error, match=message):
+        local_folder(url)
 
 
 @pytest.mark.parametrize(
@@ -196,42 +221,13 @@ def test_an_unknown_scheme_is_named_with_those_that_are_known():
     ],
 )
 def test_no_password_of_a_url_is_ever_shown(url, first):
-    for call in (local_folder, lambda place: push_model(first, place)):
-        with pytest.raises(SettingsError) as caught:
-            call(url)
-        assert "hid" not in str(caught.value)
-        assert "ada" not in str(caught.value)
-
-
-@pytest.mark.parametrize("url", ["hf://triage", "hf://datasets/org", "hf://org/triage/x", "hf://"])
-def test_a_hub_url_needs_an_organisation_and_a_name(url):
-    with pytest.raises(RemoteError, match="expected hf://ORGANISATION/NAME"):
-        local_folder(url)
+    assert not re.search("hid|ada", both_refuse(url, first, SettingsError, ""))
 
 
 @pytest.mark.parametrize("scheme", ["s3://bucket", "hf://org", "file://", "ftp://x"])
 def test_characters_that_cannot_be_seen_never_leave_a_url(scheme, first):
-    for call in (local_folder, lambda place: push_model(first, place)):
-        with pytest.raises(SettingsError, match=r"tri\\x1b\[31mage") as caught:
-            call(f"{scheme}/tri\x1b[31mage")
-        assert str(caught.value).isprintable()
-
-
-def test_a_fragment_of_a_file_url_is_no_part_of_another_folder_s_name():
-    with pytest.raises(SettingsError, match="# is written as %23"):
-        local_folder("file:///srv/models#2")
-
-
-def test_an_object_store_url_needs_a_bucket_a_folder_and_known_parameters():
-    with pytest.raises(RemoteError, match="names a bucket only"):
-        local_folder("s3://bucket?region=eu-central-1")
-    with pytest.raises(RemoteError, match="Unexpected query parameter"):
-        local_folder("s3://bucket/triage?unknown=1")
-
-
-def test_a_push_needs_a_url(first):
-    with pytest.raises(SettingsError, match="give such a URL"):
-        push_model(first, "models/triage")
+    url = f"{scheme}/tri\x1b[31mage"
+    assert both_refuse(url, first, SettingsError, r"tri\\x1b\[31mage").isprintable()
 
 
 # === An object store ===
@@ -272,10 +268,7 @@ def test_another_model_is_replaced_with_force_only(first, second, url, files, ca
         push_model(second, url)
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
-    from pyarrow.fs import FileSelector
-
-    left = {info.path for info in files.get_file_info(FileSelector(path_of(url), recursive=True))}
-    assert not any(identity(first) in path for path in left)
+    assert not any(identity(first) in path for path in paths(files, url))
 
 
 def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
@@ -303,11 +296,8 @@ def test_a_reader_whose_model_is_replaced_meanwhile_gets_the_new_one(first, seco
 
 
 def test_a_push_that_broke_off_leaves_one_clear_line_and_goes_on(first, url, cache):
-    def stop() -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        push_model(first, url, progress=Watch(stop))
+        push_model(first, url, progress=Watch(interrupt))
     with pytest.raises(MissingError, match="a push is under way or was broken off"):
         local_folder(url)
     push_model(first, url)
@@ -315,12 +305,9 @@ def test_a_push_that_broke_off_leaves_one_clear_line_and_goes_on(first, url, cac
 
 
 def test_a_replacing_push_that_broke_off_leaves_the_old_model(first, second, url, cache):
-    def stop() -> None:
-        raise KeyboardInterrupt
-
     push_model(first, url)
     with pytest.raises(KeyboardInterrupt):
-        push_model(second, url, overwrite=True, progress=Watch(stop))
+        push_model(second, url, overwrite=True, progress=Watch(interrupt))
     assert same(first, local_folder(url))
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
@@ -351,10 +338,7 @@ def test_of_two_pushes_at_once_the_last_one_stays_and_nothing_of_the_other(
     other = once(lambda: push_model(third, url, overwrite=True))
     push_model(second, url, overwrite=True, progress=Watch(other))
     assert same(second, local_folder(url))
-    from pyarrow.fs import FileSelector
-
-    left = files.get_file_info(FileSelector(path_of(url), recursive=True))
-    assert not any(identity(model) in info.path for info in left for model in (first, third))
+    assert not any(identity(one) in path for path in paths(files, url) for one in (first, third))
 
 
 def test_without_force_a_model_that_appeared_meanwhile_is_not_replaced(first, second, url, cache):
@@ -387,9 +371,7 @@ def test_a_model_that_was_copied_there_by_hand_is_read_and_replaced(
     assert same(first, local_folder(url))
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
-    names = {info.base_name for info in files.get_file_info([f"{path_of(url)}/config.json"])}
-    assert names == {"config.json"}
-    assert not files.get_file_info(f"{path_of(url)}/config.json").is_file
+    assert f"{path_of(url)}/config.json" not in paths(files, url)
 
 
 def test_something_else_at_the_url_is_never_replaced(first, url, files):
@@ -417,12 +399,21 @@ def test_a_member_that_is_gone_is_named(name, first, url, files, cache):
         local_folder(url)
 
 
-def test_a_manifest_that_leads_out_of_the_folder_is_refused(first, url, files, cache, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("../../evil", 1, r"lists '\.\./\.\./evil' as a member"),
+        ("vocab.txt", 1 << 50, r"a file of 1,125,899,906,842,624 bytes"),
+    ],
+)
+def test_a_manifest_that_no_model_has_is_refused_before_a_file_is_fetched(
+    first, url, files, cache, tmp_path, name, size, message
+):
     manifest = json.loads((first / "manifest.json").read_bytes())
-    manifest["members"]["../../evil"] = manifest["members"]["vocab.txt"]
+    manifest["members"][name] = {**manifest["members"]["vocab.txt"], "bytes": size}
     write_manifest(tmp_path, manifest)
     write(files, f"{path_of(url)}/manifest.json", (tmp_path / "manifest.json").read_bytes())
-    with pytest.raises(BundleError, match=r"lists '\.\./\.\./evil' as a member"):
+    with pytest.raises(BundleError, match=message):
         local_folder(url)
 
 
@@ -435,15 +426,6 @@ def test_an_engine_of_another_model_is_refused_and_forgotten(first, second, url,
         local_folder(url)
     files.delete_dir(engine)
     assert same(second, local_folder(url))
-
-
-def test_a_manifest_of_huge_files_is_refused_before_any_is_fetched(first, url, files, tmp_path):
-    manifest = json.loads((first / "manifest.json").read_bytes())
-    manifest["members"]["vocab.txt"]["bytes"] = 1 << 50
-    write_manifest(tmp_path, manifest)
-    write(files, f"{path_of(url)}/manifest.json", (tmp_path / "manifest.json").read_bytes())
-    with pytest.raises(BundleError, match=r"a file of 1,125,899,906,842,624 bytes"):
-        local_folder(url)
 
 
 def test_a_damaged_model_is_not_pushed(first, url, tmp_path):
@@ -466,23 +448,14 @@ def test_a_model_that_changes_while_it_is_pushed_is_not_published(first, url, tm
         local_folder(url)
 
 
-def test_a_bucket_that_does_not_exist_is_named(first, store, cache):
-    for call in (local_folder, lambda place: push_model(first, place)):
-        with pytest.raises(RemoteError, match="the bucket 'none' of s3://none/x does not exist"):
-            call(store.url("none/x"))
-
-
-def test_a_url_without_a_model_is_reported(url):
+def test_a_missing_bucket_or_model_and_a_missing_permission_are_named(first, url, store, cache):
+    none = store.url("none/x")
+    both_refuse(none, first, RemoteError, "the bucket 'none' of s3://none/x does not exist")
     with pytest.raises(MissingError, match="there is no model at"):
         local_folder(url)
-
-
-def test_no_permission_names_the_variables(first, url, store):
     store.check_access(True)
     try:
-        for call in (local_folder, lambda place: push_model(first, place)):
-            with pytest.raises(RemoteError, match=r"no permission for .*AWS_ACCESS_KEY_ID"):
-                call(url)
+        both_refuse(url, first, RemoteError, r"no permission for .*AWS_ACCESS_KEY_ID")
     finally:
         store.check_access(False)
 
@@ -534,12 +507,7 @@ def test_a_pull_that_was_killed_goes_on_and_leaves_nothing_behind(first, url, ca
 _KILLED_PULL = """
 import os, sys
 from bertcnn import local_folder
-from bertcnn.export.export import check_export
 from bertcnn.progress import Silent
-from bertcnn.review.models import add_model
-from bertcnn.review.people import Person
-from bertcnn.review.store import open_review
-from bertcnn.storage.folders import held_folder
 
 class Killer(Silent):
     left = 12
@@ -626,9 +594,7 @@ def test_google_cloud_storage_works_as_s3_does(first, second, cloud, cache):
 
 def test_the_errors_of_google_cloud_storage_are_explained(first, cloud, cache, caplog):
     url, refuse = cloud
-    for call in (local_folder, lambda place: push_model(first, place)):
-        with pytest.raises(RemoteError, match=r"the bucket 'none' of gs://.* does not exist"):
-            call(url("none/x"))
+    both_refuse(url("none/x"), first, RemoteError, r"the bucket 'none' of gs://.* does not exist")
     push_model(first, url("models/errors"))
     folder = local_folder(url("models/errors"))
     refuse(403)
@@ -653,18 +619,8 @@ def test_a_file_url_is_a_folder(first, second, tmp_path, cache):
         push_model(second, url)
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
-    with pytest.raises(SettingsError, match="an absolute path"):
-        local_folder("file://models/triage")
-
-
-def test_a_folder_of_somebody_else_is_never_replaced(first, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match="is not a saved model"):
-        push_model(first, tmp_path.as_uri(), overwrite=True)
-    shutil.copytree(first, tmp_path / "model")
-    (tmp_path / "model" / "notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"'notes\.txt', which is no part of a model"):
-        push_model(first, (tmp_path / "model").as_uri(), overwrite=True)
+    with pytest.raises(SettingsError, match="give such a URL"):
+        push_model(first, str(tmp_path / "a b" / "model"))
 
 
 # === The hub ===
@@ -740,13 +696,6 @@ def test_a_connection_that_the_hub_closed_meanwhile_is_opened_again(first, hub, 
         local_folder("hf://org/other")
 
 
-def test_a_damaged_file_on_the_hub_is_named(first, hub, cache):
-    push_model(first, "hf://org/triage")
-    hub.files("org/triage")["labels.json"] = b"[]"
-    with pytest.raises(BundleError, match=r"hf://org/triage: labels\.json is not what was saved"):
-        local_folder("hf://org/triage")
-
-
 def test_missing_or_refused_items_on_the_hub_are_reported(first, hub, cache):
     with pytest.raises(MissingError, match=r"does not exist, or you may not see it.*HF_TOKEN"):
         local_folder("hf://org/none")
@@ -756,10 +705,11 @@ def test_missing_or_refused_items_on_the_hub_are_reported(first, hub, cache):
     hub.commit("org/triage", "empty", {"README.md": b"nothing yet"})
     with pytest.raises(MissingError, match="there is no model at"):
         local_folder("hf://org/triage@empty")
+    hub.files("org/triage")["labels.json"] = b"[]"
+    with pytest.raises(BundleError, match=r"hf://org/triage: labels\.json is not what was saved"):
+        local_folder("hf://org/triage")
     hub.refuses = 403
-    for call in (local_folder, lambda place: push_model(first, place)):
-        with pytest.raises(RemoteError, match=r"no permission for .* \(the hub answered 403\)"):
-            call("hf://org/triage")
+    both_refuse("hf://org/triage", first, RemoteError, r"no permission for .*hub answered 403\)")
 
 
 def test_a_hub_that_is_down_leaves_the_last_model(first, hub, cache, caplog):
@@ -797,20 +747,14 @@ def test_functions_take_a_url(first, url, cache, tmp_path):
         BertCNNClassifier.load,
         lambda url: check_export(local_folder(url), "onnx", "exports", False),
         lambda url: recalibrate_csv(url, "in.csv", "new"),
+        pull,
     ],
-    ids=["answerer", "translator", "classifier", "export", "recalibrate"],
+    ids=["answerer", "translator", "classifier", "export", "recalibrate", "pull"],
 )
 def test_other_functions_take_a_url_too(read, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BundleError, match=r"^/no/model does not exist"):
         read("file:///no/model")
-
-
-@pytest.mark.parametrize("place", ["file://{}/nowhere", "file://{}", "{}/nowhere"])
-def test_pull_refuses_a_place_without_a_model(place, tmp_path, capsys):
-    with pytest.raises(BundleError, match="expected a folder saved by bertcnn"):
-        pull(place.format(tmp_path))
-    assert capsys.readouterr().out == ""
 
 
 def test_what_another_user_began_to_fetch_is_left_alone(first, url, cache):
@@ -840,23 +784,9 @@ def test_commands_push_pull_and_use_a_url(first, url, cache, capsys):
     assert f"Model {identity(first)[:12]} is at s3://{path_of(url)}" in capsys.readouterr().err
     pull(url)
     assert capsys.readouterr().out.strip() == str(cache / "models" / identity(first))
-    answer = command("classify", url, "my router is broken")
+    words = ("classify", url, "my router is broken")
+    answer = subprocess.run(
+        [sys.executable, "-m", "bertcnn", *words], capture_output=True, text=True, cwd=ROOT
+    )
     (expected,) = load(first).classify(["my router is broken"])
     assert answer.stdout.split("\t")[0] == expected.label, answer.stderr
-
-
-def test_a_command_does_not_repeat_a_password():
-    refused = command("classify", "s3://key:hidden@bucket/x", "text")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "credentials in the environment" in refused.stderr
-    assert "hidden" not in refused.stderr
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bertcnn", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )

@@ -41,9 +41,9 @@ def test_many_texts_of_one_template_take_no_quadratic_time():
             f" {chr(97 + row % 26)}{chr(97 + row // 26 % 26)}{chr(97 + row // 676)} is on its way"
             for row in range(rows)
         ]
-        started = time.perf_counter()
+        started = time.process_time()
         assert len(set(similar_groups(texts))) == 1
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(500)
     assert seconds(8000) < 12 * seconds(2000) + 1

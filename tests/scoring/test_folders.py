@@ -83,14 +83,8 @@ def test_a_part_is_named_or_numbered_by_kubernetes():
     assert Shard.of("2/4", {}) == Shard(2, 4)
     assert Shard.of("4", {"JOB_COMPLETION_INDEX": "0"}) == Shard(1, 4)
     assert Shard.of("2/4", {"JOB_COMPLETION_INDEX": "0"}) == Shard(2, 4)
-    for given, index in (
-        ("4", ""),
-        ("4", "x"),
-        ("0/4", "0"),
-        ("5/4", "0"),
-        ("1/0", "0"),
-        ("a", "0"),
-    ):
+    bad = (("4", ""), ("4", "x"), ("0/4", "0"), ("5/4", "0"), ("1/0", "0"), ("a", "0"))
+    for given, index in bad:
         with pytest.raises(SettingsError):
             Shard.of(given, {"JOB_COMPLETION_INDEX": index})
 

