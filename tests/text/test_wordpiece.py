@@ -18,8 +18,14 @@ from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
 from tests.conftest import TINY_VOCABULARY
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-TICKETS = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
+SAMPLE = Path(__file__).parents[2] / "data" / "isp_tickets.csv"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+
+
+@pytest.fixture(scope="module")
+def tickets():
+    with SAMPLE.open(encoding="utf-8", newline="") as file:
+        return [row["text"] for row in csv.DictReader(file)]
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +55,8 @@ def test_ids_equal_hugging_faces(minilm):
 
 
 def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(minilm):
-    plain, *others = ids(
-        minilm, "no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0"
-    )
+    texts = ("no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0")
+    plain, *others = ids(minilm, *texts)
     assert others == [plain] * 3
     assert ids(minilm, "\ud83d\ude00") == ids(minilm, "😀")
 
@@ -60,11 +65,8 @@ def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(m
 @given(st.text(st.characters()))
 def test_every_string_gives_ids_of_the_vocabulary_between_two_marks(tiny, text):
     (row,) = ids(tiny, text)
-    assert row[0] == 2
-    assert row[-1] == 3
-    assert all(
-        0 <= token < len(tiny.vocabulary) and token not in (0, 2, 3, 4) for token in row[1:-1]
-    )
+    assert (row[0], row[-1]) == (2, 3)
+    assert set(row[1:-1]) <= set(range(len(tiny.vocabulary))) - {0, 2, 3, 4}
 
 
 def test_a_customer_cannot_type_a_control_token(minilm):
@@ -92,54 +94,40 @@ def test_a_long_text_keeps_head_and_tail(tiny, words, kept):
 
 
 def test_the_defaults_keep_128_and_382_tokens(minilm):
-    encoded = minilm.encode([" ".join(str(number % 10) for number in range(600))])
+    text = " ".join(str(number % 10) for number in range(600))
+    encoded = minilm.encode([text])
     whole = WordPieceTokenizer(minilm.vocabulary, TokenizerSettings(max_tokens=1000))
-    (everything,) = ids(whole, " ".join(str(number % 10) for number in range(600)))
+    (everything,) = ids(whole, text)
     assert encoded.token_ids[0].tolist() == [*everything[:129], *everything[-383:]]
     assert encoded.lengths.tolist() == [512]
 
 
 def test_a_cased_tokenizer_keeps_case_and_accents():
     vocabulary = [*SPECIAL, "Zürich", "zurich"]
-    assert ids(WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=False)), "Zürich") == [
-        [2, 4, 3]
-    ]
+    cased = WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=False))
+    assert ids(cased, "Zürich") == [[2, 4, 3]]
     assert ids(WordPieceTokenizer(vocabulary), "Zürich") == [[2, 5, 3]]
 
 
-@pytest.mark.parametrize("unit", ["é", "a ", "ab.", "e\u0301"])
-def test_time_is_linear_in_the_length(tiny, unit):
+@pytest.mark.parametrize(
+    ("unit", "characters"),
+    [
+        *((unit, 50_000) for unit in ("é", "a ", "ab.", "e\u0301")),
+        ("x", 1_000_000),  # a single word
+        ("e\u0301\u0327", 300_000),
+    ],
+)
+def test_time_is_linear_in_the_length(tiny, unit, characters):
     def seconds(characters):
-        text = unit * (characters // len(unit))
-        best = float("inf")
+        text, found = unit * (characters // len(unit)), []
         for _ in range(2):
             start = time.process_time()
             tiny.encode([text])
-            best = min(best, time.process_time() - start)
-        return best
+            found.append(time.process_time() - start)
+        return min(found)
 
-    small, large = seconds(50_000), seconds(500_000)
+    small, large = seconds(characters), seconds(10 * characters)
     assert large < 40 * small + 0.1  # quadratic time would be 100 times as long
-
-
-def test_a_word_of_10_megabytes_takes_about_ten_times_as_long_as_one_of_1(tiny):
-    start = time.process_time()
-    assert ids(tiny, "x" * 1_000_000) == [[2, 1, 3]]
-    one = time.process_time() - start
-    start = time.process_time()
-    assert ids(tiny, "x" * 10_000_000) == [[2, 1, 3]]
-    assert time.process_time() - start < 40 * one + 0.1
-
-
-def test_time_is_linear_in_a_word_with_many_accents(tiny):
-    def seconds(repeats):
-        text = "e\u0301\u0327" * repeats
-        start = time.process_time()
-        assert ids(tiny, text) == [[2, 1, 3]]
-        return time.process_time() - start
-
-    small = min(seconds(100_000), seconds(100_000))
-    assert seconds(1_000_000) < 40 * small + 0.1
 
 
 # === Places in the text ===
@@ -155,43 +143,35 @@ MIXED = st.text(
 def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase):
     tokenizer = characters[lowercase]
     encoded = tokenizer.encode([text], spans=True)
-    pieces = [
-        tokenizer.vocabulary[index].removeprefix("##") for index in encoded.token_ids[0][1:-1]
-    ]
+    pieces = [tokenizer.vocabulary[index] for index in encoded.token_ids[0][1:-1]]
+
+    def normalized(part):
+        return tokenizer.normalize(clean_text(part)).strip()
+
     end_before = 0
     for (start, end), group in by_place(encoded.spans[1:-1].tolist(), pieces):
         assert end_before <= start < end <= len(text)
-        assert tokenizer.normalize(clean_text(text[start:end])).strip() == group, (text, start, end)
-        assert not tokenizer.normalize(clean_text(text[end_before:start])).strip()
+        assert normalized(text[start:end]) == group, (text, start, end)
+        assert not normalized(text[end_before:start])
         end_before = end
-    assert not tokenizer.normalize(clean_text(text[end_before:])).strip()
+    assert not normalized(text[end_before:])
 
 
 def by_place(spans, pieces):
-    """Each span with its piece; pieces from one character are joined."""
-    found = []
-    for span, piece in zip(spans, pieces, strict=True):
-        if found and found[-1][0] == span:
-            found[-1] = (span, found[-1][1] + piece)
-        else:
-            found.append((span, piece))
-    return found
+    """Each span with its text; pieces from one character are joined."""
+    found = {}
+    for span, piece in zip(map(tuple, spans), pieces, strict=True):
+        found[span] = found.get(span, "") + piece.removeprefix("##")
+    return found.items()
 
 
 @pytest.fixture(scope="module")
 def characters():
     """Tokenizers by casing that have each character, and some pairs, as pieces."""
-    points = [point for point in range(0x21, 0x20000) if point not in range(0xD800, 0xE000)]
-    vocabulary = [
-        *SPECIAL,
-        *map(chr, points),
-        *("##" + chr(point) for point in points),
-        "ab",
-        "##cd",
-        "##ab",
-    ]
+    points = [chr(point) for point in range(0x21, 0x20000) if point not in range(0xD800, 0xE000)]
+    pieces = [*points, *("##" + point for point in points), "ab", "##cd", "##ab"]
     return {
-        lowercase: WordPieceTokenizer(vocabulary, TokenizerSettings(lowercase=lowercase))
+        lowercase: WordPieceTokenizer([*SPECIAL, *pieces], TokenizerSettings(lowercase=lowercase))
         for lowercase in (True, False)
     }
 
@@ -210,35 +190,25 @@ def test_decoded_text_has_the_same_ids(characters, text, lowercase):
     assert tokenizer.encode([decoded]).token_ids[0].tolist() == row.tolist()
 
 
-def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm):
-    with TICKETS.open(encoding="utf-8", newline="") as file:
-        texts = [row["text"] for row in csv.DictReader(file)]
-    encoded = minilm.encode(texts)
-    back = [minilm.decode(row, special_tokens=False) for row in encoded.token_ids]
-    known = [row for row, ids in enumerate(encoded.token_ids) if minilm.unknown_id not in ids]
-    assert len(known) > 0.95 * len(texts)
-    again = minilm.encode(back).token_ids
-    assert [again[row].tolist() for row in known] == [
-        encoded.token_ids[row].tolist() for row in known
-    ]
-    wanted = [" ".join(minilm.normalize(text).split()) for text in texts]
-    assert sum(one == other for one, other in zip(back, wanted, strict=True)) > 0.7 * len(texts)
+def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm, tickets):
+    rows = ids(minilm, *tickets)
+    back = [minilm.decode(row, special_tokens=False) for row in rows]
+    again = ids(minilm, *back)
+    known = [number for number, row in enumerate(rows) if minilm.unknown_id not in row]
+    assert len(known) > 0.95 * len(tickets)
+    assert [again[row] for row in known] == [rows[row] for row in known]
+    wanted = [" ".join(minilm.normalize(text).split()) for text in tickets]
+    assert sum(map(str.__eq__, back, wanted)) > 0.7 * len(tickets)
 
 
 def test_whole_words_are_those_of_one_piece_each_once_a_text():
     tokenizer = WordPieceTokenizer([*SPECIAL, "router", "##s", "the", "?", "dead"])
-    token_ids = tokenizer.encode(
-        ["The router? THE dead router", "", "routers, the routers??", "unheard dead"]
-    ).token_ids
-    found = [
-        (row, tokenizer.vocabulary[word]) for row, word in tokenizer.whole_words(token_ids).tolist()
-    ]
+    texts = ["The router? THE dead router", "", "routers, the routers??", "unheard dead"]
+    words = tokenizer.whole_words(tokenizer.encode(texts).token_ids).tolist()
+    found = [(row, tokenizer.vocabulary[word]) for row, word in words]
     assert found == [(0, "router"), (0, "the"), (0, "dead"), (2, "the"), (3, "dead")]
-    assert (
-        tokenizer.whole_words([]).shape
-        == tokenizer.whole_words([np.array([2, 3], np.int32)]).shape
-        == (0, 2)
-    )
+    for nothing in ([], [np.array([2, 3], np.int32)]):
+        assert tokenizer.whole_words(nothing).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -276,23 +246,21 @@ def test_decoding_takes_linear_time(tiny):
     assert seconds(400_000) < 40 * seconds(20_000) + 0.1  # linear is 20, quadratic 400
 
 
-def test_tensorflow_text_agrees_on_the_sample_tickets(minilm):
+def test_tensorflow_text_agrees_on_the_sample_tickets(minilm, tickets):
     import tensorflow_text
 
-    with TICKETS.open(encoding="utf-8", newline="") as file:
-        texts = [row["text"] for row in csv.DictReader(file)]
     other = tensorflow_text.FastBertTokenizer(
         list(minilm.vocabulary), lower_case_nfd_strip_accents=True
     )
     whole = WordPieceTokenizer(minilm.vocabulary, TokenizerSettings(max_tokens=10_000))
-    theirs = [row.tolist() for row in other.tokenize(texts).numpy()]
+    theirs = [row.tolist() for row in other.tokenize(tickets).numpy()]
     different = [
         text
-        for text, mine, his in zip(texts, ids(whole, *texts), theirs, strict=True)
+        for text, mine, his in zip(tickets, ids(whole, *tickets), theirs, strict=True)
         if mine[1:-1] != his
     ]
     assert not [text for text in different if not any(map(tokenizers_disagree_about, text))]
-    assert len(different) < 0.005 * len(texts)
+    assert len(different) < 0.005 * len(tickets)
 
 
 def tokenizers_disagree_about(char):
@@ -305,22 +273,12 @@ def tokenizers_disagree_about(char):
 # === Vocabularies ===
 
 
-@pytest.mark.parametrize("missing", SPECIAL)
-def test_a_vocabulary_without_a_special_token_is_refused(missing):
-    with pytest.raises(
-        EncoderError,
-        match=(
-            rf"a vocabulary of 4 pieces without \{missing[:-1]}\]; expected BERT's special tokens"
-        ),
-    ):
-        WordPieceTokenizer([*(token for token in SPECIAL if token != missing), "a"])
-
-
-def test_a_piece_given_twice_is_refused():
-    with pytest.raises(
-        EncoderError,
-        match="a vocabulary of 6 pieces of which 5 are different; expected every piece once",
-    ):
+def test_a_vocabulary_without_a_special_token_or_with_a_piece_twice_is_refused():
+    for missing in SPECIAL:
+        pieces = [*(token for token in SPECIAL if token != missing), "a"]
+        with pytest.raises(EncoderError, match=rf"4 pieces without \{missing[:-1]}\]; expected"):
+            WordPieceTokenizer(pieces)
+    with pytest.raises(EncoderError, match="6 pieces of which 5 are different; expected every"):
         WordPieceTokenizer([*SPECIAL, "a", "a"])
 
 
@@ -344,42 +302,32 @@ def test_an_unreadable_vocabulary_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "vocab.txt"
     if content:
         path.write_bytes(content)
-    with pytest.raises(
-        EncoderError,
-        match=r"vocab\.txt could not be read .*expected a vocab\.txt with one piece a line",
-    ):
+    with pytest.raises(EncoderError, match=r"vocab\.txt could not be read .*one piece a line"):
         read_vocabulary(path)
 
 
 def test_a_pair_has_a_separator_after_its_first_line():
     tokenizer = WordPieceTokenizer(TINY_VOCABULARY, TokenizerSettings(pair=True))
     plain = WordPieceTokenizer(TINY_VOCABULARY)
-    pair, one_line, blank_rest, blank_first = tokenizer.encode(
-        ["the router\nis dead\nsince the bill", "the router is dead", "the router\n ", "\nis dead"]
-    ).token_ids
-    first, rest = plain.encode(["the router", "is dead since the bill"]).token_ids
-    assert pair.tolist() == [*first, *rest[1:]]
-    assert one_line.tolist() == plain.encode(["the router is dead"]).token_ids[0].tolist()
-    assert blank_rest.tolist() == first.tolist()
-    assert blank_first.tolist() == plain.encode(["is dead"]).token_ids[0].tolist()
+    first, rest = ids(plain, "the router", "is dead since the bill")
+    assert ids(tokenizer, "the router\nis dead\nsince the bill") == [[*first, *rest[1:]]]
+    texts = ("the router is dead", "the router\n ", "\nis dead")
+    assert ids(tokenizer, *texts) == ids(plain, "the router is dead", "the router", "is dead")
     inputs = tokenizer(["the router\nis dead", "the router"])
     assert inputs["segment_ids"].tolist() == [[0, 0, 0, 0, 1, 1, 1], [0] * 7]
 
 
 def test_a_long_pair_loses_its_middle_and_keeps_its_separator():
     settings = TokenizerSettings(max_tokens=9, head_tokens=2, pair=True)
+    tokenizer = WordPieceTokenizer(TINY_VOCABULARY, settings)
     text = "the router\nis dead since the bill is dead"
-    encoded = WordPieceTokenizer(TINY_VOCABULARY, settings).encode([text, "the router"], spans=True)
+    encoded = tokenizer.encode([text, "the router"], spans=True)
     words = [text[start:end] for start, end in encoded.spans[:9]]
     assert words == ["", "the", "router", "", "the", "bill", "is", "dead", ""]
     assert encoded.cut.tolist() == [4, 4]
     assert encoded.truncated.tolist() == [True, False]
     assert encoded.spans[3].tolist() == [10, 10]
     texts = ["is the router dead\nbill is the bill", "is the router dead is dead\nbill"]
-    cut_in_a = WordPieceTokenizer(TINY_VOCABULARY, settings).encode(texts)
-    assert cut_in_a.cut.tolist() == [4, 3]  # before the separator, and after it
-
-
-def test_the_head_of_a_pair_leaves_room_for_two_separators():
+    assert tokenizer.encode(texts).cut.tolist() == [4, 3]  # before the separator, and after it
     with pytest.raises(SettingsError, match="at most max_tokens - 3"):
         TokenizerSettings(max_tokens=9, head_tokens=7, pair=True)
