@@ -26,31 +26,18 @@ def chosen(tmp_path):
     """Backend and cache of a process on a machine with or without a GPU and JAX' plugin."""
     (tmp_path / "plugins" / "jax_cuda13_plugin").mkdir(parents=True)
     (tmp_path / "nvidiactl").touch()
+    unset = ("KERAS_BACKEND", "CUDA_VISIBLE_DEVICES", "JAX_COMPILATION_CACHE_DIR")
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
 
     def run(*more, gpu=True, plugin=True, **environment):
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("KERAS_BACKEND", "CUDA_VISIBLE_DEVICES", "JAX_COMPILATION_CACHE_DIR")
-        }
         path = [*sys.path, *([str(tmp_path / "plugins")] if plugin else [])]
+        here = {"PYTHONPATH": os.pathsep.join(path), "BERTCNN_CACHE": str(tmp_path / "cache")}
         done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                CODE,
-                str(tmp_path / ("nvidiactl" if gpu else "nothing")),
-                *more,
-            ],
+            [sys.executable, "-c", CODE, tmp_path / ("nvidiactl" if gpu else "nothing"), *more],
             capture_output=True,
             text=True,
             check=True,
-            env={
-                **kept,
-                "PYTHONPATH": os.pathsep.join(path),
-                "BERTCNN_CACHE": str(tmp_path / "cache"),
-                **environment,
-            },
+            env={**kept, **here, **environment},
         )
         return done.stdout.split()
 

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 
 import joblib
 import keras
@@ -81,13 +82,13 @@ def full(shallow_encoder_folder):
 
 def test_it_learns(fitted):
     texts, labels = tickets()
-    assert fitted.score(texts, labels) > 0.9
+    score = fitted.score(texts, labels)
+    assert score > 0.9
+    assert fitted.score(iter(texts), iter(labels)) == score
     half = [label if row % 2 else " " for row, label in enumerate(labels)]
     weights = np.arange(len(texts)) + 1.0
-    assert fitted.score(texts, half, weights) == fitted.score(
-        texts[1::2], labels[1::2], weights[1::2]
-    )  # blank ones do not count
-    assert fitted.score(iter(texts), iter(labels)) == fitted.score(texts, labels)
+    labelled = fitted.score(texts[1::2], labels[1::2], weights[1::2])
+    assert fitted.score(texts, half, weights) == labelled  # blank ones do not count
     assert list(fitted.classes_) == ["billing", "hardware", "software"]
 
 
@@ -112,9 +113,8 @@ def test_saved_and_loaded_it_answers_the_same(fitted, saved):
     texts = tickets()[0]
     predictor, again = bertcnn.load(saved, engine="keras"), BertCNNClassifier.load(saved)
     np.testing.assert_array_equal(predictor.predict_proba(texts), fitted.predict_proba(texts))
-    np.testing.assert_array_equal(
-        again.predict_proba(texts), bertcnn.load(saved).predict_proba(texts)
-    )
+    found = again.predict_proba(texts)
+    np.testing.assert_array_equal(found, bertcnn.load(saved).predict_proba(texts))
     assert list(again.predict(texts)) == list(fitted.predict(texts))
 
 
@@ -161,15 +161,15 @@ def test_params_clone_and_unfitted_errors(encoder_folder):
     "use", [pickle.dumps, copy.deepcopy, lambda model: joblib.dump(model, io.BytesIO())]
 )
 def test_a_fitted_or_loaded_one_is_saved_not_pickled(fitted, saved, use):
-    for model, what, fix in (
-        (fitted, "classifier", r"save it with \.save\(folder\), and load it with"),
-        (BertCNNClassifier.load(saved), "classifier", r"save it with \.save\(folder\)"),
-        (load(saved), "model", r"keep the folder that \.save\(folder\) wrote, and load that"),
+    for model, fix in (
+        (fitted, r"a classifier, .*What to do: save it with \.save\(folder\), and load it with"),
+        (BertCNNClassifier.load(saved), r"a classifier, .*What to do: save it with"),
+        (load(saved), r"a model, .*What to do: keep the folder that \.save\(folder\) wrote"),
     ):
-        told = rf"cannot pickle, joblib\.dump or deepcopy a {what}, .*What to do: {fix}"
-        with pytest.raises(SettingsError, match=told) as refusal:
+        with pytest.raises(
+            SettingsError, match=rf"\Acannot pickle, joblib\.dump or deepcopy {fix}[^\n]*\Z"
+        ):
             use(model)
-        assert "\n" not in str(refusal.value)
 
 
 def test_an_unfitted_one_can_be_pickled_and_a_fitted_one_copied(fitted, encoder_folder):
@@ -178,32 +178,15 @@ def test_an_unfitted_one_can_be_pickled_and_a_fitted_one_copied(fitted, encoder_
     assert copy.copy(fitted).predict(["router"]) == fitted.predict(["router"])
 
 
-def test_labels_may_come_from_a_generator(encoder_folder):
-    texts, labels = tickets(4)
-    training = {**QUICK, "epochs": 1}
-    given, listed = (quick(encoder_folder, training=training) for _ in range(2))
-    given.fit((text for text in texts), (label for label in labels))
-    np.testing.assert_array_equal(
-        given.predict_proba(texts), listed.fit(texts, labels).predict_proba(texts)
-    )
-
-
 def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pipeline(
     encoder_folder,
 ):
     texts, labels = tickets(12)
-    numbers = pd.Series(
-        [{"billing": 10, "hardware": 20, "software": 30}[label] for label in labels]
-    )
-    pipeline = Pipeline(
-        [
-            ("strip", FunctionTransformer(lambda rows: [row.strip() for row in rows])),
-            ("model", quick(encoder_folder)),
-        ]
-    )
-    found = cross_validate(
-        pipeline, pd.Series(texts), numbers, cv=2, return_estimator=True, error_score="raise"
-    )
+    numbers = pd.Series(labels).map({"billing": 10, "hardware": 20, "software": 30})
+    strip = FunctionTransformer(lambda rows: [row.strip() for row in rows])
+    pipeline = Pipeline([("strip", strip), ("model", quick(encoder_folder))])
+    options = {"return_estimator": True, "error_score": "raise"}
+    found = cross_validate(pipeline, pd.Series(texts), numbers, cv=2, **options)
     assert found["test_score"].shape == (2,)
     assert ((found["test_score"] >= 0) & (found["test_score"] <= 1)).all()
     for fold in found["estimator"]:
@@ -214,34 +197,25 @@ def test_integer_labels_come_back_as_integers_through_cross_validation_and_a_pip
 @pytest.mark.parametrize("kind", [int, np.int32, bool, str])
 def test_labels_have_their_type_again_after_loading(encoder_folder, tmp_path, kind):
     texts, names = tickets(6)
-    numbers = {
-        "billing": kind(0),
-        "hardware": kind(2),
-        "software": kind(10),
-    }  # in another order than their digits; True twice
+    # in another order than their digits; True twice
+    numbers = {"billing": kind(0), "hardware": kind(2), "software": kind(10)}
     labels = [numbers[name] for name in names]
-    fitted = quick(encoder_folder, training={**QUICK, "epochs": 1}).fit(texts, labels)
+    one_epoch = quick(encoder_folder, training={**QUICK, "epochs": 1})
+    fitted = one_epoch.fit(iter(texts), iter(labels))
     fitted.save(tmp_path / "model", engine="keras")
     loaded = BertCNNClassifier.load(tmp_path / "model")
     assert loaded.classes_.tolist() == fitted.classes_.tolist() == sorted(set(numbers.values()))
     assert loaded.classes_.dtype.kind == fitted.classes_.dtype.kind
     assert loaded.predict(texts).dtype.kind == fitted.predict(texts).dtype.kind
-    same = (
-        [str(label) for label in labels]
-        if kind is bool
-        else pd.Series(labels, dtype=None if kind is str else float)
-    )
-    column = np.array(labels)
-    assert (
-        loaded.score(texts, labels)
-        == fitted.score(texts, labels)
-        == loaded.score(texts, same)
-        == fitted.score(texts, column)
-    )
-    with pytest.warns(DataConversionWarning):
-        assert loaded.score(texts, column[:, None]) == fitted.score(texts, labels)
+    column, score = np.array(labels), fitted.score(texts, labels)
+    same = {bool: [str(label) for label in labels], str: pd.Series(labels)}
+    others = [column, same.get(kind, pd.Series(labels, dtype=float))]
     if kind is bool:
-        assert loaded.score(texts, column.astype(int)) == fitted.score(texts, labels)
+        others.append(column.astype(int))
+    for other in (labels, *others):
+        assert loaded.score(texts, other) == score
+    with pytest.warns(DataConversionWarning):
+        assert loaded.score(texts, column[:, None]) == score
 
 
 def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_folder):
@@ -261,28 +235,24 @@ def test_a_seed_repeats_the_run_exactly_and_another_does_not(fitted, encoder_fol
 def test_full_changes_the_encoder_and_frozen_does_not(
     full, fitted, shallow_encoder_folder, encoder_folder
 ):
-    name = "layer_0/expand/kernel"
-    for classifier, folder, same in (
-        (full, shallow_encoder_folder, False),
-        (fitted, encoder_folder, True),
-    ):
-        assert (
-            np.array_equal(classifier._bundle.tensors[name], read_checkpoint(folder).tensors[name])
-            == same
-        )
+    def has_changed(classifier, folder):
+        name = "layer_0/expand/kernel"
+        return (classifier._bundle.tensors[name] != read_checkpoint(folder).tensors[name]).any()
+
+    assert has_changed(full, shallow_encoder_folder)
+    assert not has_changed(fitted, encoder_folder)
 
 
-def test_long_and_blank_rows_are_told_and_auto_says_why(encoder_folder):
+def test_long_and_blank_rows_are_reported_and_auto_says_why(encoder_folder):
     texts, labels = tickets(8)
     notes = Notes()
     classifier = quick(encoder_folder, recipe="auto", progress=notes)
     classifier.fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
-    assert any("1 row left out" in note for note in notes.notes)
-    assert any("longer than 64 tokens" in note for note in notes.notes)
+    told = "\n".join(notes.notes)
+    assert "1 row left out" in told
+    assert "longer than 64 tokens" in told
     assert classifier.recipe_[0] == "few-shot"
-    assert any(
-        note.startswith("recipe few-shot: ") and "rows per label" in note for note in notes.notes
-    )
+    assert re.search("^recipe few-shot: .*rows per label", told, re.MULTILINE)
 
 
 def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_others(
@@ -290,63 +260,42 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 1, "contrast_steps": 1}}
     texts, labels = tickets(8)
-    notes, others = (
-        Notes(),
-        [
-            "router socket",
-            "a bill",
-            "A BILL!",
-            "app crash",
-            " ",
-            texts[0].upper(),
-        ],
-    )
+    notes = Notes()
+    # blank, known and repeated texts do not count
+    others = ["router socket", "a bill", "A BILL!", "app crash", " ", texts[0].upper()]
     classifier = quick(shallow_encoder_folder, progress=notes, **few).fit(
         [*texts, "red cable"], [*labels, " "], unlabelled=others
     )
-    assert sum("without a label" in note for note in notes.notes) == 2
-    cut = (
-        "4 of 6 rows without a label are learned from at most; the others are known, repeated, or"
-        " more than 10,000"
-    )
-    assert cut in notes.notes
-    # blank, known and repeated texts do not count
-    assert any(note.startswith("4 rows without a label: of ") for note in notes.notes)
+    first, second = (note for note in notes.notes if "without a label" in note)
+    assert first.startswith("4 of 6 rows without a label are learned from at most; the others are")
+    assert second.startswith("4 rows without a label: of ")
     assert classifier.classes_.tolist() == sorted(set(labels))
     classifier.save(tmp_path / "model", engine="keras")
     for page in ("MODEL_CARD.md", "report.html"):
-        assert (
-            "4 different texts, called what rows like them are called"
-            in (tmp_path / "model" / page).read_text()
-        )
-    again = quick(shallow_encoder_folder, **few).fit(
-        texts, labels, unlabelled=["red cable", *others]
-    )
-    np.testing.assert_allclose(
-        again.predict_proba(texts), classifier.predict_proba(texts), atol=1e-6
-    )
-    for training, recipe, why in (
-        ({**QUICK, "unlabelled_rows": 0}, "few-shot", "as asked"),
-        (QUICK, "frozen", "few-shot alone learns from such rows, where each has one label"),
+        told = (tmp_path / "model" / page).read_text()
+        assert "4 different texts, called what rows like them are called" in told
+    again = quick(shallow_encoder_folder, **few)
+    again.fit(texts, labels, unlabelled=["red cable", *others])
+    found, wanted = (model.predict_proba(texts) for model in (again, classifier))
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    for recipe, more, why in (
+        ("few-shot", {"unlabelled_rows": 0}, "as asked"),
+        ("frozen", {}, "few-shot alone learns from such rows, where each has one label"),
     ):
         notes = Notes()
-        quick(
-            shallow_encoder_folder,
-            recipe=recipe,
-            training={**training, "epochs": 1},
-            progress=notes,
-        ).fit(texts, labels, unlabelled=others)
+        training = {**QUICK, "epochs": 1, **more}
+        without = quick(shallow_encoder_folder, recipe=recipe, training=training, progress=notes)
+        without.fit(texts, labels, unlabelled=others)
         told = [note for note in notes.notes if "rows without a label" in note]
         assert told == [f"left out: 5 rows without a label; {why}"]
 
 
 def test_epochs_asked_for_hold_but_not_where_auto_has_no_time_for_full(encoder_folder):
-    training = {"epochs": 2, "batch_size": 16, "compiled_shapes": 1}
+    training = {"epochs": "2", "batch_size": 16, "compiled_shapes": 1}
     asked = quick(encoder_folder, training=training).fit(*tickets(24))
     assert len(asked.history_) == 2
-    chosen = quick(
-        encoder_folder, recipe="auto", training={**training, "epochs": "2", "time_budget": 1e-9}
-    ).fit(*tickets(24))
+    hurried = {**training, "time_budget": 1e-9}
+    chosen = quick(encoder_folder, recipe="auto", training=hurried).fit(*tickets(24))
     assert chosen.recipe_[0] == "frozen"
     assert len(chosen.history_) > 2
 
@@ -357,37 +306,26 @@ def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lack
     texts, labels = tickets(60)
     notes = Notes()
     training = {**QUICK, "epochs": 1, "validation_rows": 12}
-    asked = quick(encoder_folder, training={**training, "most_rows": 30}, progress=notes).fit(
-        texts, labels
-    )
-    assert (
-        "168 rows to learn from, 12 held out to choose the epoch and the thresholds" in notes.notes
-    )
-    asked.save(tmp_path / "model")
-    for page in ("MODEL_CARD.md", "report.html"):
-        told = (tmp_path / "model" / page).read_text()
-        assert "138, for lack of time or as asked" in told
+
+    def pages(classifier, name):
+        classifier.save(tmp_path / name)
+        return [(tmp_path / name / page).read_text() for page in ("MODEL_CARD.md", "report.html")]
+
+    asked = quick(encoder_folder, training={**training, "most_rows": 30}, progress=notes)
+    told = pages(asked.fit(texts, labels), "asked")
+    held_out = "168 rows to learn from, 12 held out to choose the epoch and the thresholds"
+    assert held_out in notes.notes
+    assert all("138, for lack of time or as asked" in page for page in told)
     notes = Notes()
     hurried = {name: value for name, value in training.items() if name != "epochs"}
-    chosen = quick(
-        encoder_folder,
-        recipe="auto",
-        training={**hurried, "time_budget": 1e-9},
-        progress=notes,
-    )
+    hurried["time_budget"] = 1e-9
+    chosen = quick(encoder_folder, recipe="auto", training=hurried, progress=notes)
     chosen.fit([*texts, "router " * 200], [*labels, "hardware"])
-    assert (
-        "60 rows instead of 169 are learned from; --time-budget gives more time"
-        in chosen.recipe_[1]
-    )
+    assert "60 rows instead of 169 are learned from; --time-budget gives" in chosen.recipe_[1]
     assert sum("longer than 64 tokens" in note for note in notes.notes) == 1
-    chosen.save(tmp_path / "hurried")
-    assert (
-        "109, for lack of time or as asked" in (tmp_path / "hurried" / "MODEL_CARD.md").read_text()
-    )
+    assert "109, for lack of time or as asked" in pages(chosen, "hurried")[0]
     whole = quick(encoder_folder, training=training).fit(texts, labels)
-    whole.save(tmp_path / "whole")
-    assert "rows left out" not in (tmp_path / "whole" / "MODEL_CARD.md").read_text()
+    assert "rows left out" not in pages(whole, "whole")[0]
 
 
 def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
@@ -397,10 +335,8 @@ def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
     texts, labels = tickets(8)
     notes = Notes()
     classifier = quick(shallow_encoder_folder, **few, progress=notes).fit(texts, labels)
-    assert any(
-        note.startswith("training once more from the start, with the 3 held-out rows too")
-        for note in notes.notes
-    )
+    told = "training once more from the start, with the 3 held-out rows too"
+    assert any(note.startswith(told) for note in notes.notes)
     assert notes.stages.count("training") == 2
     classifier.save(tmp_path / "model")
     told = "measured on first, then learned from as well"
@@ -409,9 +345,8 @@ def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
     assert told in report
     assert "before the model learned from them as well" in report
     loaded = bertcnn.load(tmp_path / "model", engine="keras")
-    np.testing.assert_allclose(
-        loaded.predict_proba(texts), classifier.predict_proba(texts), rtol=0, atol=1e-5
-    )
+    found, wanted = (model.predict_proba(texts) for model in (loaded, classifier))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
     # the user's own validation rows stay apart
     again = quick(shallow_encoder_folder, **few).fit(texts, labels, valid=(texts[:6], labels[:6]))
     again.save(tmp_path / "given")
@@ -419,18 +354,13 @@ def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
     assert len(again.history_) == len(classifier.history_) == 2
 
 
-def test_decisions_predate_training_on_the_held_out_rows(encoder_folder, tmp_path):
+def test_decisions_predate_training_on_the_held_out_rows(encoder_folder):
     texts = tickets(30)[0]
-    labels = [
-        f"team {place}" for place in np.random.default_rng(0).integers(0, 3, len(texts))
-    ]  # random labels
-    few = {
-        "recipe": "few-shot",
-        "training": {**QUICK, "epochs": 60, "contrast_steps": 0},
-        "auto_precision": 0.7,
-    }
-    classifier = quick(encoder_folder, **few).fit(texts, labels)
-    classifier.save(tmp_path / "model", engine="keras")
+    by_chance = np.random.default_rng(0).integers(0, 3, len(texts))
+    labels = [f"team {place}" for place in by_chance]
+    few = {**QUICK, "epochs": 60, "contrast_steps": 0}
+    classifier = quick(encoder_folder, recipe="few-shot", training=few, auto_precision=0.7)
+    classifier.fit(texts, labels)
     assert classifier.score(texts, labels) > 0.8  # memorised, including the held-out rows
     assert classifier.metrics_["accuracy"] < 0.6
     assert classifier.metrics_["decisions"]["automatic"] == 0
@@ -455,8 +385,21 @@ def test_rows_with_several_labels_get_more_steps(encoder_folder):
 def test_given_validation_rows_are_used(fitted, encoder_folder):
     texts, labels = tickets(8)
     assert fitted.metrics_["rows"] == 54
-    with pytest.raises(LabelError, match="validation rows with the labels 'unheard'"):
-        quick(encoder_folder).fit(texts, labels, valid=(["router"], ["unheard"]))
+    for learned, valid, error, message in (
+        (labels, (["router"], ["unheard"]), LabelError, "rows with the labels 'unheard'"),
+        (
+            [*map(len, labels)],
+            (texts[:2], ["7", "8"]),
+            LabelError,
+            "of the types integer and string",
+        ),
+        (labels, texts, SettingsError, "expected two lists: texts and labels"),
+    ):
+        with pytest.raises(error, match=message):
+            quick(encoder_folder).fit(texts, learned, valid=valid)
+
+
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -467,29 +410,19 @@ def test_given_validation_rows_are_used(fitted, encoder_folder):
         (np.zeros((2, 2)), ["a", "b"], SettingsError, "one dimension"),
         (["router", "bill"], ["a"], LabelError, "2 texts and 1 labels"),
         (["router", "bill"], ["a", "a"], LabelError, r"1 label \('a'\); expected at least 2"),
+        (["one", "two", "three"], ["a", "a", "b"], LabelError, "2 labels with a single row: 'b'"),
+        (["router", "bill"], [NAN, "b"], LabelError, "'nan' of type float as label number 1"),
         (
-            ["router", "bill", "app"],
-            ["a", "a", "b"],
-            LabelError,
-            "1 of 2 labels with a single row: 'b'",
+            *(["my router 1", "My router 2!", "the app", "the app"], ["a", "a", "b", "b"]),
+            *(LabelError, "4 rows of which none can be held out"),
         ),
     ],
 )
-def test_rows_that_cannot_be_learned_from_are_told_in_one_line(
+def test_rows_that_cannot_be_learned_from_are_refused_in_one_line(
     encoder_folder, texts, labels, error, message
 ):
-    with pytest.raises(error, match=message) as raised:
+    with pytest.raises(error, match=rf"\A[^\n]*{message}[^\n]*\Z"):
         quick(encoder_folder).fit(texts, labels)
-    assert "\n" not in str(raised.value)
-
-
-def test_unknown_and_impossible_settings_are_told_by_name(encoder_folder):
-    with pytest.raises(SettingsError, match="unknown key 'epoch'"):
-        quick(encoder_folder, training={"epoch": 3}).fit(*tickets(4))
-    with pytest.raises(SettingsError, match=r"epochs was '0'"):
-        quick(encoder_folder, training={"epochs": 0}).fit(*tickets(4))
-    with pytest.raises(SettingsError, match="recipe 'fast'"):
-        quick(encoder_folder, recipe="fast").fit(*tickets(4))
 
 
 @pytest.mark.parametrize(
@@ -500,49 +433,31 @@ def test_unknown_and_impossible_settings_are_told_by_name(encoder_folder):
         ({"seed": 2**31}, "seed 2147483648"),
         ({"encoder": None}, "encoder None; expected a name or a folder"),
         ({"head": {"filters": 8}}, "expected HeadSettings"),
+        ({"recipe": "fast"}, "recipe 'fast'"),
         ({"training": "epochs"}, "training 'epochs'; expected a dictionary"),
+        ({"training": {"epoch": 3}}, "unknown key 'epoch'"),
+        ({"training": {"epochs": 0}}, "epochs was '0'"),
         ({"training": {"epochs": "three"}}, "epochs was 'three'"),
-        ({"training": {"learning_rate": float("nan")}}, "learning_rate was 'nan'"),
+        ({"training": {"learning_rate": NAN}}, "learning_rate was 'nan'"),
     ],
 )
-def test_impossible_parameters_are_told_before_any_work(encoder_folder, changes, message):
+def test_impossible_parameters_are_refused_before_any_work(encoder_folder, changes, message):
     notes = Notes()
-    with pytest.raises(SettingsError, match=message) as raised:
+    with pytest.raises(SettingsError, match=rf"\A[^\n]*{message}[^\n]*\Z"):
         quick(encoder_folder, progress=notes).set_params(**changes).fit(*tickets(4))
-    assert "\n" not in str(raised.value)
     assert not notes.stages
 
 
-def test_missing_and_mixed_labels_are_refused_and_not_learned(encoder_folder):
-    texts, labels = tickets(4)
-    with pytest.raises(LabelError, match="'nan' of type float as label number 1"):
-        quick(encoder_folder).fit(texts, [float("nan"), float("nan"), *labels[2:]])
-    with pytest.raises(LabelError, match="labels of the types integer and string"):
-        quick(encoder_folder).fit(
-            texts, [len(label) for label in labels], valid=(texts[:2], ["7", "8"])
-        )
-    with pytest.raises(SettingsError, match="expected two lists: texts and labels"):
-        quick(encoder_folder).fit(texts, labels, valid=texts)
-
-
-def test_texts_that_are_all_copies_leave_nothing_to_hold_out_and_are_told(encoder_folder):
-    with pytest.raises(LabelError, match="4 rows of which none can be held out"):
-        quick(encoder_folder).fit(
-            ["my router 1", "My router 2!", "the app", "the app"], ["a", "a", "b", "b"]
-        )
-
-
 def test_balanced_weights_make_rare_labels_likelier(encoder_folder):
-    texts, labels = tickets(12)
-    rows = [row for row, label in enumerate(labels) if label != "software" or row % 6 == 0]
-    few, given = [texts[row] for row in rows], [labels[row] for row in rows]
-    probabilities = {}
+    rows = list(zip(*tickets(12), strict=True))
+    few = [row for place, row in enumerate(rows) if row[1] != "software" or place % 6 == 0]
+    texts, labels = map(list, zip(*few, strict=True))
+    shares = []
     for weight in ("none", "balanced"):
-        classifier = quick(
-            encoder_folder, training={**QUICK, "epochs": 3, "class_weight": weight}
-        ).fit(few, given, valid=(few, given))
-        probabilities[weight] = classifier.predict_proba(["hello there"])[0, 2]
-    assert probabilities["balanced"] > probabilities["none"]
+        training = {**QUICK, "epochs": 3, "class_weight": weight}
+        model = quick(encoder_folder, training=training).fit(texts, labels, valid=(texts, labels))
+        shares.append(model.predict_proba(["hello there"])[0, 2])
+    assert shares[0] < shares[1]
 
 
 def test_the_recipe_full_repeats_bit_for_bit(full, shallow_encoder_folder):

@@ -5,33 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+PLACES = (
+    *("encoders/test_convert.py", "layers", "models", "pretraining/test_pretrain.py", "training"),
+    *(f"inference/test_{name}.py" for name in ("attribution", "keras_embeddings", "keras_engine")),
+)
+
 
 def test_tests_marked_on_jax_pass_on_jax():
-    root = Path(__file__).parent.parent
-    places = (
-        "encoders/test_convert.py",
-        "layers",
-        "models",
-        "pretraining/test_pretrain.py",
-        "inference/test_attribution.py",
-        "inference/test_keras_embeddings.py",
-        "inference/test_keras_engine.py",
-        "training",
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-m",
-        "on_jax",
-        "-p",
-        "no:cacheprovider",
-        *(f"tests/{place}" for place in places),
-    ]
+    pytest = [sys.executable, "-m", "pytest", "-m", "on_jax", "-p", "no:cacheprovider"]
     finished = subprocess.run(
-        command,
+        [*pytest, *(f"tests/{place}" for place in PLACES)],
         env={**os.environ, "KERAS_BACKEND": "jax"},
-        cwd=root,
+        cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         check=False,

@@ -61,35 +61,29 @@ def near_duplicate_pairs(texts: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def word_counts(rows: list[Row]) -> list[int]:
-    return [len(row["text"].split()) for row in rows]
-
-
 def accuracy_of_guess_by(clue: Callable[[Row], str], rows: list[Row]) -> float:
-    """The accuracy of guessing labels from a clue.
-
-    Learns the most frequent label for each value of the clue on every other row, and predicts the
-    rest.
-    """
+    """The accuracy on every other row of the most frequent label of each value of a clue."""
     seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows[::2]:
         seen[clue(row)][row["label"]] += 1
-    default = Counter(row["label"] for row in rows[::2]).most_common(1)[0][0]
-    hits = sum(
-        row["label"] == (seen[clue(row)].most_common(1)[0][0] if clue(row) in seen else default)
-        for row in rows[1::2]
-    )
-    return hits / len(rows[1::2])
+    default = Counter(row["label"] for row in rows[::2])
+    guesses = [seen.get(clue(row), default).most_common(1)[0][0] for row in rows[1::2]]
+    return sum(map(str.__eq__, guesses, (row["label"] for row in rows[1::2]))) / len(guesses)
 
 
-def test_the_files_have_the_documented_rows_and_columns(
+def test_the_tables_have_the_documented_rows_columns_and_labels(
     tickets: list[Row], inbox: list[Row], truth: list[Row]
 ) -> None:
-    assert len(tickets) == 1040
-    assert len(inbox) == len(truth) == 200
+    assert (len(tickets), len(inbox), len(truth)) == (1040, 200, 200)
     assert list(tickets[0]) == ["ticket_id", "created_at", "channel", "text", "label"]
     assert list(inbox[0]) == ["ticket_id", "created_at", "channel", "text"]
-    assert list(truth[0]) == ["ticket_id", "label"]
+    assert {row["label"] for row in tickets} == LABELS
+    assert {row["channel"] for row in tickets + inbox} == CHANNELS
+    ids = [row["ticket_id"] for row in tickets + inbox]
+    assert len(set(ids)) == len(ids)
+    assert [row["ticket_id"] for row in truth] == ids[len(tickets) :]
+    assert {row["label"] for row in truth} == LABELS | {"out_of_scope"}
+    assert all(row["text"] == row["text"].strip() != "" for row in tickets + inbox)
 
 
 @pytest.mark.parametrize("name", ["isp_tickets.csv", "isp_inbox.csv", "isp_inbox_truth.csv"])
@@ -103,46 +97,13 @@ def test_the_bytes_are_plain_utf8_with_lf_and_minimal_quoting(name: str, tmp_pat
     assert again.read_bytes() == (DATA / name).read_bytes()
 
 
-def test_every_label_and_channel_is_known_and_every_label_comes_through_every_channel(
+def test_times_ascend_and_the_inbox_is_the_month_after(
     tickets: list[Row], inbox: list[Row]
 ) -> None:
-    assert {row["label"] for row in tickets} == LABELS
-    assert {row["channel"] for row in tickets + inbox} == CHANNELS
-    assert min(Counter((row["label"], row["channel"]) for row in tickets).values()) >= 30
-
-
-def test_no_label_is_rare(tickets: list[Row]) -> None:
-    assert all(
-        0.28 <= count / len(tickets) <= 0.40
-        for count in Counter(row["label"] for row in tickets).values()
-    )
-
-
-def test_ids_are_unique_and_the_inbox_shares_none(tickets: list[Row], inbox: list[Row]) -> None:
-    ids = [row["ticket_id"] for row in tickets + inbox]
-    assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"T-1\d{4}", ticket_id) for ticket_id in ids)
-
-
-def test_times_ascend_over_nine_months_and_the_inbox_is_the_month_after(
-    tickets: list[Row], inbox: list[Row]
-) -> None:
-    times = [datetime.fromisoformat(row["created_at"]) for row in tickets]
-    inbox_times = [datetime.fromisoformat(row["created_at"]) for row in inbox]
+    times = [datetime.fromisoformat(row["created_at"]) for row in tickets + inbox]
     assert times == sorted(times)
-    assert inbox_times == sorted(inbox_times)
-    assert {(time.year, time.month) for time in times} == {
-        (2025, month) for month in range(7, 13)
-    } | {(2026, month) for month in (1, 2, 3)}
-    assert {(time.year, time.month) for time in inbox_times} == {(2026, 4)}
-
-
-def test_texts_are_not_blank_and_carry_no_loose_white_space(
-    tickets: list[Row], inbox: list[Row]
-) -> None:
-    for row in tickets + inbox:
-        assert row["text"] == row["text"].strip() != ""
-        assert not re.search(r"[\t\r\x00]", row["text"])
+    assert {(time.year, time.month) for time in times[len(tickets) :]} == {(2026, 4)}
+    assert times[len(tickets) - 1] < datetime(2026, 4, 1, tzinfo=times[0].tzinfo)
 
 
 def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(
@@ -153,63 +114,28 @@ def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(
     assert len(involved) / len(texts) <= 0.02, sorted(involved)
 
 
-def test_the_near_duplicate_measure_finds_a_reworded_copy() -> None:
+def test_the_measures_of_these_tests_find_a_copy_and_a_leak(tickets: list[Row]) -> None:
     original = "My router has no light at all since Monday, please send somebody."
     reworded = "my router has no light at all since Tuesday, please send somebody"
-    assert near_duplicate_pairs([original, "Why was I charged twice in May?", reworded]) == [
-        (original, reworded)
-    ]
-
-
-def test_openings_are_not_a_habit(tickets: list[Row], inbox: list[Row]) -> None:
-    openings = Counter(
-        " ".join(re.findall(r"[\w']+", row["text"].lower())[:4]) for row in tickets + inbox
-    )
-    assert openings.most_common(1)[0][1] <= 2
-
-
-def test_lengths_run_from_one_liners_to_rambles(tickets: list[Row]) -> None:
-    counts = word_counts(tickets)
-    assert sum(count <= 15 for count in counts) / len(counts) >= 0.25
-    assert sum(count >= 110 for count in counts) / len(counts) >= 0.09
-    assert max(counts) >= 200
-    for label in LABELS:
-        of_label = word_counts([row for row in tickets if row["label"] == label])
-        assert sum(count >= 110 for count in of_label) >= 30
-        assert sum(count <= 15 for count in of_label) >= 80
-
-
-def test_the_truth_file_follows_the_inbox_row_by_row(inbox: list[Row], truth: list[Row]) -> None:
-    assert [row["ticket_id"] for row in truth] == [row["ticket_id"] for row in inbox]
-    assert {row["label"] for row in truth} == LABELS | {"out_of_scope"}
-
-
-def test_a_tenth_of_the_inbox_is_out_of_scope(truth: list[Row]) -> None:
-    assert Counter(row["label"] for row in truth)["out_of_scope"] == len(truth) // 10
-
-
-@pytest.mark.parametrize(
-    "clue",
-    [
-        pytest.param(lambda row: row["channel"], id="channel"),
-        pytest.param(lambda row: row["created_at"][11:13], id="hour"),
-        pytest.param(lambda row: row["created_at"][:7], id="month"),
-        pytest.param(
-            lambda row: str(datetime.fromisoformat(row["created_at"]).weekday()), id="weekday"
-        ),
-        pytest.param(lambda row: row["ticket_id"][-1], id="last digit of the id"),
-        pytest.param(lambda row: row["ticket_id"][:5], id="block of the id"),
-    ],
-)
-def test_nothing_but_the_text_gives_the_label_away(
-    clue: Callable[[Row], str], tickets: list[Row]
-) -> None:
-    always_the_commonest = accuracy_of_guess_by(lambda _: "", tickets)
-    assert accuracy_of_guess_by(clue, tickets) < always_the_commonest + 0.05
-
-
-def test_the_leak_check_sees_a_leak(tickets: list[Row]) -> None:
+    pairs = near_duplicate_pairs([original, "Why was I charged twice in May?", reworded])
+    assert pairs == [(original, reworded)]
     assert accuracy_of_guess_by(lambda row: row["label"][0], tickets) == 1.0
+
+
+CLUES: dict[str, Callable[[Row], str]] = {
+    "channel": lambda row: row["channel"],
+    "hour": lambda row: row["created_at"][11:13],
+    "month": lambda row: row["created_at"][:7],
+    "weekday": lambda row: str(datetime.fromisoformat(row["created_at"]).weekday()),
+    "last digit of the id": lambda row: row["ticket_id"][-1],
+    "block of the id": lambda row: row["ticket_id"][:5],
+}
+
+
+@pytest.mark.parametrize("clue", CLUES)
+def test_nothing_but_the_text_gives_the_label_away(clue: str, tickets: list[Row]) -> None:
+    always_the_commonest = accuracy_of_guess_by(lambda _: "", tickets)
+    assert accuracy_of_guess_by(CLUES[clue], tickets) < always_the_commonest + 0.05
 
 
 def test_no_text_holds_an_address_or_a_phone_number(tickets: list[Row], inbox: list[Row]) -> None:
@@ -247,39 +173,27 @@ def test_the_counts_in_the_readme_are_those_of_the_files(
 
 def test_every_intent_has_14_different_messages_and_none_is_about_banking() -> None:
     rows = read_rows("intents.csv")
-    messages: dict[tuple[str, str], set[str]] = {}
+    messages: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in rows:
-        messages.setdefault((row["domain"], row["intent"]), set()).add(row["text"])
+        messages[row["domain"], row["intent"]].add(row["text"])
     assert len(rows) == 13_440
     assert {len(texts) for texts in messages.values()} == {14}
-    assert set(Counter(domain for domain, _ in messages).values()) == {60}
-    assert len({domain for domain, _ in messages}) == 16
-    banking = re.compile(
-        r"\b(my bank|bank account|bank card|debit card|credit card|atm|cash machine|exchange"
-        r" rate)s?\b",
-        re.IGNORECASE,
+    domains = Counter(domain for domain, _ in messages)
+    assert (len(domains), set(domains.values())) == (16, {60})
+    banking = (
+        r"\b(my bank|bank account|(bank|debit|credit) card|atm|cash machine|exchange rate)s?\b"
     )
-    assert not [row["text"] for row in rows if banking.search(row["text"])]
-
-
-def test_messages_of_an_intent_do_not_begin_alike() -> None:
-    first_words: dict[tuple[str, str], Counter[str]] = {}
-    for row in read_rows("intents.csv"):
-        start = " ".join(row["text"].lower().split()[:3])
-        first_words.setdefault((row["domain"], row["intent"]), Counter())[start] += 1
-    assert max(counts.most_common(1)[0][1] for counts in first_words.values()) <= 2
+    assert not [row["text"] for row in rows if re.search(banking, row["text"], re.IGNORECASE)]
 
 
 def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() -> None:
-    rows: list[list[dict[str, Any]]] = [
-        [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
-        for name in ("ticket_spans.jsonl", "ticket_spans_test.jsonl")
-    ]
-    texts = [row["text"] for part in rows for row in part]
-    assert (len(rows[0]), len(rows[1])) == (236, 78)
-    assert near_duplicate_pairs(texts) == []
+    names = ("ticket_spans.jsonl", "ticket_spans_test.jsonl")
+    parts = [(DATA / name).read_text(encoding="utf-8").splitlines() for name in names]
+    assert [len(part) for part in parts] == [236, 78]
+    rows: list[dict[str, Any]] = [json.loads(line) for part in parts for line in part]
+    assert near_duplicate_pairs([row["text"] for row in rows]) == []
     counts: Counter[str] = Counter()
-    for row in (row for part in rows for row in part):
+    for row in rows:
         end = 0
         for span in row["spans"]:
             marked = row["text"][span["start"] : span["end"]]
@@ -288,7 +202,6 @@ def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() 
             end = span["end"]
             counts[span["label"]] += 1
     assert set(counts) == {"NAME", "ORDER", "DATE", "AMOUNT", "PRODUCT"}
-    assert min(counts.values()) > 100
     assert counts.total() == 650
 
 
@@ -305,31 +218,10 @@ def test_summaries_are_one_line_and_the_held_out_tickets_are_others() -> None:
 
 
 # cities of which data/cities.txt says where they are, but never in these words
-PUT_TOGETHER = [
-    "Nanjing",
-    "Kobe",
-    "Busan",
-    "Chennai",
-    "Hue",
-    "Izmir",
-    "Turin",
-    "Seville",
-    "Bordeaux",
-    "Hamburg",
-    "Gdansk",
-    "Porto",
-    "Leeds",
-    "Ghent",
-    "Mombasa",
-    "Fez",
-    "Kumasi",
-    "Boston",
-    "Montreal",
-    "Guadalajara",
-    "Medellin",
-    "Rosario",
-    "Perth",
-]
+PUT_TOGETHER = (  # noqa: SIM905
+    "Nanjing Kobe Busan Chennai Hue Izmir Turin Seville Bordeaux Hamburg Gdansk Porto Leeds Ghent"
+    " Mombasa Fez Kumasi Boston Montreal Guadalajara Medellin Rosario Perth"
+).split()
 
 
 def test_texts_about_cities_are_many_and_the_held_out_texts_are_others() -> None:
@@ -338,7 +230,6 @@ def test_texts_about_cities_are_many_and_the_held_out_texts_are_others() -> None
         for name in ("cities.txt", "cities_test.txt")
     )
     assert [len(texts), len(held_out)] == [965, 82]
-    assert [sum(len(text.split()) for text in part) for part in (texts, held_out)] == [40_378, 3120]
     assert near_duplicate_pairs([*texts, *held_out]) == []
     sentences = [set(re.split(r"(?<=[.?!])\s", " ".join(part))) for part in (texts, held_out)]
     assert sentences[0].isdisjoint(sentences[1])

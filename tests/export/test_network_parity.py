@@ -84,11 +84,8 @@ def texts(tiny_vocabulary):
     words = [piece for piece in tiny_vocabulary if piece.isalpha()]
     generator = np.random.default_rng(2)
     lengths = generator.permutation(np.resize(LENGTHS, ROWS))
-    extra = np.where(lengths == LONGEST, 9, 0)
-    return [
-        " ".join(generator.choice(words, length - 2 + more))
-        for length, more in zip(lengths, extra, strict=True)
-    ]
+    counts = lengths - 2 + np.where(lengths == LONGEST, 9, 0)
+    return [" ".join(generator.choice(words, count)) for count in counts]
 
 
 @pytest.fixture(scope="module")
@@ -105,23 +102,15 @@ def expected(bundle, token_ids):
     branches = [f"convolution_{window}" for window in bundle.config.head.window_sizes]
     outputs = {name: model.head.get_layer(name).output for name in (*branches, "mean", "logits")}
     head = keras.Model(model.head.input, outputs)
-    mask = model.input["padding_mask"]
-    whole = keras.Model(
-        model.input,
-        {"hidden": model.encoder_output}
-        | head({"sequence_output": model.encoder_output, "padding_mask": mask}),
-    )
+    hidden, mask = model.encoder_output, model.input["padding_mask"]
+    inside = head({"sequence_output": hidden, "padding_mask": mask})
+    whole = keras.Model(model.input, {"hidden": hidden} | inside)
     found = [{} for _ in token_ids]
     for length in LENGTHS:
         rows = [row for row, ids in enumerate(token_ids) if len(ids) == length]
         ids = np.stack([token_ids[row] for row in rows])
-        answer = whole(
-            {
-                "token_ids": ids,
-                "segment_ids": np.zeros_like(ids),
-                "padding_mask": np.ones_like(ids),
-            }
-        )
+        masks = {"segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
+        answer = whole({"token_ids": ids, **masks})
         answer = {name: np.asarray(values) for name, values in answer.items()}
         activations = np.concatenate([answer[name] for name in branches], axis=-1)  # [b, T, W * N]
         for place, row in enumerate(rows):
@@ -147,14 +136,9 @@ def by_row(outputs):
 
 def of_engine(engine, token_ids):
     answer = engine.run(token_ids, evidence=True)
-    evidence = answer.evidence
+    names = ("activations", "windows", "means")
     return by_row(
-        {
-            "logits": answer.logits,
-            "activations": evidence.activations,
-            "windows": evidence.windows,
-            "means": evidence.means,
-        }
+        {"logits": answer.logits} | {name: getattr(answer.evidence, name) for name in names}
     )
 
 
