@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-import bertcnn
 from bertcnn import score_csv, score_table
 from bertcnn.errors import ColumnError, DatabaseError
 from bertcnn.scoring.run import ScoringInterrupted
@@ -57,11 +56,11 @@ def answers(desk, table="answers"):
 
 def answers_of_a_file(folder, model, rows, **options):
     """What `score_csv` writes for the same rows: the header, and the rows without texts."""
-    with (folder / "in.csv").open("w", newline="", encoding="utf-8") as stream:
+    source, target = folder / "in.csv", folder / "out.csv"
+    with source.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([("id", "text"), *(row[:2] for row in rows)])
-    score_csv(model, folder / "in.csv", folder / "out.jsonl", raw=True, overwrite=True, **options)
-    score_csv(model, folder / "in.csv", folder / "out.csv", raw=True, overwrite=True, **options)
-    with (folder / "out.csv").open(newline="", encoding="utf-8") as stream:
+    score_csv(model, source, target, raw=True, **options)
+    with target.open(newline="", encoding="utf-8") as stream:
         header, *found = csv.reader(stream)
     return header[:1] + header[2:], [(row[0], *row[2:]) for row in found]
 
@@ -73,27 +72,21 @@ def test_the_answers_are_those_of_a_file_to_the_last_bit(tickets, predictor, tmp
     assert answers(tickets) == rows
     assert (report.rows, report.blank, report.rejected) == (ROWS, 2 * (ROWS // 97 + 1), 0)
     assert report.decisions == dict(Counter(row[3] for row in rows))
-    columns = tickets.execute("SELECT * FROM answers LIMIT 0")
-    assert columns == []
     with tickets.connect() as connection:
         found = connection.execute("SELECT * FROM answers LIMIT 0").description
     assert [name for name, *_ in found] == header
 
 
 def test_a_real_network_gives_equal_answers_and_the_text_column_is_guessed(desk, model, tmp_path):
-    texts = [
-        f"refund my bill please {row}" if row % 2 else f"the router is off {row}"
-        for row in range(60)
-    ]
-    rows = [(row, text, "web") for row, text in enumerate(texts)]
+    texts = [("refund my bill please", "the router is off")[row % 2] for row in range(60)]
+    rows = [(row, f"{text} {row}", "web") for row, text in enumerate(texts)]
     desk.execute("CREATE TABLE tickets (id integer, body text, channel text)")
     desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
     told = Told()
     query = "select * from tickets order by id;  "
     score_table(model, desk.address, query=query, into="answers", progress=told)
     assert told.notes[0].startswith("text: 'body' (")
-    _, expected = answers_of_a_file(tmp_path, model, rows, text="text")
-    assert answers(desk) == expected
+    assert answers(desk) == answers_of_a_file(tmp_path, model, rows, text="text")[1]
 
 
 def test_ids_keep_their_type_and_are_the_key(desk, predictor):
@@ -138,9 +131,8 @@ def test_the_same_call_replaces_the_rows_with_the_same_ids_and_leaves_others(tic
 
 
 def test_a_query_without_rows_makes_an_empty_table(tickets, predictor):
-    report = score_table(
-        predictor, tickets.address, query="select * from tickets where id < 0", into="answers"
-    )
+    query = "select * from tickets where id < 0"
+    report = score_table(predictor, tickets.address, query=query, into="answers")
     assert (report.rows, report.labels, answers(tickets)) == (0, {}, [])
 
 
@@ -215,37 +207,32 @@ def test_a_query_that_will_not_do_is_refused_in_one_line(tickets, predictor, que
     assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
 
 
-def test_two_columns_of_the_same_name_are_refused_in_postgresql(tickets, predictor):
-    if tickets.kind == LITE:
-        pytest.skip("SQLite takes the first one")
-    query = "select a.id, b.id, a.text from tickets a join tickets b using (id)"
-    with refused(ColumnError, "has 2 columns 'id'", "AS"):
-        score_table(predictor, tickets.address, query=query, into="answers")
-
-
-def test_a_query_cannot_write(tickets, predictor, postgres):
-    if tickets.kind == LITE:
-        pytest.skip("SQLite has no such queries")
+@pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
+@pytest.mark.parametrize(
+    ("query", "error", "words"),
+    [
+        (
+            "select a.id, b.id, a.text from tickets a join tickets b using (id)",
+            *(ColumnError, ("has 2 columns 'id'", "AS")),
+        ),
+        (
+            "select id, sneaky(id) as text from tickets",
+            *(DatabaseError, ("cannot execute DELETE in a read-only transaction",)),
+        ),
+        (
+            "select id, (1 / (id - 400))::text as text from tickets",
+            *(DatabaseError, ("the query cannot be run", "'division by zero'")),
+        ),
+    ],
+)
+def test_what_only_postgresql_refuses_is_refused_too(tickets, predictor, query, error, words):
     tickets.execute(
         "CREATE FUNCTION sneaky(number integer) RETURNS text LANGUAGE sql VOLATILE AS"
         " $$ DELETE FROM tickets WHERE id = number RETURNING text $$"
     )
-    with refused(DatabaseError, "cannot execute DELETE in a read-only transaction"):
-        score_table(
-            predictor,
-            tickets.address,
-            query="select id, sneaky(id) as text from tickets",
-            into="answers",
-        )
-    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
-
-
-def test_a_failure_during_the_query_is_reported_with_the_databases_message(tickets, predictor):
-    if tickets.kind == LITE:
-        pytest.skip("SQLite gives null for a division by zero")
-    query = "select id, (1 / (id - 400))::text as text from tickets"
-    with refused(DatabaseError, "the query cannot be run", "'division by zero'"):
+    with refused(error, *words):
         score_table(predictor, tickets.address, query=query, into="answers")
+    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
 
 
 @pytest.mark.parametrize(
@@ -268,25 +255,17 @@ def test_a_table_that_will_not_do_is_refused_before_the_model_is_asked(
     assert answers(tickets) == []
 
 
-def test_any_name_of_a_table_does_no_harm(tickets, predictor):
-    few = "select * from tickets where id < 5"
-    names = ['we"ird', "x; drop table tickets", "a'b", "Größe 1", "select"]
-    for name in names:
-        score_table(predictor, tickets.address, query=few, into=name)
-    assert tickets.tables() == {"tickets", *names}
-    for name in names[:2]:
-        score_table(predictor, tickets.address, query=few, into=name)
-        quoted = name.replace('"', '""')
-        assert tickets.execute(f'SELECT count(*) FROM "{quoted}"') == [(5,)]
-    assert tickets.execute("SELECT count(*) FROM tickets") == [(ROWS,)]
-
-
-def test_names_of_columns_are_quoted_too(desk, predictor):
+def test_any_name_of_a_table_or_column_does_no_harm(desk, predictor):
     desk.execute('CREATE TABLE tickets ("a ""b"" id" integer, "the; text" text)')
     desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, "refund")])
-    options = {"id": 'a "b" id', "text": "the; text"}
-    score_table(predictor, desk.address, query="select * from tickets", into="answers", **options)
-    assert desk.execute('SELECT "a ""b"" id" FROM answers ORDER BY 1') == [(1,), (2,)]
+    options = {"id": 'a "b" id', "text": "the; text", "query": "select * from tickets"}
+    names = ['we"ird', "x; drop table tickets", "a'b", "Größe 1", "select"]
+    for name in names * 2:  # made, then replaced
+        score_table(predictor, desk.address, into=name, **options)
+        quoted = name.replace('"', '""')
+        found = desk.execute(f'SELECT "a ""b"" id" FROM "{quoted}" ORDER BY 1')
+        assert found == [(1,), (2,)]
+    assert desk.tables() == {"tickets", *names}
 
 
 def test_an_id_with_the_name_of_a_column_of_ours_keeps_it(desk, predictor):
@@ -313,28 +292,25 @@ def test_a_schema_may_be_named_in_postgresql_only(tickets, predictor):
     assert len(answers(tickets, 'desk."Answers"')) == 5
 
 
+@pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
 def test_a_name_that_postgresql_would_cut_off_is_refused(tickets, predictor):
-    if tickets.kind == LITE:
-        pytest.skip("SQLite takes longer ones")
     with refused(DatabaseError, "has 64 bytes", "at most 63"):
         score_table(predictor, tickets.address, query=QUERY, into="a" * 64)
 
 
-def test_the_types_of_sqlite_may_change_from_row_to_row(desk, predictor):
-    if desk.kind != LITE:
-        pytest.skip("PostgreSQL has one type for a column")
+@pytest.mark.parametrize("desk", [LITE], indirect=True)
+def test_the_types_of_sqlite_may_change_from_row_to_row_but_no_text_is_a_blob(desk, predictor):
     desk.execute("CREATE TABLE tickets (id, text)")
-    desk.execute(
-        "INSERT INTO tickets VALUES (?, ?)",
-        [*((row, None) for row in range(2000)), ("x", "router"), (b"\xff", "refund"), (2.5, 7)],
-    )
-    report = score_table(predictor, desk.address, query="select * from tickets", into="answers")
+    odd = [("x", "router"), (b"\xff", "refund"), (2.5, 7)]
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [*((row, None) for row in range(2000)), *odd])
+    query = "select * from tickets"
+    report = score_table(predictor, desk.address, query=query, into="answers")
     assert (report.rows, report.blank) == (2003, 2000)
-    assert desk.execute("SELECT id FROM answers WHERE typeof(id) <> 'integer' ORDER BY id") == [
-        (2.5,),
-        ("x",),
-        (b"\xff",),
-    ]
+    found = desk.execute("SELECT id FROM answers WHERE typeof(id) <> 'integer' ORDER BY id")
+    assert found == [(2.5,), ("x",), (b"\xff",)]
+    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(-2, b"\xff\x00")])
+    with refused(DatabaseError, "the column 'text' has a BLOB in the row of '-2'", "CAST"):
+        score_table(predictor, desk.address, query=query, into="answers")
 
 
 @pytest.mark.parametrize(
@@ -377,20 +353,18 @@ def test_different_ids_of_such_a_type_are_scored(desk, predictor):
     assert desk.execute("SELECT count(*), sum(id) FROM answers") == [(300, 22425)]
 
 
+@pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
 @pytest.mark.parametrize("column", ["'a'::bytea", "'{}'::json", "'{}'::jsonb", "'{a}'::text[]"])
 def test_a_column_that_holds_no_text_is_refused_with_its_type(desk, predictor, column):
-    if desk.kind == LITE:
-        pytest.skip("SQLite has no such types")
-    query = f"select 1 as id, {column} as text"
     kind = column.partition("::")[2]
     with refused(ColumnError, "the column 'text'", f"is of the type {kind}", "--text"):
+        query = f"select 1 as id, {column} as text"
         score_table(predictor, desk.address, query=query, into="answers")
     assert desk.tables() == set()
 
 
+@pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
 def test_rows_and_bytes_are_no_candidates_for_the_text(desk, model):
-    if desk.kind == LITE:
-        pytest.skip("SQLite has no such types")
     desk.execute("CREATE TABLE tickets (id integer, file bytea, body text)")
     rows = [(row, b"a file of many words", f"router is off {row}") for row in range(20)]
     desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
@@ -398,17 +372,3 @@ def test_rows_and_bytes_are_no_candidates_for_the_text(desk, model):
     query = "select tickets.*, tickets as whole from tickets"
     score_table(model, desk.address, query=query, into="answers", progress=told)
     assert told.notes[0].startswith("text: 'body' (")
-
-
-def test_a_blob_in_a_column_of_texts_is_refused_in_sqlite(desk, predictor):
-    if desk.kind != LITE:
-        pytest.skip("PostgreSQL has one type for a column")
-    desk.execute("CREATE TABLE tickets (id, text)")
-    desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, b"\xff\x00")])
-    query = "select * from tickets"
-    with refused(DatabaseError, "the column 'text' has a BLOB in the row of '2'", "CAST"):
-        score_table(predictor, desk.address, query=query, into="answers")
-
-
-def test_the_function_is_among_the_public_names():
-    assert bertcnn.score_table is score_table
