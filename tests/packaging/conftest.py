@@ -90,3 +90,11 @@ def attempt(command, **options):
         check=False,
         **options,
     )
+
+
+def sources():
+    """The package's source files in the checkout."""
+    files = (path for path in (ROOT / "bertcnn").rglob("*") if path.is_file())
+    return {
+        path.relative_to(ROOT).as_posix() for path in files if path.parent.name != "__pycache__"
+    }

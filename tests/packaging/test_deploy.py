@@ -25,7 +25,7 @@ import yaml
 
 from benchmarks.environment import CompetitorError, peers_python
 from bertcnn.cli.main import app
-from tests.packaging.conftest import ROOT, attempt, run
+from tests.packaging.conftest import ROOT, attempt, run, sources
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the images are of Linux")
 
@@ -143,19 +143,13 @@ def test_kubernetes_takes_each_object(tool):
 
 
 def test_what_is_copied_reaches_the_build_and_nothing_else():
-    let_in = {
-        line[1:] for line in IGNORED.read_text(encoding="utf-8").splitlines() if line[:1] == "!"
-    }
+    lines = IGNORED.read_text(encoding="utf-8").splitlines()
+    let_in = {line[1:] for line in lines if line[:1] == "!"}
     wanted = {path for stage in ("wheel", "dashboard", "service") for path in copied(stage)}
-    wanted = wanted - {"deploy"} | {
-        word.removeprefix("/build/")
-        for words in pip_lines("service")
-        for word in words
-        if word.endswith(".txt")
-    }
-    assert let_in == wanted
+    words = [word for words in pip_lines("service") for word in words if word.endswith(".txt")]
+    assert let_in == wanted - {"deploy"} | {word.removeprefix("/build/") for word in words}
     assert [path for path in let_in if not (ROOT / path).exists()] == []
-    assert "**/secrets.toml" in IGNORED.read_text(encoding="utf-8").splitlines()
+    assert "**/secrets.toml" in lines
 
 
 def test_an_image_runs_as_a_user_with_a_number_and_hears_sigterm():
@@ -193,12 +187,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_of_the_image_is_whole(wheel):
     with zipfile.ZipFile(wheel) as found:
-        names = {name for name in found.namelist() if name.startswith("bertcnn/")}
-    assert names == {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "bertcnn").rglob("*")
-        if path.is_file() and path.parent.name != "__pycache__"
-    }
+        assert {name for name in found.namelist() if name.startswith("bertcnn/")} == sources()
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +228,8 @@ def answer(port, path, body=None, **headers):
 
 
 def test_the_service_starts_from_its_image_and_answers(service):
+    files = (path for path in service.parents[1].rglob("*") if not path.is_symlink())
+    assert 100 < sum(path.stat().st_size for path in files if path.is_file()) / 1e6 < MOST_MEGABYTES
     model = {"/model": ROOT / "tests" / "golden" / "saved" / "model"}
     words = [model.get(word, word) for word in yaml.safe_load(only("service", "CMD"))]
     (name,) = yaml.safe_load(only("service", "ENTRYPOINT"))
@@ -257,14 +248,6 @@ def test_the_service_starts_from_its_image_and_answers(service):
         process.terminate()
         assert process.wait(PATIENCE) == 0
     assert attempt(health_check("service", port)).returncode != 0
-
-
-def test_the_service_is_small(service, capsys):
-    files = [path for path in service.parents[1].rglob("*") if not path.is_symlink()]
-    size = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
-    with capsys.disabled():
-        sys.stdout.write(f"\nthe service's environment: {size:.0f} MB")
-    assert 100 < size < MOST_MEGABYTES
 
 
 # === Compose ===

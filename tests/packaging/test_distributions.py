@@ -13,19 +13,12 @@ from pathlib import Path
 import pytest
 
 from bertcnn import score_csv
-from tests.packaging.conftest import ROOT, UV, attempt, run
+from tests.packaging.conftest import ROOT, UV, attempt, run, sources
+from tests.packaging.test_dependencies import EXTRAS
 from tests.tiny import saved
 
 HEAVY = ("keras", "tensorflow", "pandas", "streamlit", "sklearn", "scipy", "nncf", "jax", "torch")
 RUNTIME = ("-r", ROOT / "deploy" / "requirements-runtime.txt")
-
-
-def sources():
-    """The package's source files in the checkout."""
-    files = (path for path in (ROOT / "bertcnn").rglob("*") if path.is_file())
-    return {
-        path.relative_to(ROOT).as_posix() for path in files if path.parent.name != "__pycache__"
-    }
 
 
 def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions):
@@ -39,20 +32,7 @@ def test_the_wheel_holds_the_package_its_metadata_and_nothing_else(distributions
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata.get_payload().startswith("# bertcnn\n")
-    assert set(metadata.get_all("Provides-Extra")) == {
-        "all",
-        "databases",
-        "dev",
-        "gpu",
-        "jax",
-        "login",
-        "ray",
-        "tensorboard",
-        "translate",
-        "serve",
-        "sql",
-        "tune",
-    }
+    assert set(metadata.get_all("Provides-Extra")) == set(EXTRAS)
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(distributions):
