@@ -233,22 +233,41 @@ def test_characters_that_cannot_be_seen_never_leave_a_url(scheme, first):
 # === An object store ===
 
 
-def test_what_was_pushed_is_pulled_bit_for_bit_and_answers(first, url, cache):
+@pytest.fixture(params=["s3", "gs", "hf", "file"])
+def place(request, tmp_path):
+    """The URL of an empty place of each kind."""
+    if request.param == "s3":
+        return request.getfixturevalue("url")
+    if request.param == "gs":
+        return request.getfixturevalue("cloud")[0]("models/triage")
+    if request.param == "hf":
+        request.getfixturevalue("hub")
+        return "hf://org/triage"
+    return (tmp_path / "a b" / "model").as_uri()
+
+
+def test_every_kind_of_place_keeps_a_model_until_it_is_replaced(first, second, place, cache):
+    with pytest.raises(BundleError, match=r"there is no model at|does not exist"):
+        local_folder(place)
+    assert push_model(first, place).pushed
+    watch = Watch()
+    assert not push_model(first, place, progress=watch).pushed
+    assert watch.bytes == 0
+    assert same(first, local_folder(place))
+    with pytest.raises(OutputError, match="--force"):
+        push_model(second, place)
+    push_model(second, place, overwrite=True)
+    assert same(second, local_folder(place))
+
+
+def test_what_was_pushed_is_in_the_cache_and_answers(first, url, cache):
     report = push_model(first, url)
     assert (report.pushed, report.bundle_id) == (True, identity(first))
     assert "?" not in report.url
-    folder = local_folder(url)
-    assert folder == cache / "models" / identity(first)
-    assert same(first, folder)
+    assert local_folder(url) == cache / "models" / identity(first)
     expected = load(first).predict(["my router is broken"])
     assert load(url).predict(["my router is broken"]) == expected
-
-
-def test_the_same_model_again_is_not_pushed(first, url):
-    push_model(first, url)
     watch = Watch()
-    assert not push_model(first, url, progress=watch).pushed
-    assert watch.bytes == 0
     assert push_model(first, url, overwrite=True, progress=watch).pushed
     assert watch.bytes > 0
 
@@ -260,15 +279,6 @@ def test_an_unchanged_model_costs_a_look_at_its_manifest(first, url, store, cach
     local_folder(url)
     assert [line.partition(" ")[0] for line in store.requests()[before:]] == ["HEAD", "GET"]
     assert all("manifest.json" in line for line in store.requests()[before:])
-
-
-def test_another_model_is_replaced_with_force_only(first, second, url, files, cache):
-    push_model(first, url)
-    with pytest.raises(OutputError, match=f"holds the model {identity(first)[:12]} already"):
-        push_model(second, url)
-    push_model(second, url, overwrite=True)
-    assert same(second, local_folder(url))
-    assert not any(identity(first) in path for path in paths(files, url))
 
 
 def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
@@ -581,17 +591,6 @@ def cloud(cloud_server):
     refuse(0)
 
 
-def test_google_cloud_storage_works_as_s3_does(first, second, cloud, cache):
-    url = cloud[0]("models/triage")
-    with pytest.raises(MissingError, match="there is no model at"):
-        local_folder(url)
-    assert push_model(first, url).pushed
-    assert not push_model(first, url).pushed
-    assert same(first, local_folder(url))
-    push_model(second, url, overwrite=True)
-    assert same(second, local_folder(url))
-
-
 def test_the_errors_of_google_cloud_storage_are_explained(first, cloud, cache, caplog):
     url, refuse = cloud
     both_refuse(url("none/x"), first, RemoteError, r"the bucket 'none' of gs://.* does not exist")
@@ -608,19 +607,13 @@ def test_the_errors_of_google_cloud_storage_are_explained(first, cloud, cache, c
 # === A folder ===
 
 
-def test_a_file_url_is_a_folder(first, second, tmp_path, cache):
-    url = (tmp_path / "a b" / "model").as_uri()
-    assert push_model(first, url).pushed
-    assert not push_model(first, url).pushed
-    assert same(first, tmp_path / "a b" / "model")
-    assert local_folder(url) == tmp_path / "a b" / "model"
+def test_a_file_url_is_a_folder(first, tmp_path, cache):
+    url = (tmp_path / "model").as_uri()
+    push_model(first, url)
+    assert local_folder(url) == tmp_path / "model"
     assert not cache.exists()
-    with pytest.raises(OutputError, match="holds another model already"):
-        push_model(second, url)
-    push_model(second, url, overwrite=True)
-    assert same(second, local_folder(url))
     with pytest.raises(SettingsError, match="give such a URL"):
-        push_model(first, str(tmp_path / "a b" / "model"))
+        push_model(first, str(tmp_path / "model"))
 
 
 # === The hub ===
@@ -663,15 +656,12 @@ def test_a_push_to_a_branch_makes_it_and_leaves_the_others(first, second, hub, c
         push_model(first, "hf://org/triage@" + "0" * 40)
 
 
-def test_a_model_without_an_engine_takes_the_old_engine_away(first, second, hub, cache):
+def test_a_push_to_the_hub_names_the_commit_that_it_replaces(first, second, hub, cache):
     push_model(first, "hf://org/triage")
     before = hub.repositories["org/triage"]["main"]
-    with pytest.raises(OutputError, match="replace the model with --force"):
-        push_model(second, "hf://org/triage")
     push_model(second, "hf://org/triage", overwrite=True)
     after = hub.repositories["org/triage"]["main"]
     assert hub.parents[after] == before  # a concurrent push would have been refused
-    assert same(second, local_folder("hf://org/triage"))
 
 
 def test_what_is_pulled_is_of_one_commit(first, second, hub, cache):

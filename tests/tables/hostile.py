@@ -151,12 +151,6 @@ EXCEL: dict[str, Callable[[Path], Path]] = {
     "a cell at the end of the sheet": lambda at: _excel(
         at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "x")}</row>']
     ),
-    "a cell at XFD20000": lambda at: _excel(
-        at, cells=[*rows(5), f'<row r="20000">{text_cell("XFD20000", "x")}</row>']
-    ),
-    "a blank text at the end": lambda at: _excel(
-        at, cells=[*rows(5), f'<row r="1048576">{text_cell(FAR, "")}</row>']
-    ),
     "many rows and a cell at XFD1": lambda at: _excel(
         at, cells=rows(20_000, text_cell("XFD1", "x"))
     ),

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import time
 import tracemalloc
 import zipfile
@@ -92,55 +93,33 @@ def test_parquet_values_become_plain_text(tmp_path):
 def test_long_numbers_and_single_precision_keep_the_digits_that_were_written(tmp_path):
     cards = [1234567890123456.0, 98765432109876543210.0, -1e300, float("inf")]
     single = pyarrow.array([0.1, None, 7.0, float("nan")], pyarrow.float32())
-    pyarrow.parquet.write_table(
-        pyarrow.table({"card": cards, "share": single}), tmp_path / "in.parquet"
-    )
-    rows, _, _ = read(tmp_path / "in.parquet")
-    assert rows == [
-        ("1234567890123456", "0.1"),
-        ("98765432109876543488", ""),
-        ("-1e+300", "7"),
-        ("inf", ""),
-    ]
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    sheet = book.add_worksheet()
-    sheet.write_row(0, 0, ["text", "card"])
-    sheet.write_row(1, 0, ["router", 1234567890123456])
-    book.close()
+    table = pyarrow.table({"card": cards, "share": single})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    cards, shares = zip(*read(tmp_path / "in.parquet")[0], strict=True)
+    assert cards == ("1234567890123456", "98765432109876543488", "-1e+300", "inf")
+    assert shares == ("0.1", "", "7", "")
+    with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["text", "card"])
+        sheet.write_row(1, 0, ["router", 1234567890123456])
     assert read(tmp_path / "in.xlsx")[0] == [("router", "1234567890123456")]
 
 
 def test_a_column_of_parquet_with_values_that_python_does_not_have_spoils_no_other(tmp_path):
+    mars = pyarrow.timestamp("us", tz="Mars/Olympus")
+    days = pyarrow.array([[3_000_000], [0]], pyarrow.list_(pyarrow.int32()))
     columns = {
         "text": ["router", "bill"],
-        "at": pyarrow.array([0, 10**15], pyarrow.timestamp("us", tz="Mars/Olympus")),
-        "never": pyarrow.array(
-            [253402300799000000 * 2, 0], pyarrow.timestamp("us", tz="Mars/Olympus")
-        ),
-        "days": (
-            pyarrow.array([[3_000_000], [0]], pyarrow.list_(pyarrow.int32())).cast(
-                pyarrow.list_(pyarrow.date32())
-            )
-        ),
+        "at": pyarrow.array([0, 10**15], mars),
+        "never": pyarrow.array([253402300799000000 * 2, 0], mars),
+        "days": days.cast(pyarrow.list_(pyarrow.date32())),
         "name": pyarrow.array(["\ufffd", "ok"]),
     }
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "in.parquet")
-    (first, second), _, _ = read(tmp_path / "in.parquet")  # the whole file was refused as damaged
-    never = "18029-12-30 23:59:58.000000"
-    assert first == (
-        "router",
-        "1970-01-01 00:00:00",
-        never,
-        '["10183-09-21"]',
-        "\ufffd",
-    )
-    assert second == (
-        "bill",
-        "2001-09-09 01:46:40",
-        "1970-01-01 00:00:00",
-        '["1970-01-01"]',
-        "ok",
-    )
+    first, second = read(tmp_path / "in.parquet")[0]  # the whole file was refused as damaged
+    never, began = "18029-12-30 23:59:58.000000", "1970-01-01 00:00:00"
+    assert first == ("router", began, never, '["10183-09-21"]', "\ufffd")
+    assert second == ("bill", "2001-09-09 01:46:40", began, '["1970-01-01"]', "ok")
 
 
 def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
@@ -160,56 +139,37 @@ def test_excel_values_become_plain_text_and_lines_are_sheet_rows(tmp_path):
     assert lines == [3, 5]
 
 
-def test_other_sheets_of_a_workbook_are_told_of_and_hidden_or_empty_ones_are_passed_over(tmp_path):
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    names = {
+def test_other_sheets_of_a_workbook_are_named_and_hidden_or_empty_ones_are_passed_over(tmp_path):
+    sheets = {
         "codes": [["code"], ["7"]],
         "notes": [],
         "2025": [["text"], ["no signal"]],
         "2024": [["text"], ["too slow"], ["broken"]],
     }
-    sheets = {name: book.add_worksheet(name) for name in names}
-    for name, rows in names.items():
-        for number, row in enumerate(rows):
-            sheets[name].write_row(number, 0, row)
-    sheets["2025"].activate()
-    sheets["2025"].set_first_sheet()
-    sheets["codes"].hide()
-    book.close()
+    with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
+        made = {name: book.add_worksheet(name) for name in sheets}
+        for name, rows in sheets.items():
+            for number, row in enumerate(rows):
+                made[name].write_row(number, 0, row)
+        made["2025"].activate()
+        made["2025"].set_first_sheet()
+        made["codes"].hide()
     table = read_table(tmp_path / "in.xlsx")
     assert table.rows == [("no signal",)]
-    assert (
-        table.remark
-        == f"only the sheet '2025' of {str(tmp_path / 'in.xlsx')!r} is read; other sheets: '2024'"
-        " (3 rows)"
+    assert re.fullmatch(
+        "only the sheet '2025' of .* is read; other sheets: '2024' .3 rows.", table.remark
     )
 
 
 def test_a_cell_far_to_the_right_of_a_sheet_is_no_table_of_16_384_columns(tmp_path):
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    sheet = book.add_worksheet()
-    for number, row in enumerate([["text", "label"], ["no signal", "a"], ["dead", "b"]]):
-        sheet.write_row(number, 0, row)
-    sheet.write_string(1, 16_383, "x")
-    book.close()
+    with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
+        sheet = book.add_worksheet()
+        for number, row in enumerate([["text", "label"], ["no signal", "a"], ["dead", "b"]]):
+            sheet.write_row(number, 0, row)
+        sheet.write_string(1, 16_383, "x")
     table = read_table(tmp_path / "in.xlsx")
     assert (table.columns, table.rows) == (("text", "label"), [("no signal", "a"), ("dead", "b")])
-    assert (
-        table.remark
-        == f"16,382 columns without a name right of 'label' in {str(tmp_path / 'in.xlsx')!r} are"
-        " not read"
-    )
-
-
-def test_a_workbook_in_which_nothing_can_be_seen_is_refused(tmp_path):
-    book = xlsxwriter.Workbook(str(tmp_path / "in.xlsx"))
-    book.add_worksheet().write_blank(2, 2, None, book.add_format({"bold": True}))
-    book.close()
-    with pytest.raises(
-        TableError,
-        match="has no visible sheet with any cell filled in; expected a header",
-    ):
-        open_table(tmp_path / "in.xlsx")
+    assert table.remark.startswith("16,382 columns without a name right of 'label' in ")
 
 
 # === Dialect and encoding ===
@@ -338,7 +298,7 @@ def test_a_large_file_in_an_encoding_of_asia_is_not_cut_inside_a_character(
 ):
     for shift in ("", "x"):  # one of the two has its 65,536th byte inside a character
         rows = [(f"{shift}{text}{row % 3 * text[-1]}", "ab"[row % 2]) for row in range(4000)]
-        content = "text,label\n" + "".join(f"{cell},{label}\n" for cell, label in rows)
+        content = "\n".join(["text,label", *map(",".join, rows)])
         assert read(save(tmp_path, content, encoding=encoding))[0] == rows
 
 
@@ -356,68 +316,44 @@ def test_an_accent_beyond_the_sample_of_a_large_file_is_seen(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "texts"),
+    ("encoding", "text"),
     [
-        (
-            "cp1252",
-            [
-                "Der Router zeigt kein grünes Licht",
-                "c’est pénible, je n’ai plus d’accès",
-                "¿por qué llegó dos veces?",
-            ],
-        ),
-        ("cp1253", ["Το ρούτερ δεν λειτουργεί από χθες", "Ο λογαριασμός είναι λάθος"]),
-        (
-            "cp932",
-            [
-                "ルーターの電源が入りません。困っています。",
-                "請求書の金額が間違っています、確認してください。",
-            ],
-        ),
-        (
-            "cp949",
-            [
-                "어제부터 공유기가 작동하지 않습니다. 빨리 도와주세요.",
-                "청구서 금액이 잘못되었습니다. 확인해 주세요",
-            ],
-        ),
+        ("cp1252", "c’est pénible, je n’ai plus d’accès, zeigt kein grünes Licht"),
+        ("cp1253", "Το ρούτερ δεν λειτουργεί από χθες, ο λογαριασμός είναι λάθος"),
+        ("cp932", "ルーターの電源が入りません。困っています。"),
+        ("cp949", "어제부터 공유기가 작동하지 않습니다. 빨리 도와주세요."),
     ],
 )
-def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, texts):
-    cells = [texts[row % len(texts)].encode(encoding) for row in range(40)]
+def test_one_broken_line_does_not_change_the_encoding(tmp_path, encoding, text):
+    cells = [text.encode(encoding)] * 40
     # a quote pasted from UTF-8, and two undefined bytes
     cells[20] = b"\xe2\x80\x9d \xff\x81 " + cells[20]
-    with open_table(
-        save(tmp_path, b"text,label\n" + b"".join(cell + b",a\n" for cell in cells))
-    ) as reader:
+    content = b"text,label\n" + b"".join(cell + b",a\n" for cell in cells)
+    with open_table(save(tmp_path, content)) as reader:
         assert reader.encoding == encoding
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.csv.gz"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_lines_in_utf_8_among_others_are_read_as_what_they_are_and_told(tmp_path, name, newline):
+def test_lines_in_utf_8_among_others_are_read_as_what_they_are_with_a_remark(
+    tmp_path, name, newline
+):
     texts = [
-        f"Zug fällt aus, schöne Grüße {row}" if row % 3 else f"Café fermé — à bientôt {row}"
-        for row in range(30)
+        ("Café fermé — à bientôt", "Zug fällt aus, schöne Grüße")[row % 3 > 0] for row in range(30)
     ]
-    lines = [
-        json.dumps({"text": text, "n": row}, ensure_ascii=False) for row, text in enumerate(texts)
-    ]
+    rows = [(f"{text} {row}", str(row)) for row, text in enumerate(texts)]
     if "csv" in name:
-        lines = ["text;n", *(f"{text};{row}" for row, text in enumerate(texts))]
-    content = b"".join(
-        (line + newline).encode("utf-8" if "—" in line else "latin-1") for line in lines
-    )
-    with open_table(
-        save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
-    ) as reader:
-        assert [row for chunk in reader.chunks() for row in chunk.rows] == [
-            (text, str(row)) for row, text in enumerate(texts)
-        ]
+        lines = ["text;n", *map(";".join, rows)]
+    else:
+        lines = [json.dumps({"text": text, "n": n}, ensure_ascii=False) for text, n in rows]
+    encoded = [(line + newline).encode("utf-8" if "—" in line else "latin-1") for line in lines]
+    content = b"".join(encoded)
+    path = save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
+    with open_table(path) as reader:
+        assert [row for chunk in reader.chunks() for row in chunk.rows] == rows
     assert (reader.encoding, reader.rejected) == ("cp1252", 0)
-    assert "of 30 lines with accents looked at" in reader.remark
     assert "10 are UTF-8 and the others cp1252" in reader.remark
-    with open_table(tmp_path / name, encoding="latin-1") as reader:
+    with open_table(path, encoding="latin-1") as reader:
         next(reader.chunks())
     assert reader.remark == ""
 
@@ -495,23 +431,19 @@ def test_surplus_blank_cells_are_dropped(tmp_path):
         assert refused == {5: "3 cells where the header has 2"}
 
 
-def test_missing_cells_at_the_end_of_a_row_are_blank_and_counted(tmp_path):
-    for name, mark in (("in.csv", ","), ("in.csv", ";"), ("in.tsv", "\t"), ("in.csv.gz", ",")):
-        content = (
-            'id,text,label,note,\n1,no signal,network\n2,"dead,'
-            ' and\nred"\n3,bill,billing,paid,\n4,,\n'.replace(",", mark)
-        )
-        content = content.replace(f"dead{mark}", "dead,").encode()
-        with open_table(
-            save(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
-        ) as reader:
-            assert next(reader.chunks()).rows == [
-                ("1", "no signal", "network", "", ""),
-                ("2", "dead, and\nred", "", "", ""),
-                ("3", "bill", "billing", "paid", ""),
-                ("4", "", "", "", ""),
-            ]
-        assert (reader.accepted, reader.padded, reader.rejected) == (4, 3, 0)
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_missing_cells_at_the_end_of_a_row_are_blank_and_counted(tmp_path, mark):
+    lines = ["id,text,label,note,", "1,no signal,network", '2,"dead;\nred"', "3,bill,billing,paid,"]
+    content = "\n".join([*lines, "4,,", ""]).replace(",", mark)
+    path = save(tmp_path, content, "in.tsv" if mark == "\t" else "in.csv")
+    with open_table(path) as reader:
+        assert next(reader.chunks()).rows == [
+            ("1", "no signal", "network", "", ""),
+            ("2", "dead;\nred", "", "", ""),
+            ("3", "bill", "billing", "paid", ""),
+            ("4", "", "", "", ""),
+        ]
+    assert (reader.accepted, reader.padded, reader.rejected) == (4, 3, 0)
 
 
 @pytest.mark.parametrize("peeked", [0, 3, 100])
@@ -707,12 +639,9 @@ def test_files_without_a_readable_table_are_refused(tmp_path, name, content, mes
         read_table(save(tmp_path, content, name))
 
 
-def test_a_missing_file_is_told_with_the_name_that_may_be_meant(tmp_path):
+def test_a_missing_file_is_reported_with_the_name_that_may_be_meant(tmp_path):
     save(tmp_path, "a,b\n", "tickets.csv")
-    with pytest.raises(
-        TableError,
-        match=r"there is no file '.*tikets\.csv'; expected .* did you mean 'tickets\.csv'\?$",
-    ):
+    with pytest.raises(TableError, match=r"no file '.*tikets\.csv'; .* mean 'tickets\.csv'\?$"):
         open_table(tmp_path / "tikets.csv")
 
 
@@ -750,9 +679,11 @@ def test_a_file_without_header_and_rows_has_the_known_columns(tmp_path, name, co
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
 
-def test_a_workbook_without_cells_has_the_known_columns(tmp_path):
-    with xlsxwriter.Workbook(tmp_path / "in.xlsx") as book:
-        book.add_worksheet()
+def test_a_workbook_in_which_nothing_can_be_seen_is_refused_or_has_the_known_columns(tmp_path):
+    with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
+        book.add_worksheet().write_blank(2, 2, None, book.add_format({"bold": True}))
+    with pytest.raises(TableError, match="has no visible sheet with any cell filled in"):
+        open_table(tmp_path / "in.xlsx")
     with open_table(tmp_path / "in.xlsx", expected_columns=("text",)) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text",), [])
 
@@ -813,29 +744,20 @@ def test_a_header_alone_opens_but_is_no_table(tmp_path):
     path = save(tmp_path, "text,label\n")
     with open_table(path) as reader:
         assert (reader.columns, list(reader.chunks())) == (("text", "label"), [])
-    with pytest.raises(
-        TableError,
-        match=r"has a header but no rows \(columns 'text', 'label'\); expected at least 1 row",
-    ):
+    with pytest.raises(TableError, match=r"a header but no rows \(columns 'text', 'label'\); exp"):
         read_table(path)
 
 
-def test_a_table_of_rejected_rows_only_is_told_with_the_first_reason(tmp_path):
+def test_a_table_of_rejected_rows_only_is_refused_with_the_first_reason(tmp_path):
     path = save(tmp_path, "id,text\none\ntwo\n")
-    with pytest.raises(
-        TableError,
-        match=r"none of the 2 rows of .* could be read \(line 2: 1 cell where the header has 2\)",
-    ):
+    with pytest.raises(TableError, match=r"none of the 2 rows of .* \(line 2: 1 cell where the"):
         read_table(path, rejects=tmp_path / "rejects.csv", required=["text"])
     assert (tmp_path / "rejects.csv").read_text().count("\n") == 3
 
 
-def test_a_missing_column_is_told_with_the_closest(tmp_path):
+def test_a_missing_column_is_reported_with_the_closest(tmp_path):
     table = read_table(save(tmp_path, "Text,label\na,b\n"))
-    with pytest.raises(
-        ColumnError,
-        match=r"no column 'texts'; expected one of .*'Text', 'label'.*did you mean 'Text'",
-    ):
+    with pytest.raises(ColumnError, match=r"no column 'texts'; .*'Text', 'label'.*mean 'Text'"):
         table.column("texts")
 
 
@@ -864,32 +786,16 @@ NESTED = [
 
 
 def test_objects_in_objects_are_columns_of_their_own(tmp_path):
-    path = save(tmp_path, "".join(json.dumps(row) + "\n" for row in NESTED), "in.jsonl")
-    table = read_table(path)
-    assert table.columns == (
-        "id",
-        "ticket",
-        "ticket.subject",
-        "ticket.body",
-        "ticket.from.name",
-        "tags",
-        "meta",
-        "ticket.body_2",
-    )
+    table = read_table(save(tmp_path, "\n".join(map(json.dumps, NESTED)), "in.jsonl"))
+    ticket = ("ticket", "ticket.subject", "ticket.body", "ticket.from.name")
+    assert table.columns == ("id", *ticket, "tags", "meta", "ticket.body_2")
     assert table.rows == [
         ("1.5", "", "router", "no signal", "Ann", '["a", 2.5]', "", ""),
         ("2", "by phone", "", "", "", "[]", "{}", ""),
         ("3", "", "", "red led", "", "", "", "taken"),
     ]
-    choice = guess_columns(
-        read_table(
-            save(
-                tmp_path,
-                '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n' * 3,
-                "in.jsonl",
-            )
-        )
-    )
+    line = '{"ticket": {"body": "no signal"}, "meta": {"team": "network"}}\n'
+    choice = guess_columns(read_table(save(tmp_path, line * 3, "in.jsonl")))
     assert (choice.text, choice.label) == (("ticket.body",), "meta.team")
 
 
@@ -904,14 +810,10 @@ def test_objects_far_inside_objects_stay_json(tmp_path):
 
 def test_objects_whose_keys_are_data_stay_one_cell_of_json(tmp_path):
     rows = [
-        {
-            "text": f"no signal {place}",
-            "seen": {f"2024-{place}": 1.50, "by": {"name": "Ann"}},
-            "team": "x",
-        }
-        for place in range(3000)
+        {"text": f"no signal {n}", "seen": {f"2024-{n}": 1.50, "by": {"name": "Ann"}}, "team": "x"}
+        for n in range(3000)
     ]
-    table = read_table(save(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "in.jsonl"))
+    table = read_table(save(tmp_path, "\n".join(map(json.dumps, rows)), "in.jsonl"))
     assert table.columns == ("text", "seen", "team")  # this gave 3,003 columns and 3,000 rows
     assert table.rows[2999] == ("no signal 2999", '{"2024-2999": 1.5, "by": {"name": "Ann"}}', "x")
 
@@ -925,9 +827,8 @@ def test_with_too_many_columns_the_widest_objects_stay_one_cell(tmp_path):
         }
         for place in range(900)
     ]
-    rows, lines, refused = read(
-        save(tmp_path, "".join(json.dumps(row) + "\n" for row in users), "in.jsonl")
-    )
+    path = save(tmp_path, "\n".join(map(json.dumps, users)), "in.jsonl")
+    rows, lines, refused = read(path)
     assert (len(lines), refused) == (900, {})  # more than 16,384 different keys used to be refused
     assert {len(row) for row in rows} == {3}
     assert rows[899][1:] == ("Ann", json.dumps(users[899]["log"]))
@@ -964,25 +865,20 @@ def test_a_new_key_in_each_of_many_jsonl_lines_makes_no_column(tmp_path, place):
     lines = []
     for number in range(30_000):
         record = {"text": f"no signal {number}", "label": ["a", "b"][number % 2]}
-        more = {f"key {number % (900 if place == 'inside' else 30_000)}": number}
         if number % 50 == 0:
             record["rare"] = "yes"
-        lines.append(json.dumps(record | (more if place == "root" else {"meta": more})))
+        key = number if place == "root" else number % 900
+        record |= {f"key {key}": number} if place == "root" else {"meta": {f"key {key}": number}}
+        lines.append(json.dumps(record))
     started = time.process_time()
     with open_table(save(tmp_path, "\n".join(lines), "in.jsonl")) as reader:
         rows = [row for chunk in reader.chunks() for row in chunk.rows]
     assert time.process_time() - started < 30  # 1 s
-    assert set(reader.columns) == {
-        "text",
-        "label",
-        "rare",
-        "other_keys" if place == "root" else "meta",
-    }
+    own = "other_keys" if place == "root" else "meta"
+    assert set(reader.columns) == {"text", "label", "rare", own}
     assert ("more different keys" in reader.remark) == (place == "root")
     assert (len(rows), reader.rejected) == (30_000, 0)
-    assert json.loads(
-        rows[7][-1] if place == "root" else rows[7][reader.columns.index("meta")]
-    ) == {"key 7": 7}
+    assert json.loads(rows[7][reader.columns.index(own)]) == {"key 7": 7}
 
 
 def test_a_full_jsonl_table_of_thousands_of_keys_keeps_its_columns(tmp_path):
@@ -992,21 +888,9 @@ def test_a_full_jsonl_table_of_thousands_of_keys_keeps_its_columns(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_cut_where_it_becomes_so(tmp_path):
-    path = save(
-        tmp_path,
-        "A" * 4_500_000
-        + "\n"
-        + "b\n"
-        + "C" * 4_100_000
-        + "D" * 3_000_000
-        + "END\n"
-        + "e" * 4_200_000,
-        "in.txt",
-    )
+    long = ["A" * 4_500_000, "b", "C" * 4_100_000 + "D" * 3_000_000 + "END", "e" * 4_200_000]
+    path = save(tmp_path, "\n".join(long), "in.txt")
     with TextFile(path, gzipped=False, encoding="utf-8") as lines:
-        assert [(line[0], line[-1], len(line)) for line in lines] == [
-            ("A", "A", LONGEST_LINE + 1),
-            ("b", "b", 1),
-            ("C", "C", LONGEST_LINE + 1),
-            ("e", "e", LONGEST_LINE + 1),
-        ]
+        found = [(line[0], line[-1], len(line)) for line in lines]
+    most = LONGEST_LINE + 1
+    assert found == [("A", "A", most), ("b", "b", 1), ("C", "C", most), ("e", "e", most)]
