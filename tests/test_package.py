@@ -27,6 +27,7 @@ LIGHT_MODULES = (
     " bertcnn.storage.folders, bertcnn.text.wordpiece, bertcnn.text.cleaning,"
     " bertcnn.tables.tables, bertcnn.tables.writing, bertcnn.tables.columns, bertcnn.data.splits,"
     " bertcnn.data.batches, bertcnn.data.labels, bertcnn.storage.manifest, bertcnn.bundle.bundle,"
+    " bertcnn.encoders.download,"
     " bertcnn.inference.predictor, bertcnn.evaluation.decisions, bertcnn.scoring.score,"
     " bertcnn.cli.main"
 )

@@ -4,9 +4,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,11 +23,7 @@ class Hub:
         announced: the sha256 announced for a large file, where it is not the true one.
         drops: for the next answers with a large file, after how many bytes each breaks off.
         hangs: never answers.
-        ignores_ranges: always sends the whole file.
         stops_at: how many bytes of a large file are sent before the connection stalls.
-        drips: the file sent byte by byte, or with the suffix "'s headers", whose headers are.
-        endless: the file that never ends.
-        redirects: redirects each download to itself.
         missing_repository: answers as for a repository that does not exist.
         requests: method, path and Range header of all requests.
     """
@@ -40,11 +34,8 @@ class Hub:
         self.repository, self.files = repository, files
         self.announced: dict[str, str] = {}
         self.drops: list[int] = []
-        self.hangs = self.ignores_ranges = self.missing_repository = False
+        self.hangs = self.missing_repository = False
         self.stops_at: int | None = None
-        self.drips: str | None = None
-        self.endless: str | None = None
-        self.redirects = False
         self.requests: list[tuple[str, str, str | None]] = []
         self.sending = threading.Event()
         self._closing = threading.Event()
@@ -74,14 +65,6 @@ class Hub:
         """Stay silent until the test is over."""
         self._closing.wait(60)
 
-    def drip(self, stream: BinaryIO, data: bytes) -> None:
-        """Send a byte every 20 ms until the test is over."""
-        for byte in data:
-            stream.write(bytes([byte]))
-            stream.flush()
-            if self._closing.wait(0.02):
-                return
-
     def close(self) -> None:
         self._closing.set()
         self._server.shutdown()
@@ -109,66 +92,36 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.hangs:
             hub.wait()
             self.close_connection = True
-        elif hub.redirects and self.command == "GET":
-            self._send(302, {"Location": f"{path}?{len(hub.requests)}"})
-        elif self.command == "GET" and hub.drips in (name, f"{name}'s headers"):
-            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(hub.files[name])}\r\n\r\n".encode()
-            self.close_connection = True
-            with suppress(OSError):  # the client has given up
-                if hub.drips == name:
-                    self.wfile.write(head)
-                    hub.drip(self.wfile, hub.files[name])
-                else:
-                    hub.drip(self.wfile, head[:-2] + b"X-More: 0\r\n" * 10_000)
-        elif self.command == "GET" and hub.endless == name:
-            self.close_connection = True
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
-            with suppress(OSError):
-                while not hub._closing.is_set():
-                    self.wfile.write(bytes(1 << 16))
         elif path.startswith("/storage/"):
             self._send_large(hub.files[name])
         elif hub.missing_repository or not path.startswith(f"/{hub.repository}/resolve/"):
-            self._send(
-                404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
-            )
+            self._refuse("RepoNotFound", "Repository not found")
         else:
             self._resolve(*path.removeprefix(f"/{hub.repository}/resolve/").split("/", 1))
 
     def _resolve(self, revision: str, name: str) -> None:
         hub = self.hub
         if revision not in ("main", COMMIT):
-            self._send(
-                404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}
-            )
+            self._refuse("RevisionNotFound", "Invalid rev id")
         elif name not in hub.files:
-            self._send(
-                404,
-                {
-                    "X-Error-Code": "EntryNotFound",
-                    "X-Error-Message": "Entry not found",
-                    "X-Repo-Commit": COMMIT,
-                },
-            )
+            self._refuse("EntryNotFound", "Entry not found", {"X-Repo-Commit": COMMIT})
         elif name in hub.large:
             content = hub.files[name]
+            announced = hub.announced.get(name, hashlib.sha256(content).hexdigest())
             headers = {
                 "X-Repo-Commit": COMMIT,
-                "X-Linked-Etag": (
-                    f'"{hub.announced.get(name, hashlib.sha256(content).hexdigest())}"'
-                ),
+                "X-Linked-Etag": f'"{announced}"',
                 "X-Linked-Size": str(len(content)),
                 "Location": f"http://localhost:{hub.port}/storage/{name}",
                 "Accept-Ranges": "bytes",
             }
             self._send(302, headers)
         else:
-            content = hub.files[name]
-            self._send(
-                200,
-                {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha1(content).hexdigest()}"'},
-                content,
-            )
+            etag = f'"{hashlib.sha1(hub.files[name]).hexdigest()}"'
+            self._send(200, {"X-Repo-Commit": COMMIT, "ETag": etag}, hub.files[name])
+
+    def _refuse(self, code: str, message: str, more: dict[str, str] | None = None) -> None:
+        self._send(404, {"X-Error-Code": code, "X-Error-Message": message, **(more or {})})
 
     def _send(self, status: int, headers: dict[str, str], content: bytes = b"") -> None:
         self.send_response(status)
@@ -181,11 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_large(self, content: bytes) -> None:
         hub, wanted = self.hub, self.headers.get("Range")
-        start = (
-            int(wanted.removeprefix("bytes=").rstrip("-"))
-            if wanted and not hub.ignores_ranges
-            else 0
-        )
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         rest = content[start:]
         self.send_response(206 if start else 200)
         if start:
@@ -212,14 +161,7 @@ def checkpoint() -> dict[str, bytes]:
     from safetensors.numpy import save
 
     width = 16
-    vocabulary = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *(f"word{number}" for number in range(45)),
-    ]
+    vocabulary = [*["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], *(f"word{i}" for i in range(45))]
     config = {
         "model_type": "bert",
         "vocab_size": len(vocabulary),

@@ -49,28 +49,16 @@ def test_the_activation_is_the_checkpoints(folder, theirs, ours):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"model_type": "roberta"},
-        {"position_embedding_type": "relative_key"},
-        {"hidden_act": "swish"},
-        {"hidden_act": None},
-    ],
+    ("key", "value"),
+    [("model_type", "roberta"), ("position_embedding_type", "relative_key"), ("hidden_act", None)],
 )
-def test_another_architecture_is_refused(folder, change):
-    change_config(folder, **change)
-    value = next(iter(change.values()))
-    with pytest.raises(
-        EncoderError,
-        match=(
-            rf"describes .*{value!r}.*expected model_type 'bert' .* choose an encoder of BERT's"
-            r" architecture"
-        ),
-    ):
+def test_another_architecture_is_refused(folder, key, value):
+    change_config(folder, **{key: value})
+    with pytest.raises(EncoderError, match=f"describes .*{value!r}.*expected model_type 'bert' "):
         read_settings(folder)
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'"bert"', b"\xff\xfe\x00"])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe\x00"])
 @pytest.mark.parametrize(
     ("name", "read"),
     [
@@ -88,10 +76,7 @@ def test_broken_json_is_refused_in_one_line(folder, name, read, content):
 
 def test_a_classifier_is_told_from_an_encoder(folder):
     (folder / "config.json").write_text('{"encoder": {}, "encoder_name": "minilm-l6", "head": {}}')
-    with pytest.raises(
-        EncoderError,
-        match=r"is a trained classifier; expected an encoder\. What to do: name the encoder that",
-    ):
+    with pytest.raises(EncoderError, match=r"is a trained classifier; expected an encoder\."):
         read_settings(folder)
 
 

@@ -10,7 +10,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.encoders.checkpoint import published_name, read_tensors
 from bertcnn.encoders.convert import load_encoder, load_published
 from bertcnn.errors import EncoderError
 from bertcnn.models.bert import Bert
@@ -173,11 +172,6 @@ def test_keras_hub_differs_by_its_tanh_gelu_and_by_nothing_else(minilm, token_id
     assert 0.005 < largest_difference(in_batches[:48], theirs) < 0.006
 
 
-def test_every_weight_has_a_published_name_of_its_own(encoder_folder):
-    names = [published_name(weight.path) for weight in load_encoder(encoder_folder).weights]
-    assert sorted(names) == sorted(load_file(encoder_folder / "model.safetensors"))
-
-
 # === Weights ===
 
 
@@ -195,18 +189,6 @@ def tensors(encoder_folder):
 @pytest.fixture(scope="module")
 def tiny(encoder_folder):
     return load_encoder(encoder_folder)
-
-
-def test_weights_in_half_precision_load_as_float32(folder, tensors):
-    save_file(
-        {name: tensor.astype(np.float16) for name, tensor in tensors.items()},
-        folder / "model.safetensors",
-    )
-    loaded = read_tensors(folder / "model.safetensors")
-    assert {tensor.dtype for tensor in loaded.values()} == {np.dtype(np.float32)}
-    np.testing.assert_allclose(
-        loaded["pooler.dense.weight"], tensors["pooler.dense.weight"], atol=1e-4
-    )
 
 
 def test_old_names_and_those_of_larger_models_are_understood(folder, tensors, tiny):
@@ -237,23 +219,29 @@ def test_a_checkpoint_without_pooler_leaves_ours_as_it_is(tiny, tensors):
         np.testing.assert_array_equal(value, (before if name in absent else wanted)[name])
 
 
-def test_a_missing_tensor_is_named_and_nothing_changes(tiny, tensors):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "encoder.layer.1.output.dense.weight",
+            None,
+            r"without 'encoder\.layer\.1\.output\.dense\.weight' \(it starts with",
+        ),
+        (
+            "embeddings.position_embeddings.weight",
+            np.zeros((65, 16), np.float32),
+            r"'embeddings/positions' has the shape \(65, 16\); expected \(64, 16\)",
+        ),
+    ],
+    ids=["missing", "shape"],
+)
+def test_a_wrong_tensor_is_named_and_nothing_changes(tiny, tensors, name, value, message):
     before = tiny.get_weights()
-    del tensors["encoder.layer.1.output.dense.weight"]
-    with pytest.raises(
-        EncoderError, match=r"without 'encoder\.layer\.1\.output\.dense\.weight' \(it starts with"
-    ):
-        load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
-    np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
-
-
-def test_a_tensor_of_another_shape_is_named_and_nothing_changes(tiny, tensors):
-    before = tiny.get_weights()
-    tensors["embeddings.position_embeddings.weight"] = np.zeros((65, 16), np.float32)
-    with pytest.raises(
-        EncoderError, match=r"'embeddings/positions' has the shape \(65, 16\); expected \(64, 16\)"
-    ):
-        load_published(tiny, {name: tensor + 1 for name, tensor in tensors.items()})
+    changed = {key: tensor + 1 for key, tensor in tensors.items() if key != name}
+    if value is not None:
+        changed[name] = value
+    with pytest.raises(EncoderError, match=message):
+        load_published(tiny, changed)
     np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
 
 
@@ -261,11 +249,7 @@ def test_a_broken_or_missing_weight_file_is_refused_in_one_line(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
-        EncoderError,
-        match=(
-            r"model\.safetensors could not be read .*expected a safetensors file.* fetch the"
-            r" encoder again"
-        ),
+        EncoderError, match=r"model\.safetensors could not be read .*expected a safetensors file"
     ):
         load_encoder(folder)
     path.unlink()

@@ -13,6 +13,7 @@ from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.wordpiece import read_vocabulary
 from tests.encoders.test_checkpoint import SETTINGS, random_tensors, same
 
+PREFIX = "bert_model.ckpt"
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rome", "is", "##s")
 OPTIMIZER = (
     "bert/embeddings/word_embeddings/adam_m",
@@ -60,23 +61,17 @@ def write_google(folder, tensors, vocabulary=VOCABULARY):
     stored |= {name: np.zeros(3, np.float32) for name in OPTIMIZER}
     folder.mkdir(exist_ok=True)
     values = [tf.constant(np.ascontiguousarray(value)) for value in stored.values()]
+    names, slices = list(stored), [""] * len(stored)
     tf.raw_ops.SaveV2(
-        prefix=str(folder / "bert_model.ckpt"),
-        tensor_names=list(stored),
-        shape_and_slices=[""] * len(stored),
-        tensors=values,
+        prefix=str(folder / PREFIX), tensor_names=names, shape_and_slices=slices, tensors=values
     )
     config = {
-        "attention_probs_dropout_prob": 0.1,
         "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
         "hidden_size": SETTINGS.width,
-        "initializer_range": 0.02,
         "intermediate_size": SETTINGS.feed_forward_width,
         "max_position_embeddings": SETTINGS.max_positions,
         "num_attention_heads": SETTINGS.heads,
         "num_hidden_layers": SETTINGS.layers,
-        "type_vocab_size": 2,
         "vocab_size": SETTINGS.vocabulary_size,
     }
     (folder / "bert_config.json").write_text(json.dumps(config))
@@ -112,27 +107,34 @@ def test_heads_are_optional(tmp_path, tensors):
     assert read_checkpoint(fetched.folder).heads == ("pooler",)
 
 
+def without(name):
+    return lambda folder, tensors: write_google(
+        folder, {key: value for key, value in tensors.items() if key != name}
+    )
+
+
+def add_nan(folder, tensors):
+    write_google(folder, {**tensors, "mlm/bias": tensors["mlm/bias"] * np.nan})
+
+
+LACKS = "expected bert_config.json, vocab.txt and one checkpoint"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda folder, _: (folder / "bert_model.ckpt.index").unlink(),
-            "expected bert_config.json, vocab.txt and one checkpoint",
-        ),
-        (
-            lambda folder, _: (folder / "vocab.txt").unlink(),
-            "expected bert_config.json, vocab.txt and one checkpoint",
-        ),
+        (lambda folder, _: (folder / f"{PREFIX}.index").unlink(), LACKS),
+        (lambda folder, _: (folder / "vocab.txt").unlink(), LACKS),
         (
             lambda folder, _: (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n"),
             "holds 2 pieces; expected the 8 of bert_config.json",
         ),
         (
-            lambda folder, _: (folder / "bert_model.ckpt.index").write_bytes(b"no table"),
+            lambda folder, _: (folder / f"{PREFIX}.index").write_bytes(b"no table"),
             "could not be read .*expected a checkpoint of TensorFlow",
         ),
         (
-            lambda folder, _: (folder / "bert_model.ckpt.data-00000-of-00001").unlink(),
+            lambda folder, _: (folder / f"{PREFIX}.data-00000-of-00001").unlink(),
             "could not be read",
         ),
         (
@@ -140,35 +142,13 @@ def test_heads_are_optional(tmp_path, tensors):
             "bert_config.json could not be read",
         ),
         (
-            lambda folder, tensors: write_google(
-                folder, {name: tensors[name] for name in tensors if name != "layer_1/expand/bias"}
-            ),
+            without("layer_1/expand/bias"),
             "'bert/encoder/layer_1/intermediate/dense/bias' of the shape none, it is missing",
         ),
-        (
-            lambda folder, tensors: write_google(
-                folder, {name: tensors[name] for name in tensors if name != "nsp/bias"}
-            ),
-            "'cls/seq_relationship/output_bias' of the shape none, it is missing",
-        ),
-        (
-            lambda folder, tensors: write_google(
-                folder, {**tensors, "mlm/bias": tensors["mlm/bias"] * np.nan}
-            ),
-            "'cls/predictions/output_bias' with NaN or infinity",
-        ),
+        (without("nsp/bias"), "'cls/seq_relationship/output_bias' of the shape none"),
+        (add_nan, "'cls/predictions/output_bias' with NaN or infinity"),
     ],
-    ids=[
-        "index",
-        "vocabulary",
-        "short vocabulary",
-        "not a table",
-        "data",
-        "config",
-        "tensor",
-        "head",
-        "nan",
-    ],
+    ids=["index", "vocabulary", "short", "no-table", "data", "config", "tensor", "head", "nan"],
 )
 def test_damage_is_a_one_line_error_and_nothing_is_kept(tmp_path, tensors, damage, message):
     folder = write_google(tmp_path / "google", tensors)
