@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import ALL, GROUPS, changed_since
+from tests.groups import ALL, GROUPS, changed_since, group_of
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,13 +8,10 @@ import pytest
 from benchmarks.kneser_ney import END, START, KneserNey
 
 TEXTS = [
-    text.split()
-    for text in (
-        "rome is a city in italy",
-        "lyon is a city in france",
-        "rome is old and rome is loud",
-        "in france a city is loud",
-    )
+    ["rome", "is", "a", "city", "in", "italy"],
+    ["lyon", "is", "a", "city", "in", "france"],
+    ["rome", "is", "old", "and", "rome", "is", "loud"],
+    ["in", "france", "a", "city", "is", "loud"],
 ]
 WORDS = sorted({word for text in TEXTS for word in text})
 # nltk 3.10.4, KneserNeyInterpolated(order, discount=0.75), fitted on the n-grams of all orders of

@@ -15,8 +15,6 @@ from benchmarks.environment import CompetitorError
 from benchmarks.inputs import Rows, accuracy, check_complete, write_rows
 from benchmarks.measuring import peak_memory, read_rows, write_scored
 from bertcnn.bundle.bundle import read_bundle
-from bertcnn.text.wordpiece import WordPieceTokenizer
-from tests.conftest import TINY_VOCABULARY
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
 
@@ -43,18 +41,8 @@ def cells(output, title):
 def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
     encoder_folder, labelled, capsys
 ):
-    scoring.main(
-        [
-            str(saved(encoder_folder)),
-            str(labelled),
-            "--rows",
-            "70",
-            "--rounds",
-            "1",
-            "--only",
-            "int8,float32",
-        ]
-    )
+    options = ["--rows", "70", "--rounds", "1", "--only", "int8,float32"]
+    scoring.main([str(saved(encoder_folder)), str(labelled), *options])
     output = capsys.readouterr().out
     assert "70 rows" in output
     assert "\x1b" not in output
@@ -68,10 +56,8 @@ def test_our_engines_take_turns_and_the_table_tells_speed_memory_and_accuracy(
         assert 30 < int(peak.removesuffix(" MB").replace(",", "")) < 5000
         assert float(share.rstrip("%")) > 80
         assert abs(float(lost or 0)) < 10
-        assert computed_by in (
-            f"openvino-{name}",
-            "openvino-float32",
-        )  # int8 is excluded where it loses accuracy
+        # int8 is excluded where it loses accuracy
+        assert computed_by in (f"openvino-{name}", "openvino-float32")
 
 
 def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(
@@ -83,18 +69,8 @@ def test_a_competitor_that_cannot_run_says_why_and_the_others_go_on(
         )
 
     monkeypatch.setitem(COMPETITORS, "keras", Competitor("a broken one", run))
-    scoring.main(
-        [
-            str(saved(encoder_folder)),
-            str(labelled),
-            "--rows",
-            "5",
-            "--rounds",
-            "1",
-            "--only",
-            "keras,float32",
-        ]
-    )
+    options = ["--rows", "5", "--rounds", "1", "--only", "keras,float32"]
+    scoring.main([str(saved(encoder_folder)), str(labelled), *options])
     output = capsys.readouterr().out
     assert cells(output, "a broken one")[-1] == "failed: no such library"
     assert cells(output, COMPETITORS["float32"].title)[-1] == "openvino-float32"
@@ -109,18 +85,8 @@ def test_growth_prints_a_table_by_rows_and_one_by_length(
     encoder_folder, labelled, capsys, monkeypatch
 ):
     monkeypatch.setattr(scoring_growth, "LENGTHS", (16, 64, 128))
-    scoring_growth.main(
-        [
-            str(saved(encoder_folder)),
-            str(labelled),
-            "--most",
-            "50",
-            "--tokens",
-            "64",
-            "--only",
-            "float32",
-        ]
-    )
+    options = ["--most", "50", "--tokens", "64", "--only", "float32"]
+    scoring_growth.main([str(saved(encoder_folder)), str(labelled), *options])
     output = capsys.readouterr().out
     assert "|   50 |" in output
     for tokens in (16, 64):
@@ -153,14 +119,6 @@ def test_a_scored_file_that_is_not_complete_is_no_result(tmp_path, rows):
         check_complete(target, rows)
 
 
-def test_texts_have_exactly_the_length_asked_for(rows):
-    tokenizer = WordPieceTokenizer(TINY_VOCABULARY)
-    for tokens in (16, 33):
-        texts = scoring_growth.texts_of_length(tokens, 7, rows.texts, tokenizer)
-        assert len(set(texts)) == 7
-        assert set(tokenizer.encode(texts).lengths) == {tokens}
-
-
 def test_the_peers_get_our_tensors_by_their_names(encoder_folder, tmp_path):
     from benchmarks.peer_model import write_peer_model
     from bertcnn.encoders.convert import load_encoder
@@ -174,25 +132,6 @@ def test_the_peers_get_our_tensors_by_their_names(encoder_folder, tmp_path):
         "layer_0/output_norm/gamma",
     ):
         np.testing.assert_array_equal(weights[name], bundle.tensors[name])
-
-
-def test_the_peers_environment_is_completed_when_the_requirements_have_changed(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "environment" / "bin").mkdir(parents=True)
-    (tmp_path / "environment" / "bin" / "python").touch()
-    requirements = tmp_path / "wanted.txt"
-    requirements.write_text("first==1\n")
-    commands = []
-    monkeypatch.setattr(environment, "PEERS", tmp_path / "environment")
-    monkeypatch.setattr(environment, "_REQUIREMENTS", requirements)
-    monkeypatch.setattr(environment, "run_quietly", lambda command: commands.append(list(command)))
-    environment.peers_python()
-    environment.peers_python()
-    assert [command[-2:] for command in commands] == [["-r", str(requirements)]]
-    requirements.write_text("first==2\n")
-    environment.peers_python()
-    assert len(commands) == 2
 
 
 def test_a_command_that_times_out_dies_or_prints_nothing_is_reported():

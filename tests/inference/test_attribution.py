@@ -48,14 +48,6 @@ def test_the_backends_gradient_is_the_derivative_of_each_row():
     np.testing.assert_allclose(found, 3 * hidden**2, rtol=1e-5)
 
 
-def test_the_tokens_places_are_those_of_the_text(encoder_folder):
-    (attribution,) = trained(encoder_folder).explain(
-        ["refund \ud83d\ude00 bill"], method="integrated_gradients", steps=2
-    )
-    assert [token.words for token in attribution.tokens] == ["refund", "\ud83d\ude00", "bill"]
-    assert attribution.label == trained(encoder_folder).predict(["refund \ud83d\ude00 bill"])[0]
-
-
 def test_a_loaded_classifier_sees_the_same(encoder_folder):
     loaded = BertCNNClassifier.load(saved(encoder_folder))
     ours, theirs = loaded.attention(TEXTS), trained(encoder_folder).attention(TEXTS)

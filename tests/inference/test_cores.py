@@ -10,51 +10,40 @@ from bertcnn.inference.openvino_engine import engine_graph
 from tests.tiny import saved
 
 
-def group(mount, path, **files):
-    folder = mount / path
-    folder.mkdir(parents=True, exist_ok=True)
+@pytest.mark.parametrize(
+    ("files", "group", "quota"),
+    [
+        ({"pod/box/cpu.max": "150000 100000\n"}, "0::/pod/box", 1.5),
+        (
+            {
+                "pod/box/cpu.max": "max 1000\n",
+                "pod/cpu.max": "500 1000\n",
+                "cpu.max": "4000 1000\n",
+            },
+            "0::/pod/box",
+            0.5,
+        ),
+        ({"cpu.max": "200000 100000\n"}, "0::/path/on/the/host", 2),
+        (
+            {"cpu/box/cpu.cfs_quota_us": "300000\n", "cpu/box/cpu.cfs_period_us": "100000\n"},
+            "3:cpu,cpuacct:/box",
+            3,
+        ),
+        (
+            {"cpu,cpuacct/cpu.cfs_quota_us": "3000\n", "cpu,cpuacct/cpu.cfs_period_us": "1000\n"},
+            "3:cpu,cpuacct:/",
+            3,
+        ),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, "1:cpu:/", None),
+        *(({"cpu.max": text}, "0::/", None) for text in ("max 1\n", "", "nonsense\n", "10 0\n")),
+    ],
+)
+def test_the_smallest_quota_on_the_way_up_counts(tmp_path, files, group, quota):
     for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
-
-
-def quota_of(tmp_path, line):
-    (tmp_path / "cgroup").write_text(f"4:memory:/elsewhere\n{line}\n")
-    return processor_quota(tmp_path / "cgroup", tmp_path / "mount")
-
-
-def test_a_quota_of_version_2_is_read(tmp_path):
-    group(tmp_path / "mount", "pod/box", cpu__max="150000 100000\n")
-    assert quota_of(tmp_path, "0::/pod/box") == 1.5
-
-
-def test_the_smallest_quota_on_the_way_up_counts(tmp_path):
-    group(tmp_path / "mount", "pod/box", cpu__max="max 100000\n")
-    group(tmp_path / "mount", "pod", cpu__max="50000 100000\n")
-    group(tmp_path / "mount", "", cpu__max="400000 100000\n")
-    assert quota_of(tmp_path, "0::/pod/box") == 0.5
-
-
-@pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
-def test_a_quota_of_version_1_is_read_wherever_it_is_mounted(tmp_path, folder):
-    files = {"cpu__cfs_quota_us": "300000\n", "cpu__cfs_period_us": "100000\n"}
-    group(tmp_path / "mount", f"{folder}/docker/box", **files)
-    assert quota_of(tmp_path, "3:cpu,cpuacct:/docker/box") == 3
-
-
-def test_inside_a_container_the_mount_itself_is_the_group(tmp_path):
-    group(tmp_path / "mount", "", cpu__max="200000 100000\n")
-    assert quota_of(tmp_path, "0::/path/on/the/host") == 2
-
-
-@pytest.mark.parametrize("text", ["max 100000\n", "", "nonsense\n", "100000 0\n"])
-def test_no_quota_is_no_limit(tmp_path, text):
-    group(tmp_path / "mount", "", cpu__max=text)
-    assert quota_of(tmp_path, "0::/") is None
-
-
-def test_without_a_quota_of_version_1_there_is_no_limit(tmp_path):
-    group(tmp_path / "mount", "cpu", cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
-    assert quota_of(tmp_path, "1:cpu:/") is None
+        (tmp_path / "mount" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mount" / name).write_text(text)
+    (tmp_path / "cgroup").write_text(f"4:memory:/elsewhere\n{group}\n")
+    assert processor_quota(tmp_path / "cgroup", tmp_path / "mount") == quota
     assert processor_quota(tmp_path / "nothing", tmp_path) is None
 
 

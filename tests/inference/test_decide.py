@@ -64,12 +64,7 @@ def decided(
         ((0.8, 0.8), (0.9, 0.1), {"outside": True}, (0, 0.9, "review:out_of_scope")),
         ((0.8, 0.8), (0.9, 0.1), {"doubtful": True}, (0, 0.9, "review:ambiguous")),
         ((0.8, 0.8), (0.9, 0.1), {"foreign": True}, (0, 0.9, "review:language")),
-        (
-            (0.8, 0.8),
-            (0.9, 0.1),
-            {"foreign": True, "outside": True},
-            (0, 0.9, "review:language"),
-        ),
+        ((0.8, 0.8), (0.9, 0.1), {"foreign": True, "outside": True}, (0, 0.9, "review:language")),
         ((0.8, 0.8), (0.0, 0.0), {"blank": True}, (-1, 0.0, "review:empty")),
         ((0.8, 0.0), (0.0, 0.0), {"blank": True, "outside": True}, (-1, 0.0, "review:empty")),
     ],
@@ -101,11 +96,8 @@ def test_a_parent_is_answered_where_no_label_is_certain_enough(
     [
         ((True, True), {}, (0, 0.72, "auto")),
         ((True, False), {}, (0, 0.18, "review:ambiguous")),
-        (
-            (False, False),
-            {},
-            (0, 0.02, "review:out_of_scope"),
-        ),  # however certain the absence of labels is
+        # however certain the absence of labels is
+        ((False, False), {}, (0, 0.02, "review:out_of_scope")),
         ((True, True), {"outside": True}, (0, 0.72, "review:out_of_scope")),
         ((False, False), {"blank": True}, (-1, 0.0, "review:empty")),
     ],

@@ -165,17 +165,7 @@ sys.exit(7)
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        "",
-        "asks",
-        "drops",
-        "asks drops",
-        "dropped",
-        "loads asks",
-        "dropped loads asks",
-        "dropped loads asks drops",
-    ],
+    "how", ["", "drops", "asks drops", "dropped", "loads asks", "dropped loads asks drops"]
 )
 def test_a_child_ends_as_it_means_to(how, encoder_folder):
     run = subprocess.run(

@@ -142,8 +142,3 @@ def test_a_range_is_shared_where_that_moves_no_number_by_more_than_a_step(others
         before, after = rounded(own, layer), rounded(shared, layer)
         inside = (before > low) & (before < high)  # the shared range may extend beyond its own
         np.testing.assert_allclose(after[inside], before[inside], atol=2 * max(high, -low) / 100)
-
-
-def test_ranges_behind_relu_stay():
-    encoder = EncoderSettings(**{**SHAPE, "activation": "relu"})
-    share_activation_range({}, encoder)  # reads no tensor

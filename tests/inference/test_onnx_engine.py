@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
 from importlib.metadata import PackageNotFoundError
 
 import numpy as np
@@ -18,7 +17,7 @@ from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.engine import read_engine
 from bertcnn.errors import BundleError, MissingPackageError
 from bertcnn.inference import compiled, engine_choice
-from bertcnn.inference.engine_choice import check_distance, onnx_engine, trial_seconds
+from bertcnn.inference.engine_choice import check_distance, onnx_engine
 from bertcnn.inference.engines import StreamingEngine
 from bertcnn.inference.onnx_engine import OnnxEngine
 from bertcnn.inference.onnx_graph import attention_weights, classifier_onnx_int8
@@ -103,30 +102,6 @@ def test_it_answers_as_the_engine_in_int8_does(engine, stored, bundle):
     assert same[clear].mean() > 0.9
 
 
-def test_a_logit_is_the_sum_of_what_the_evidence_says(engine, bundle):
-    output = engine.run(rows(count=40), evidence=True)
-    features = np.concatenate(
-        [output.requested_evidence.activations, output.requested_evidence.means], axis=1
-    )
-    logits = features @ bundle.tensors["logits/kernel"] + bundle.tensors["logits/bias"]
-    np.testing.assert_allclose(output.logits, logits, atol=1e-4)
-
-
-def test_an_answer_depends_neither_on_its_neighbours_nor_on_its_place_in_a_row(engine):
-    token_ids = rows(count=200, longest=30)
-    together = engine.run(token_ids, evidence=True)
-    backwards = engine.run(token_ids[::-1], evidence=True)
-    np.testing.assert_array_equal(together.logits, backwards.logits[::-1])
-    np.testing.assert_array_equal(
-        together.requested_evidence.means, backwards.requested_evidence.means[::-1]
-    )
-    np.testing.assert_array_equal(
-        together.requested_evidence.windows, backwards.requested_evidence.windows[::-1]
-    )
-    alone = np.concatenate([engine.run([row]).logits for row in token_ids[::20]])
-    np.testing.assert_allclose(together.logits[::20], alone, atol=1e-5)
-
-
 def sums_of_weights(scores):
     """Attention weights for scores [1, 1, n, T], and their sums, computed as products with ones."""
     nodes = OnnxNodes()
@@ -156,30 +131,6 @@ def test_attention_weights_have_the_same_sum_wherever_they_stand():
     moved, again = sums_of_weights(np.roll(scores, 5, axis=-1))
     np.testing.assert_array_equal(np.roll(moved, -5, axis=-1), weights)
     np.testing.assert_array_equal(again, total)
-
-
-def test_no_rows_are_no_answers(engine):
-    output = engine.run([], evidence=True)
-    assert output.logits.shape == (0, 3)
-    assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
-    assert output.evidence.means.shape == (0, 16)
-
-
-def test_several_threads_may_share_it(engine):
-    token_ids = rows(count=150)
-    expected, found = engine.run(token_ids).logits, {}
-
-    def ask(name):
-        found[name] = [engine.run(token_ids).logits for _ in range(3)]
-
-    threads = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    for answers in (answer for several in found.values() for answer in several):
-        np.testing.assert_allclose(answers, expected, atol=1e-5)
 
 
 def test_weights_of_8_bits_are_computed_without_a_sign_and_answer_alike(tensors, bundle, engine):
@@ -256,15 +207,6 @@ def test_it_is_made_once_and_a_damaged_copy_is_made_again(folder, cache, monkeyp
     assert path.read_bytes() == whole
 
 
-def test_predictions_have_their_phrases(folder, cache):
-    text = "the router is broken and I want my money back"
-    (by_onnx,), (by_openvino,) = (
-        load(folder, engine=name).classify([text]) for name in ("onnx", "openvino")
-    )
-    assert by_onnx.label == by_openvino.label
-    assert by_onnx.because
-
-
 def test_a_model_without_int8_is_refused(encoder_folder, tmp_path, stored, bundle, folder, cache):
     trained(encoder_folder).save(tmp_path / "model", engine="keras")
     with pytest.raises(BundleError, match="which was saved without an engine; expected a model"):
@@ -292,12 +234,6 @@ def test_without_its_package_the_error_has_the_command_that_installs_it(folder, 
 # === The choice ===
 
 
-def test_a_trial_takes_turns_and_gives_seconds(engine, bundle):
-    seconds = trial_seconds({"one": engine, "other": engine}, bundle.config.encoder.vocabulary_size)
-    assert list(seconds) == ["one", "other"]
-    assert all(0 < value < 10 for value in seconds.values())
-
-
 @pytest.mark.parametrize(
     ("seconds", "name"),
     [
@@ -318,16 +254,15 @@ def test_a_real_trial_decides_for_one_of_them(folder, slow_at_int8):
     assert load(folder).engine.name in ("onnx-int8", "openvino-float32")
 
 
-def test_a_cpu_with_fast_int8_needs_no_trial(folder, cache, monkeypatch):
-    monkeypatch.setattr(compiled, "cpu_flags", lambda: f"{WITHOUT_INT8} avx512f avx512_vnni")
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [(f"{WITHOUT_INT8} avx512f avx512_vnni", "openvino-int8"), (WITHOUT_INT8, "openvino-float32")],
+    ids=["fast-int8", "small-network"],
+)
+def test_no_trial_is_needed(folder, cache, monkeypatch, flags, name):
+    monkeypatch.setattr(compiled, "cpu_flags", lambda: flags)
     monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
-    assert load(folder).engine.name == "openvino-int8"
-
-
-def test_a_small_network_needs_no_trial(folder, cache, monkeypatch):
-    monkeypatch.setattr(compiled, "cpu_flags", lambda: WITHOUT_INT8)
-    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
-    assert load(folder).engine.name == "openvino-float32"
+    assert load(folder).engine.name == name
 
 
 def test_without_onnx_runtime_all_stays_as_it_was(folder, slow_at_int8, monkeypatch, caplog):

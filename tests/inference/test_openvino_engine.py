@@ -1,7 +1,6 @@
 """The compiled engine: any rows in any order, and its cache."""
 
 import shutil
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -32,40 +31,6 @@ def running(folder):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     return tmp_path / "engines"
-
-
-def test_rows_come_back_in_order_whatever_their_neighbours(folder):
-    engine = running(folder)
-    token_ids = rows(count=200)
-    together = engine.run(token_ids).logits
-    np.testing.assert_allclose(together[::-1], engine.run(token_ids[::-1]).logits, atol=1e-4)
-    alone = np.concatenate([engine.run([row]).logits for row in token_ids[::20]])
-    np.testing.assert_allclose(together[::20], alone, atol=1e-4)
-
-
-def test_no_rows_are_no_answers(folder):
-    output = running(folder).run([], evidence=True)
-    assert output.logits.shape == (0, 3)
-    assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
-    assert output.evidence.means.shape == (0, 16)
-
-
-def test_several_threads_may_share_it(folder):
-    engine, token_ids = running(folder), rows(count=50)
-    expected, found = engine.run(token_ids).logits, {}
-
-    def ask(name):
-        for _ in range(5):
-            found[name] = engine.run(token_ids).logits
-
-    threads = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for answers in found.values():
-        np.testing.assert_allclose(answers, expected, atol=1e-4)
-    assert len(found) == 4
 
 
 def test_it_is_compiled_once_and_a_damaged_copy_is_made_anew(folder, cache):

@@ -126,25 +126,8 @@ def test_int8_is_near_to_float32(tensors, engine):
     assert 0 < np.sqrt(np.mean((found - expected) ** 2)) < 0.2 * expected.std()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda tensors: tensors.pop("spans/bias"),
-            r"weight 'spans/bias' has the shape none, it is missing; expected \(2,\)",
-        ),
-        (
-            lambda tensors: tensors.update({"pooler/bias": np.ones(16, np.float32)}),
-            "no weight of that name",
-        ),
-        (
-            lambda tensors: tensors.update({"spans/kernel": np.ones((16, 3), np.float32)}),
-            r"'spans/kernel' has the shape \(16, 3\)",
-        ),
-    ],
-)
-def test_tensors_that_do_not_fit_are_refused(tensors, change, message):
-    changed = dict(tensors)
-    change(changed)
-    with pytest.raises(BundleError, match=message):
-        spans_graph(changed, SETTINGS)
+def test_tensors_that_do_not_fit_are_refused(tensors):
+    with pytest.raises(BundleError, match=r"'spans/bias' has the shape none, it is missing"):
+        spans_graph({name: tensors[name] for name in tensors if name != "spans/bias"}, SETTINGS)
+    with pytest.raises(BundleError, match="no weight of that name"):
+        spans_graph({**tensors, "pooler/bias": np.ones(16, np.float32)}, SETTINGS)

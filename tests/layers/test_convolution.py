@@ -65,12 +65,9 @@ def test_padding_never_shows(window):
     )
 
 
-def test_the_mean_is_that_of_the_real_tokens():
+def test_the_mean_is_that_of_the_real_tokens_and_0_without_any():
     expected = [HIDDEN[row, :length].mean(axis=0) for row, length in enumerate(LENGTHS)]
     np.testing.assert_allclose(MaskedMean()(HIDDEN, MASK), expected, atol=1e-6)
-
-
-def test_a_row_without_tokens_has_the_mean_zero():
     assert (np.asarray(MaskedMean()(HIDDEN, np.zeros_like(MASK))) == 0).all()
 
 

@@ -28,14 +28,6 @@ def test_it_is_the_normalised_sum_of_three_tables():
     np.testing.assert_allclose(found, centred / centred.std(axis=-1, keepdims=True), atol=1e-4)
 
 
-def test_bf16_keeps_the_layers_own_precision_to_its_end():
-    layer = BertEmbeddings(VOCABULARY, WIDTH, dropout=0.5, dtype="mixed_bfloat16")
-    assert (
-        keras.backend.standardize_dtype(layer(TOKEN_IDS, SEGMENT_IDS, training=True).dtype)
-        == "bfloat16"
-    )
-
-
 @pytest.mark.parametrize("positions", ["interleaved", "concatenated"])
 def test_sinusoids_are_a_table_that_is_not_trained(check_layer, positions):
     layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=TOKENS, positions=positions)

@@ -29,9 +29,3 @@ def test_concatenated_positions_follow_tensor2tensor():
             scaled_time = position * 1.0 * math.exp(i * -increment)
             assert abs(found[position, i] - math.sin(scaled_time)) < 1e-6
             assert abs(found[position, timescales + i] - math.cos(scaled_time)) < 1e-6
-
-
-def test_neighbouring_positions_differ_and_all_have_the_same_length():
-    for table in (interleaved_sinusoids(512, 64), concatenated_sinusoids(512, 64)):
-        np.testing.assert_allclose(np.linalg.norm(table, axis=1), math.sqrt(32), rtol=1e-5)
-        assert len(np.unique(table.round(4), axis=0)) == 512

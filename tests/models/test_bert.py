@@ -27,17 +27,6 @@ INPUTS = {
 }
 
 
-def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
-    """The number of parameters according to the paper.
-
-    Tables, four attention projections, two feed-forward ones, normalisations, the pooler.
-    """
-    dense = lambda rows, columns: rows * columns + columns  # noqa: E731
-    norm = 2 * width
-    block = 4 * dense(width, width) + norm + dense(width, inner) + dense(inner, width) + norm
-    return (vocabulary + positions + segments) * width + norm + layers * block + dense(width, width)
-
-
 # Devlin et al. 2019 (base, large) and the published checkpoints of the others
 @pytest.mark.parametrize(
     ("size", "weights"),
@@ -52,11 +41,7 @@ def parameters(vocabulary, width, layers, inner, positions=512, segments=2):
 )
 def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
     shape = EncoderSettings.of_size(size)
-    assert (
-        parameters(30_522, shape.width, shape.layers, shape.feed_forward_width)
-        == shape.parameters
-        == weights
-    )
+    assert shape.parameters == weights
     try:
         with keras.StatelessScope(initialize_variables=False):  # the weights are not initialised
             assert Bert(shape).count_params() == weights
@@ -65,25 +50,9 @@ def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
         keras.utils.clear_session(free_memory=False)
 
 
-def test_any_other_size_has_as_many_parameters_as_the_formula_says():
-    count = Bert(SETTINGS).count_params()
-    assert (
-        count == parameters(VOCABULARY, WIDTH, LAYERS, INNER, positions=12) == SETTINGS.parameters
-    )
-
-
 def test_a_size_google_did_not_release_is_refused():
-    with pytest.raises(
-        SettingsError,
-        match="the size 'huge'; expected one of tiny, mini, small, medium, base, large",
-    ):
+    with pytest.raises(SettingsError, match="the size 'huge'; expected one of tiny, mini, small"):
         EncoderSettings.of_size("huge")
-
-
-def test_its_outputs_are_a_vector_a_token_and_one_a_text():
-    outputs = Bert(SETTINGS)(INPUTS)
-    assert outputs["sequence_output"].shape == (3, 7, WIDTH)
-    assert outputs["pooled_output"].shape == (3, WIDTH)
 
 
 def test_config_makes_the_same_network_again():
@@ -195,17 +164,6 @@ def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
             start += len(tokens)
 
 
-def test_what_a_packed_row_holds_changes_nothing_for_its_other_documents():
-    documents = [np.arange(1, 5, dtype=np.int32), np.arange(5, 9, dtype=np.int32)]
-    encoder = Bert(SETTINGS, packed=True)
-    before = np.asarray(encoder(packed_row(documents, 12))["sequence_output"])
-    after = np.asarray(
-        encoder(packed_row([documents[0], documents[1][::-1]], 12))["sequence_output"]
-    )
-    np.testing.assert_array_equal(after[0, :4], before[0, :4])
-    assert np.abs(after[0, 4:8] - before[0, 4:8]).max() > 0.1
-
-
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_config_keeps_packing_and_precision(packed, dtype):
@@ -256,14 +214,8 @@ def kinds_of_numbers(function):
     if keras.backend.backend() == "jax":
         import jax
 
-        steps, names = (
-            str(jax.make_jaxpr(function)()),
-            {
-                "exp": "softmax",
-                "rsqrt": "normalisation",
-                "dot_general": "product",
-            },
-        )
+        names = {"exp": "softmax", "rsqrt": "normalisation", "dot_general": "product"}
+        steps = str(jax.make_jaxpr(function)())
         return {
             (names[name], kind)
             for kind, name in re.findall(r":(\w+)\[[^\]]*\] = (exp|rsqrt|dot_general)\b", steps)
@@ -271,12 +223,8 @@ def kinds_of_numbers(function):
     import tensorflow as tf
 
     nodes = tf.function(function).get_concrete_function().graph.get_operations()
-    names = {
-        "Softmax": "softmax",
-        "Rsqrt": "normalisation",
-        "MatMul": "product",
-        "BatchMatMulV2": "product",
-    }
+    names = {"Softmax": "softmax", "Rsqrt": "normalisation"}
+    names |= dict.fromkeys(("MatMul", "BatchMatMulV2"), "product")
     short = {"float32": "f32", "bfloat16": "bf16"}
     return {
         (names[node.type], short[node.outputs[0].dtype.name])

@@ -14,6 +14,7 @@ from bertcnn.models.pretraining import BertPretraining, pretraining_figures
 from bertcnn.models.weights import assign, extract
 from bertcnn.settings import EncoderSettings
 from bertcnn.training.step import make_figures, make_gradients
+from tests.models.test_bert import alone, packed_row
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, POSITIONS = 120, 16, 2, 2, 32, 12
 SETTINGS = EncoderSettings(
@@ -142,66 +143,28 @@ def test_config_makes_the_same_network_again(model):
     assert extract(twin.weights).keys() == extract(model.weights).keys()
 
 
-def test_the_decoder_is_the_table_of_tokens_and_its_bias_alone_is_new(model):
-    fresh = BertPretraining(Bert(SETTINGS))
-    assert (
-        fresh.count_params() - Bert(SETTINGS).count_params()
-        == WIDTH * WIDTH + WIDTH + 2 * WIDTH + VOCABULARY + 2 * WIDTH + 2
-    )
-
-
 def test_packed_rows_give_the_logits_of_unpacked_ones():
-    """Three documents of 5, 7 and 4 tokens.
-
-    Each in a row of its own, and packed into two rows of 12 tokens.
-    """
-    settings, generator = SETTINGS, np.random.default_rng(2)
-    alone = BertPretraining(Bert(settings, name="bert"))
+    """Documents of 5, 7 and 4 tokens, each in a row of its own, and packed into two rows of 12."""
+    generator = np.random.default_rng(2)
+    unpacked = BertPretraining(Bert(SETTINGS, name="bert"))
     # larger than initial weights, so that attention to a neighbour would show
-    for weight in alone.trainable_weights:
+    for weight in unpacked.trainable_weights:
         weight.assign(weight + generator.normal(0, 0.2, weight.shape))
-    packed = BertPretraining(Bert(settings, packed=True, name="bert"))
-    assign(packed.weights, extract(alone.weights), error=EncoderError)
+    packed = BertPretraining(Bert(SETTINGS, packed=True, name="bert"))
+    assign(packed.weights, extract(unpacked.weights), error=EncoderError)
     documents = [generator.integers(5, VOCABULARY, length).astype(np.int32) for length in (5, 7, 4)]
-    segments = [(np.arange(len(document)) > 2).astype(np.int32) for document in documents]
-    places = [[1, 3], [2, 6], [0, 2]]
-    wanted = [
-        alone(
-            {
-                "token_ids": ids[None],
-                "segment_ids": kinds[None],
-                "padding_mask": np.ones_like(ids)[None],
-                "masked_positions": np.array([at]),
-            }
-        )
-        for ids, kinds, at in zip(documents, segments, places, strict=True)
-    ]
-    rows = {
-        name: np.zeros((2, POSITIONS), np.int32)
-        for name in ("token_ids", "segment_ids", "document_ids", "position_ids")
-    }
-    for index, (row, start) in enumerate([(0, 0), (0, 5), (1, 0)]):
-        span = slice(start, start + len(documents[index]))
-        rows["token_ids"][row, span], rows["segment_ids"][row, span] = (
-            documents[index],
-            segments[index],
-        )
-        rows["document_ids"][row, span], rows["position_ids"][row, span] = (
-            index + 1,
-            np.arange(len(documents[index])),
-        )
-    starts, masked = (
-        np.array([[0, 5], [0, 0]], np.int32),
-        np.array([[1, 3, 7, 11], [0, 2, 0, 0]], np.int32),
-    )
-    found = packed({**rows, "document_starts": starts, "masked_positions": masked})
-    for index, (row, document, first) in enumerate([(0, 0, 0), (0, 1, 2), (1, 0, 0)]):
-        np.testing.assert_allclose(
-            found["mlm_logits"][row, first : first + 2], wanted[index]["mlm_logits"][0], atol=1e-4
-        )
-        np.testing.assert_allclose(
-            found["nsp_logits"][row, document], wanted[index]["nsp_logits"][0], atol=1e-4
-        )
+    parts = packed_row(documents[:2], POSITIONS), packed_row(documents[2:], POSITIONS)
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    rows["document_starts"] = np.array([[0, 5], [0, 0]], np.int32)
+    rows["masked_positions"] = np.array([[1, 3, 7, 11], [0, 2, 0, 0]], np.int32)
+    found = packed(rows)
+    places = [(0, 0, 0, [1, 3]), (0, 1, 2, [2, 6]), (1, 0, 0, [0, 2])]
+    for tokens, (row, document, first, positions) in zip(documents, places, strict=True):
+        wanted = unpacked({**alone(tokens), "masked_positions": np.array([positions])})
+        masked = found["mlm_logits"][row, first : first + 2]
+        np.testing.assert_allclose(masked, wanted["mlm_logits"][0], atol=1e-4)
+        following = found["nsp_logits"][row, document]
+        np.testing.assert_allclose(following, wanted["nsp_logits"][0], atol=1e-4)
 
 
 def test_losses_are_float32_in_half_precision():

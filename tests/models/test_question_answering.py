@@ -69,11 +69,6 @@ def test_it_gives_what_pytorch_gives_with_the_same_weights(model):
     assert scores.std() > 0.1
 
 
-def test_it_gives_two_scores_a_token(model):
-    assert model.output.shape == (None, None, 2)
-    assert model(INPUTS).shape == (ROWS, TOKENS, 2)
-
-
 def test_the_scores_are_float32_in_half_precision_too():
     half = BertQuestionAnswering(Bert(SETTINGS, dtype="mixed_bfloat16"))
     scores = half(INPUTS)
@@ -86,14 +81,6 @@ def test_its_weights_have_the_stated_shapes_but_for_the_pooler(model):
     without_pooler = {name: shape for name, shape in shapes.items() if "pooler" not in name}
     assert without_pooler == question_answering_shapes(SETTINGS)
     assert without_pooler["spans/kernel"] == (SETTINGS.width, 2)
-
-
-@pytest.mark.on_jax
-def test_the_segments_matter(model):
-    scores = np.asarray(model(INPUTS))
-    for segments in (np.zeros_like(REAL, np.int32), 1 - INPUTS["segment_ids"]):
-        other = np.asarray(model({**INPUTS, "segment_ids": segments}))
-        assert np.abs(other - scores)[REAL].max() > 0.1
 
 
 @pytest.mark.on_jax
@@ -114,13 +101,6 @@ def test_config_makes_the_same_network_again():
     twin = BertQuestionAnswering.from_config(made.get_config())
     assert twin.get_config() == made.get_config()
     assert (twin.name, twin.seed, twin.encoder.settings) == ("answers", 3, SETTINGS)
-    np.testing.assert_array_equal(twin(INPUTS), made(INPUTS))
-
-
-def test_another_seed_makes_other_weights_of_the_linear_layer():
-    kernels = [
-        BertQuestionAnswering(Bert(SETTINGS), seed=seed).get_layer("spans").kernel.numpy()
-        for seed in (0, 0, 1)
-    ]
-    np.testing.assert_array_equal(kernels[0], kernels[1])
-    assert (kernels[0] != kernels[2]).all()
+    np.testing.assert_array_equal(twin(INPUTS), made(INPUTS))  # the seed is part of it
+    other = BertQuestionAnswering(Bert(SETTINGS, seed=4), seed=4)
+    assert not np.allclose(other(INPUTS), made(INPUTS))

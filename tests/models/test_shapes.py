@@ -1,10 +1,17 @@
 """Computed weight shapes, compared with those of real networks."""
 
+from bertcnn.models.token_scores import BertQuestionAnswering
+
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.pretraining import BertPretraining
 from bertcnn.settings import EncoderSettings, HeadSettings
-from bertcnn.shapes import classifier_shapes, encoder_shapes, pretraining_shapes
+from bertcnn.shapes import (
+    classifier_shapes,
+    encoder_shapes,
+    pretraining_shapes,
+    question_answering_shapes,
+)
 
 ENCODER = EncoderSettings(
     vocabulary_size=20,
@@ -28,6 +35,13 @@ def test_they_are_those_of_the_encoder_and_its_heads():
         name: shape for name, shape in shapes_of(Bert(ENCODER)).items() if "pooler" not in name
     }
     assert encoder_shapes(ENCODER) == without_pooler
+
+
+def test_they_are_those_of_question_answering_without_the_pooler():
+    shapes = shapes_of(BertQuestionAnswering(Bert(ENCODER)))
+    assert question_answering_shapes(ENCODER) == {
+        name: shape for name, shape in shapes.items() if "pooler" not in name
+    }
 
 
 def test_they_are_those_of_the_classifier():

@@ -6,28 +6,10 @@ import pytest
 from bertcnn.pretraining.corpus import open_corpus
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
-WORDS = [
-    "router",
-    "wifi",
-    "cable",
-    "modem",
-    "light",
-    "red",
-    "green",
-    "slow",
-    "dead",
-    "lost",
-    "app",
-    "login",
-    "password",
-    "error",
-    "screen",
-    "bill",
-    "refund",
-    "invoice",
-    "price",
-    "month",
-]
+WORDS = (  # noqa: SIM905
+    "router wifi cable modem light red green slow dead lost app login password error screen bill"
+    " refund invoice price month"
+).split()
 
 
 def write_documents(path, documents, seed=0, fewest=2, most=6):

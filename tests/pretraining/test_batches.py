@@ -37,33 +37,21 @@ def all_batches(source, epoch=0):
     return [source.batch(epoch, step) for step in range(source.steps_per_epoch(epoch))]
 
 
-def test_a_batch_is_what_the_contract_says(corpus):
-    places, documents = settings().masked_places, settings().document_places
-    packed = PretrainingBatches(corpus, settings()).batch(0, 0)
-    plain = PretrainingBatches(corpus, settings(pack=False)).batch(0, 0)
-    shapes = {"token_ids": (B, T), "segment_ids": (B, T), "padding_mask": (B, T)}
-    shapes |= {
-        "masked_positions": (B, places),
-        "masked_labels": (B, places),
-        "masked_weights": (B, places),
-    }
-    assert {name: array.shape for name, array in plain.items()} == shapes | {
-        "next_labels": (B,),
-        "next_weights": (B,),
-    }
-    shapes |= {
-        "document_ids": (B, T),
-        "position_ids": (B, T),
-        "document_starts": (B, documents),
-        "next_labels": (B, documents),
-        "next_weights": (B, documents),
-    }
-    assert {name: array.shape for name, array in packed.items()} == shapes
-    for batch in (plain, packed):
-        assert all(
-            array.dtype == (np.float32 if name.endswith("weights") else np.int32)
-            for name, array in batch.items()
-        )
+@BOTH
+def test_a_batch_is_what_the_contract_says(corpus, pack):
+    chosen = settings(pack=pack)
+    shapes = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), (B, T))
+    masked = ("masked_positions", "masked_labels", "masked_weights")
+    shapes |= dict.fromkeys(masked, (B, chosen.masked_places))
+    if pack:
+        shapes |= dict.fromkeys(("document_ids", "position_ids"), (B, T))
+    documents = (B, chosen.document_places) if pack else (B,)
+    shapes |= dict.fromkeys(("next_labels", "next_weights"), documents)
+    shapes |= {"document_starts": documents} if pack else {}
+    batch = PretrainingBatches(corpus, chosen).batch(0, 0)
+    assert {name: array.shape for name, array in batch.items()} == shapes
+    for name, array in batch.items():
+        assert array.dtype == (np.float32 if name.endswith("weights") else np.int32)
 
 
 def test_documents_of_a_packed_row_are_laid_out_one_after_another(corpus):
@@ -134,15 +122,12 @@ def test_a_batch_is_the_same_whenever_and_in_whatever_order_it_is_asked_for(
 
 
 def test_epochs_and_seeds_differ_in_order_and_masks(corpus):
-    first = PretrainingBatches(corpus, settings(), seed=1)
-    others = [
-        first.batch(1, 0),
-        first.batch(0, 1),
-        PretrainingBatches(corpus, settings(), seed=2).batch(0, 0),
-    ]
-    for other in others:
-        assert not np.array_equal(unmasked(first.batch(0, 0)), unmasked(other))
-        assert not np.array_equal(first.batch(0, 0)["masked_positions"], other["masked_positions"])
+    one = PretrainingBatches(corpus, settings(), seed=1)
+    another = PretrainingBatches(corpus, settings(), seed=2)
+    first = one.batch(0, 0)
+    for other in (one.batch(1, 0), one.batch(0, 1), another.batch(0, 0)):
+        assert not np.array_equal(unmasked(first), unmasked(other))
+        assert not np.array_equal(first["masked_positions"], other["masked_positions"])
 
 
 def test_windows_give_every_document_once_and_batches_across_them(corpus, monkeypatch):
@@ -223,18 +208,11 @@ def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(token
     assert source.report().efficiency >= 0.95
 
 
-def test_a_corpus_smaller_than_a_batch_is_refused(corpus):
-    with pytest.raises(
-        SettingsError,
-        match=r"fill [\d,]+ rows of 64 tokens; expected at least the 5,000 rows of one batch",
-    ):
+def test_a_corpus_smaller_than_a_batch_and_a_step_behind_the_last_are_refused(corpus):
+    with pytest.raises(SettingsError, match="expected at least the 5,000 rows of one batch"):
         PretrainingBatches(corpus, settings(batch_size=5000))
-
-
-def test_a_step_behind_the_last_is_refused(corpus):
-    source = PretrainingBatches(corpus, settings())
     with pytest.raises(SettingsError, match="step 9999 of epoch 0; expected one of its"):
-        source.batch(0, 9999)
+        PretrainingBatches(corpus, settings()).batch(0, 9999)
 
 
 def test_the_steps_of_a_run_are_counted_without_planning_its_epochs(corpus, monkeypatch):

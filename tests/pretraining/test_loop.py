@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertcnn.pretraining.loop import PretrainingInterrupted, evaluated_after, make_optimizer
+from bertcnn.pretraining.loop import evaluated_after, make_optimizer
 from bertcnn.settings import PretrainingSettings
 
 
@@ -29,7 +29,3 @@ def test_the_learning_rate_warms_up_and_then_falls_to_nothing(warmup):
     assert (np.diff(rates[:top]) > 0).all()
     assert (np.diff(rates[top:]) < 0).all()
     assert rates[100] == pytest.approx(0, abs=1.1e-5)
-
-
-def test_an_interruption_says_how_many_steps_are_done():
-    assert str(PretrainingInterrupted(1234)) == "1,234 steps are done"

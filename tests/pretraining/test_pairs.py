@@ -91,9 +91,10 @@ def test_short_single_sentences_stand_alone_without_next_sentence():
     pairs = draw(*documents([1] * 40))
     assert len(pairs) == 40
     assert np.array_equal(pairs["second_start"], pairs["second_end"])
-    assert not pairs["next_weight"].any()
-    assert not pairs["next_label"].any()
     assert np.array_equal(pair_lengths(pairs), pairs["first_end"] - pairs["first_start"] + 2)
+    for one in (pairs, draw(*documents([200]))):  # a single document has no other one
+        assert not one["next_weight"].any()
+        assert not one["next_label"].any()
 
 
 def test_long_single_sentences_are_divided_at_a_word_in_their_middle():
@@ -114,13 +115,6 @@ def test_duplicates_and_parts_of_a_document_are_no_other_document():
     assert random.sum() >= 25
     keys = sentences.keys[document_of(sentences, pairs["first_start"][random])]
     assert (keys != sentences.keys[document_of(sentences, pairs["second_start"][random])]).all()
-
-
-def test_a_single_document_has_no_next_sentence_prediction():
-    pairs = draw(*documents([200]))
-    assert len(pairs) > 20
-    assert not pairs["next_weight"].any()
-    assert not pairs["next_label"].any()
 
 
 def test_where_one_document_is_nearly_all_it_stays_half_and_half():
@@ -151,12 +145,8 @@ def test_some_segments_are_cut_short(many):
     assert len(draw(*many, short_fraction=0.5)) > 1.2 * len(draw(*many))
 
 
-def test_no_documents_give_no_pairs():
+@pytest.mark.parametrize("next_sentence", [False, True])
+def test_no_documents_give_no_pairs(next_sentence):
     empty = np.zeros(0, np.int64)
-    for next_sentence in (False, True):
-        pairs = draw(
-            Sentences(empty, empty, empty, empty.astype(np.uint64)),
-            np.zeros(0, np.uint16),
-            next_sentence=next_sentence,
-        )
-        assert len(pairs) == 0
+    sentences = Sentences(empty, empty, empty, empty.astype(np.uint64))
+    assert len(draw(sentences, np.zeros(0, np.uint16), next_sentence=next_sentence)) == 0

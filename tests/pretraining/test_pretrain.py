@@ -143,15 +143,8 @@ def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(u
 
 
 def refuse_other_settings(place):
-    for changes, words in (
-        (
-            {"steps": 12},
-            r"steps = '9', this run has '12'.*give steps as it was, or start over with --restart",
-        ),
-        ({"learning_rate": 0.5}, r"learning_rate = '0.01', this run has '0.5'"),
-    ):
-        with pytest.raises(SettingsError, match=words):
-            run(place, "broken", **changes)
+    with pytest.raises(SettingsError, match=r"learning_rate = '0.01', this run has '0.5'"):
+        run(place, "broken", learning_rate=0.5)
     write_texts(place / "other.txt", 70)
     with pytest.raises(SettingsError, match="made with texts = "):
         tiny_run(place / "other.txt", place / "broken", place / "cache", Listener())

@@ -8,7 +8,6 @@ import pytest
 
 from bertcnn.errors import BundleError, OutputError, SettingsError, TrainingError
 from bertcnn.storage import files
-from bertcnn.training import checkpoint as module
 from bertcnn.training.checkpoint import (
     Checkpoint,
     check_same_settings,
@@ -50,20 +49,19 @@ def test_what_is_saved_comes_back_and_only_the_newest_two_stay(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "checkpoint.json", "manifest.json"])
-@pytest.mark.parametrize("damage", ["torn", "changed", "missing"])
+@pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_a_damaged_one_is_skipped_with_a_word_and_gives_way(tmp_path, name, damage):
     save(tmp_path, 1, 2)
     path = tmp_path / "step-000000002" / name
-    data = path.read_bytes()
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes(data[: len(data) // 2] if damage == "torn" else data[:-20] + b"0" * 20)
+        path.write_bytes(path.read_bytes()[:-20] + b"0" * 20)
     notes = []
     assert newest_checkpoint(tmp_path, notes.append).step == 1
-    assert len(notes) == 1
-    assert notes[0].startswith("the checkpoint step-000000002: ")
-    assert notes[0].endswith("; it is skipped")
+    (note,) = notes
+    assert note.startswith("the checkpoint step-000000002: ")
+    assert note.endswith("; it is skipped")
     save(tmp_path, 2)
     assert newest_checkpoint(tmp_path, pytest.fail).step == 2
 
@@ -109,11 +107,7 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_the_one_before(tmp_path, monke
 def test_other_settings_are_refused_by_name(tmp_path):
     check_same_settings({"seed": 0, "steps": 5}, {"seed": 0}, tmp_path)
     with pytest.raises(
-        SettingsError,
-        match=(
-            r"made with steps = '5', this run has '6'.*give steps as it was, or start over with"
-            r" --restart"
-        ),
+        SettingsError, match=r"steps = '5', this run has '6'.*start over with --restart"
     ):
         check_same_settings({"seed": 0, "steps": 5}, {"seed": 0, "steps": 6}, tmp_path)
 
@@ -148,12 +142,6 @@ def test_the_state_of_a_training_goes_over_to_another():
     assert any(name.startswith("fixed/") for name in state), "the state of dropout is part of it"
     with pytest.raises(BundleError, match=r"has the shape \(2, 3\); expected \(2, 4\)"):
         restore_state(state, *network(4))
-
-
-def test_the_folder_is_of_a_version(tmp_path):
-    save(tmp_path, 1)
-    assert b'"schema_version": 2' in (tmp_path / "step-000000001" / "manifest.json").read_bytes()
-    assert module.FORMAT.name == "bertcnn-checkpoint"
 
 
 def test_only_checkpoints_are_forgotten(tmp_path):

@@ -4,30 +4,28 @@ from dataclasses import dataclass
 
 import pytest
 
-from bertcnn.progress import Silent
 from bertcnn.training.deadline import Deadline, OutOfTime, seconds_of_epoch
 from bertcnn.training.fit import fit
 from bertcnn.training.training_data import RunOptions
+from tests.listener import Listener
 from tests.tickets import tickets
 from tests.training.test_fit import SETTINGS, head
-from tests.training.test_refit import Listener, assert_same_weights, trained
+from tests.training.test_refit import assert_same_weights, trained
 
 NEVER, AT_ONCE = 60.0, 1e-9  # minutes
 BATCHES = 8  # per epoch
 TINY = {"epochs": 1}
 
 
-class Hurry(Silent):
+class Hurry(Listener):
     """A progress that ends the time budget after `after` batches."""
 
     def __init__(self, after):
-        self.left, self.notes = after, []
+        super().__init__()
+        self.left = after
 
     def advance(self, done, **figures):  # noqa: ARG002
         self.left -= done
-
-    def note(self, message):
-        self.notes.append(message)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import pytest
 
 from bertcnn.models.classifier import CnnHead
 from bertcnn.models.weights import extract
-from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, HeadSettings
 from bertcnn.training.features import TokenizedRows
 from bertcnn.training.few_shot import (
@@ -14,23 +13,28 @@ from bertcnn.training.few_shot import (
     with_pseudo_labels,
 )
 from bertcnn.training.training_data import RunOptions, TrainingData
+from tests.listener import Listener
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})
 
 
-class Notes(Silent):
-    def __init__(self):
-        self.stages, self.notes, self.done = [], [], []
+class Notes(Listener):
+    """Records what was done in each stage."""
 
-    def stage(self, name, total, unit="rows"):  # noqa: ARG002
-        self.stages.append((name, total))
-        self.done.append(0)
+    def __init__(self):
+        super().__init__()
+        self.each = []
+
+    def stage(self, name, total, unit="rows"):
+        super().stage(name, total, unit)
+        self.each.append([name, total, 0])
 
     def advance(self, done, **_):
-        self.done[-1] += done
+        self.each[-1][2] += done
 
-    def note(self, message):
-        self.notes.append(message)
+
+def totals(told, name):
+    return [total for one, total, _ in told.each if one == name]
 
 
 def run(make_rows, tiny_encoder, settings=QUICK, train=None, valid=None, *, refit=False, **given):
@@ -56,7 +60,7 @@ def helped(make_rows, tiny_encoder):
 def test_the_encoder_is_tuned_before_the_head_is_trained(make_rows, tiny_encoder, plain):
     untouched = extract(tiny_encoder().weights)
     encoder, _, result, told = plain
-    assert [name for name, _ in told.stages] == [
+    assert [name for name, *_ in told.stages] == [
         "comparing rows",
         "contrastive training of the encoder",
         "computing encoder features",
@@ -87,9 +91,7 @@ def test_names_are_learned_from_where_they_help_and_the_notes_say_so(
     settings = QUICK.model_copy(update={"contrast_steps": 0})
     *_, told = run(make_rows, tiny_encoder, settings, train=rows, label_names=names)
     assert told.notes[0].endswith(said)
-    assert [total for name, total in told.stages if name == "computing encoder features"] == [
-        3 + 9 + added
-    ]
+    assert totals(told, "computing encoder features") == [3 + 9 + added]
 
 
 def test_the_benefit_of_names_is_measured_on_held_out_rows():
@@ -105,25 +107,15 @@ def test_the_benefit_of_names_is_measured_on_held_out_rows():
     assert wrong < without
 
 
-@pytest.mark.parametrize("counts", [(1, 1), (1, 5)])
-def test_labels_with_a_single_row_can_be_asked_about(counts):
-    labels = np.repeat([0, 1], counts)
-    means = np.random.default_rng(1).normal(size=(len(labels), 4)).astype(np.float32)
-    shares = accuracy_without_and_with(means, labels, np.eye(2, 4, dtype=np.float32), 0)
-    assert all(0.0 <= share <= 1.0 for share in shares)
-
-
 def test_unlabelled_rows_are_pseudo_labelled_and_trained_on(make_rows, tiny_encoder, plain, helped):
     *_, result, told = helped
     assert (plain[2].pseudo_labelled, result.pseudo_labelled) == (0, 36)  # the most confident 90%
     assert told.notes[-1].startswith("40 rows without a label: of 9 held-out rows")
     assert told.notes[-1].endswith("they are used for training too")
-    assert [total for name, total in told.stages if name == "computing encoder features"] == [
-        24 + 9 + 36
-    ]
-    assert told.stages[0] == ("comparing rows", 24 + 9 + 40)
-    assert ("comparing rows once more", 24 + 9 + 40) in told.stages
-    assert told.done == [total for _, total in told.stages]
+    assert totals(told, "computing encoder features") == [24 + 9 + 36]
+    assert told.stages[0][:2] == ("comparing rows", 24 + 9 + 40)
+    assert totals(told, "comparing rows once more") == [24 + 9 + 40]
+    assert all(done == total for _, total, done in told.each)
     again = run(make_rows, tiny_encoder, unlabelled=make_rows(40, 2).token_ids)[2]
     assert again.valid_logits.tolist() == result.valid_logits.tolist()
 
@@ -134,33 +126,18 @@ def test_pseudo_labels_train_the_head(make_rows, tiny_encoder):
     settings = QUICK.model_copy(update={"contrast_steps": 0, "learning_rate": 1e-9})
 
     def right(**given):
-        return np.mean(
-            run(make_rows, tiny_encoder, settings, few, valid=asked, **given)[
-                2
-            ].valid_logits.argmax(axis=1)
-            == asked.labels
-        )
+        result = run(make_rows, tiny_encoder, settings, few, valid=asked, **given)[2]
+        return np.mean(result.valid_logits.argmax(axis=1) == asked.labels)
 
     assert right(unlabelled=make_rows(300, 2).token_ids) > right() + 0.05
 
 
 def test_many_rows_without_a_label_are_passed_over_less_often(make_rows, tiny_encoder):
-    settings = QUICK.model_copy(update={"epochs": 20, "contrast_steps": 0})
-    for others, epochs in ((0, 20), (24, 11), (300, 6)):
-        assert (
-            len(
-                run(
-                    make_rows,
-                    tiny_encoder,
-                    settings,
-                    unlabelled=make_rows(300, 2).token_ids[:others],
-                )[2].epochs
-            )
-            == epochs
-        )
-    settings = QUICK.model_copy(update={"contrast_steps": 0})
     others = make_rows(300, 2).token_ids
-    assert len(run(make_rows, tiny_encoder, settings, unlabelled=others)[2].epochs) == 1
+    for given, unlabelled, epochs in ((20, 0, 20), (20, 24, 11), (20, 300, 6), (1, 300, 1)):
+        settings = QUICK.model_copy(update={"epochs": given, "contrast_steps": 0})
+        result = run(make_rows, tiny_encoder, settings, unlabelled=others[:unlabelled])[2]
+        assert len(result.epochs) == epochs
 
 
 def test_pseudo_labels_do_not_depend_on_held_out_labels_before_the_end():

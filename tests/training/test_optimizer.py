@@ -70,14 +70,9 @@ def test_the_rate_rises_then_falls_to_zero():
 
 
 def test_the_rate_without_warmup_starts_at_its_peak():
-    assert [float(WarmupLinearDecay(1.0, 0, 2)(step)) for step in range(3)] == [1.0, 0.5, 0.0]
-
-
-def test_a_schedule_survives_its_config():
-    schedule = WarmupLinearDecay(2.0, 4, 12)
-    assert (
-        WarmupLinearDecay.from_config(schedule.get_config()).get_config() == schedule.get_config()
-    )
+    schedule = WarmupLinearDecay(1.0, 0, 2)
+    again = WarmupLinearDecay.from_config(schedule.get_config())
+    assert [float(again(step)) for step in range(3)] == [1.0, 0.5, 0.0]
 
 
 def test_every_layer_below_learns_more_slowly():

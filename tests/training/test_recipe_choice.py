@@ -36,6 +36,10 @@ def shape():
     )
 
 
+MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
+ALL_THE_SAME = "; --recipe full does it all the same"
+
+
 @pytest.mark.on_jax
 @pytest.mark.parametrize(
     ("tokens", "rows", "recipe", "reason"),
@@ -44,37 +48,18 @@ def shape():
             20_000,
             1000,
             "full",
-            (
-                "500 rows a label are enough to train the encoder too, and full fine-tuning would"
-                " take about 1 min on this CPU"
-            ),
+            "500 rows a label are enough to train the encoder too, and full fine-tuning would take"
+            " about 1 min on this CPU",
         ),
-        (
-            600,
-            30,
-            "few-shot",
-            "only 15 rows per label",
-        ),
-        (
-            20_000,
-            399,
-            "few-shot",
-            "only 399 rows",
-        ),
-        (
-            10**12,
-            30,
-            "few-shot",
-            "only 15 rows per label",
-        ),
+        (600, 30, "few-shot", "only 15 rows per label"),
+        (20_000, 399, "few-shot", "only 399 rows"),
+        (10**12, 30, "few-shot", "only 15 rows per label"),
         (
             10**12,
             2000,
             "frozen",
-            r"full fine-tuning would take about [\d,]+ min on this CPU, about [\d,]+ min"
-            r" at least"
-            r"; 400 rows instead of 2,000 are learned from; --time-budget gives more time, a"
-            r" --recipe that is named takes all rows",
+            r"full fine-tuning would take about [\d,]+ min on this CPU, about [\d,]+ min at least"
+            f"; 400 rows instead of 2,000 are learned from{MORE_TIME}",
         ),
     ],
 )
@@ -98,284 +83,137 @@ def test_rows_are_few_by_label_and_all_together_but_fewer_where_nothing_was_meas
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
     [
-        (
-            1e-6,
-            "frozen",
-            (
-                r"(, about [\d,]+ min at least)?, 1e-06 are allowed; 400 rows instead of 1,000"
-                r" are learned from; .*"
-            ),
-        ),
+        (1e-6, "frozen", r"(, about [\d,]+ min at least)?, 1e-06 are allowed; 400 rows instead .*"),
         (1e6, "full", ""),
     ],
 )
 def test_a_time_budget_is_held_against_this_machine(shape, minutes, recipe, ending):
-    choice = choose_recipe(
-        shape,
-        tokens=20_000,
-        rows=1000,
-        classes=2,
-        settings=SETTINGS.model_copy(update={"time_budget": minutes}),
-    )
+    settings = SETTINGS.model_copy(update={"time_budget": minutes})
+    choice = choose_recipe(shape, tokens=20_000, rows=1000, classes=2, settings=settings)
     assert choice.recipe == recipe
-    assert re.search(
-        rf"about [\d,]+ min on this CPU \(\d+ GFLOP/s just now\){ending}$", choice.reason
-    )
+    measured = r"about [\d,]+ min on this CPU \(\d+ GFLOP/s just now\)"
+    assert re.search(f"{measured}{ending}$", choice.reason)
+
+
+def chosen(seconds, rows=200, classes=2, settings=SETTINGS, **given):
+    """The choice if all epochs take this many seconds."""
+    given = {"sentence_encoder": False} | given
+    return CostEstimate(rows, classes, seconds, settings, **given).choice()
+
+
+REFIT, TWO_MINUTES, ONE_MINUTE = {"refit": True}, {"time_budget": 2}, {"time_budget": 1}
+BY_REFIT = [  # no fewer than 5 epochs
+    (60, {}, "full", {}, "would take about 1 min on this CPU"),
+    (60, REFIT, "full", {}, "about 2 min on this CPU, the refit on all rows included"),
+    (899, REFIT, "full", {}, "about 30 min on this CPU, the refit on all rows included"),
+    (
+        60,
+        REFIT | TWO_MINUTES,
+        "full",
+        {},
+        "about 2 min on this CPU, the refit on all rows included",
+    ),
+    (
+        61,
+        REFIT | TWO_MINUTES,
+        "full",
+        {"refit": False},
+        "about 1 min on this CPU; 2 min leave no time for a refit on all rows",
+    ),
+    (
+        121,
+        REFIT | TWO_MINUTES,
+        "frozen",
+        {},
+        f"about 4 min on this CPU, about 2 min at least, 2 are allowed{ALL_THE_SAME}",
+    ),
+    (901, {}, "frozen", {}, f"about 15 min on this CPU{ALL_THE_SAME}"),
+]
+BY_EPOCHS = [  # no fewer than 2 epochs
+    (900, {}, "full", {}, "about 15 min on this CPU"),
+    (1125, {}, "full", {"epochs": 4}, "about 15 min on this CPU, 4 epochs instead of 5"),
+    (2250, {}, "full", {"epochs": 2}, "about 15 min on this CPU, 2 epochs instead of 5"),
+    (2251, {}, "frozen", {}, f"about 38 min on this CPU, about 15 min at least{ALL_THE_SAME}"),
+    (120, ONE_MINUTE, "full", {"epochs": 2}, "about 1 min on this CPU, 2 epochs instead of 5"),
+    (
+        120,
+        REFIT | ONE_MINUTE,
+        "full",
+        {"epochs": 2, "refit": False},
+        "2 epochs instead of 5; 1 min leave no time for a refit on all rows",
+    ),
+    (1200, REFIT, "full", {"epochs": 3}, "3 epochs instead of 5, the refit on all rows included"),
+]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "changes", "recipe", "without", "ending"),
-    [
-        (60, {}, "full", {}, "would take about 1 min on this CPU"),
-        (
-            60,
-            {"refit": True},
-            "full",
-            {},
-            "would take about 2 min on this CPU, the refit on all rows included",
-        ),
-        (
-            899,
-            {"refit": True},
-            "full",
-            {},
-            "would take about 30 min on this CPU, the refit on all rows included",
-        ),
-        (
-            60,
-            {"refit": True, "time_budget": 2},
-            "full",
-            {},
-            "about 2 min on this CPU, the refit on all rows included",
-        ),
-        (
-            61,
-            {"refit": True, "time_budget": 2},
-            "full",
-            {"refit": False},
-            "about 1 min on this CPU; 2 min leave no time for a refit on all rows",
-        ),
-        (
-            121,
-            {"refit": True, "time_budget": 2},
-            "frozen",
-            {},
-            (
-                "about 4 min on this CPU, about 2 min at least, 2 are allowed; --recipe full"
-                " does it all the same"
-            ),
-        ),
-        (901, {}, "frozen", {}, "about 15 min on this CPU; --recipe full does it all the same"),
-    ],
+    ("fewest", "seconds", "changes", "recipe", "without", "ending"),
+    [*((5, *case) for case in BY_REFIT), *((2, *case) for case in BY_EPOCHS)],
 )
-def test_the_refit_is_left_out_where_time_lacks(seconds, changes, recipe, without, ending):
-    choice = CostEstimate(
-        200,
-        2,
-        seconds,
-        SETTINGS.model_copy(update=changes),
-        fewest_epochs=SETTINGS.epochs,
-        sentence_encoder=False,
-    ).choice()
-    assert (choice.recipe, choice.changes) == (recipe, without)
-    assert choice.reason.endswith(ending)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "changes", "recipe", "without", "ending"),
-    [
-        (900, {}, "full", {}, "about 15 min on this CPU"),
-        (
-            1125,
-            {},
-            "full",
-            {"epochs": 4},
-            "about 15 min on this CPU, 4 epochs instead of 5",
-        ),
-        (
-            2250,
-            {},
-            "full",
-            {"epochs": 2},
-            "about 15 min on this CPU, 2 epochs instead of 5",
-        ),
-        (
-            2251,
-            {},
-            "frozen",
-            {},
-            ("about 38 min on this CPU, about 15 min at least; --recipe full does it all the same"),
-        ),
-        (
-            120,
-            {"time_budget": 1},
-            "full",
-            {"epochs": 2},
-            "about 1 min on this CPU, 2 epochs instead of 5",
-        ),
-        (
-            120,
-            {"time_budget": 1, "refit": True},
-            "full",
-            {"epochs": 2, "refit": False},
-            (
-                "about 1 min on this CPU, 2 epochs instead of 5; 1 min leave no time for a"
-                " refit on all rows"
-            ),
-        ),
-        (
-            1200,
-            {"refit": True},
-            "full",
-            {"epochs": 3},
-            "3 epochs instead of 5, the refit on all rows included",
-        ),
-    ],
-)
-def test_epochs_become_fewer_where_time_lacks(seconds, changes, recipe, without, ending):
-    choice = CostEstimate(
-        200,
-        2,
-        seconds,
-        SETTINGS.model_copy(update=changes),
-        fewest_epochs=2,
-        sentence_encoder=False,
-    ).choice()
+def test_the_refit_and_then_epochs_are_left_out_where_time_lacks(
+    fewest, seconds, changes, recipe, without, ending
+):
+    settings = SETTINGS.model_copy(update=changes)
+    choice = chosen(seconds, settings=settings, fewest_epochs=fewest)
     assert (choice.recipe, choice.changes) == (recipe, without)
     assert choice.reason.endswith(ending)
 
 
 def test_compiling_takes_as_long_for_few_epochs():
-    limited = SETTINGS.model_copy(update={"time_budget": 1})
-    assert CostEstimate(
-        200, 2, 100.0, limited, compiling=20.0, fewest_epochs=1, sentence_encoder=False
-    ).choice().changes == {"epochs": 2}
-    assert (
-        CostEstimate(
-            200, 2, 100.0, limited, compiling=41.0, fewest_epochs=1, sentence_encoder=False
-        )
-        .choice()
-        .recipe
-        == "frozen"
-    )
+    limited = {"settings": SETTINGS.model_copy(update=ONE_MINUTE), "fewest_epochs": 1}
+    assert chosen(100.0, compiling=20.0, **limited).changes == {"epochs": 2}
+    assert chosen(100.0, compiling=41.0, **limited).recipe == "frozen"
 
 
 def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS).changes == {"epochs": 2}
-    assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=2).changes == {
-        "epochs": 2,
-    }
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=3).recipe == "frozen"
     many = 2000  # labels; 10,000 steps are wanted, an epoch has 3,125
     assert choose_recipe(shape, tokens, 10**5, many, SETTINGS).recipe == "frozen"
 
 
-MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
-
-
 @pytest.mark.parametrize(
-    ("seconds", "classes", "changes", "recipe", "without", "ending"),
+    ("seconds", "classes", "changes", "recipe", "rows", "ending"),
     [
-        (
-            225_000,  # an epoch takes 750 minutes
-            2,
-            {},
-            "full",
-            {"epochs": 1, "most_rows": 20_000},
-            ("about 15 min on this CPU, 1 epoch instead of 5, 20,000 rows instead of 1,000,000"),
-        ),
-        (
-            220_000,
-            2,
-            {},
-            "full",
-            {"epochs": 1, "most_rows": 20_000},
-            "20,000 rows instead of 1,000,000",
-        ),
-        (
-            225_000,
-            2,
-            {"time_budget": 30},
-            "full",
-            {"epochs": 1, "most_rows": 40_000},
-            "about 30 min on this CPU, 1 epoch instead of 5, 40,000 rows instead of 1,000,000",
-        ),
-        (
-            281_250,
-            2,
-            {},
-            "full",
-            {"epochs": 1, "most_rows": 16_000},
-            "16,000 rows instead of 1,000,000",
-        ),  # 500 steps
-        (
-            285_000,
-            2,
-            {},
-            "frozen",
-            {"most_rows": 63_000},
-            "about 950 min at least; 63,000 rows instead of 1,000,000 are learned from",
-        ),
-        (
-            225_000,
-            125,
-            {},
-            "full",
-            {"epochs": 1, "most_rows": 20_000},
-            "20,000 rows instead of 1,000,000",
-        ),
-        (
-            225_000,
-            126,
-            {},
-            "frozen",
-            {"most_rows": 80_000},
-            "80,000 rows instead of 1,000,000 are learned from",
-        ),  # 630 steps are wanted
-        (
-            225_000,
-            40_000,
-            {},
-            "frozen",
-            {"most_rows": 800_000},
-            "800,000 rows instead of 1,000,000 are learned from",
-        ),  # 20 rows a label
+        # an epoch takes 750 minutes
+        (225_000, 2, {}, "full", 20_000, "about 15 min on this CPU, 1 epoch instead of 5, "),
+        (225_000, 2, {"time_budget": 30}, "full", 40_000, "about 30 min on this CPU, 1 epoch .*"),
+        (281_250, 2, {}, "full", 16_000, ".*"),  # 500 steps
+        (285_000, 2, {}, "frozen", 63_000, "about 950 min at least; "),
+        (225_000, 125, {}, "full", 20_000, ".*"),
+        (225_000, 126, {}, "frozen", 80_000, ".*"),  # 630 steps are wanted
+        (225_000, 40_000, {}, "frozen", 800_000, ".*"),  # 20 rows a label
     ],
 )
 def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(
-    seconds, classes, changes, recipe, without, ending
+    seconds, classes, changes, recipe, rows, ending
 ):
-    choice = CostEstimate(
-        10**6, classes, seconds, SETTINGS.model_copy(update=changes), sentence_encoder=False
-    ).choice()
-    assert (choice.recipe, choice.changes) == (recipe, without)
-    assert choice.reason.endswith(ending + MORE_TIME)
+    settings = SETTINGS.model_copy(update=changes)
+    choice = chosen(seconds, 10**6, classes, settings)
+    expected = {"epochs": 1, "most_rows": rows} if recipe == "full" else {"most_rows": rows}
+    assert (choice.recipe, choice.changes) == (recipe, expected)
+    learned = " are learned from" if recipe == "frozen" else ""
+    assert re.search(
+        f"{ending}{rows:,} rows instead of 1,000,000{learned}{MORE_TIME}$", choice.reason
+    )
 
 
 def test_all_rows_are_learned_from_where_frozen_is_in_time():
-    for seconds in (
-        5 * 16 * 60.0,
-        5 * 60 * 60.0,
-    ):  # an epoch takes 16 or 60 minutes, and `frozen` a quarter
-        choice = CostEstimate(10**6, 2, seconds, SETTINGS).choice()
+    # an epoch takes 16 or 60 minutes, and `frozen` a quarter
+    for seconds in (5 * 16 * 60.0, 5 * 60 * 60.0):
+        choice = chosen(seconds, 10**6, sentence_encoder=True)
         assert (choice.recipe, choice.changes) == ("frozen", {})
-        assert choice.reason.endswith("--recipe full does it all the same")
-    assert CostEstimate(10**6, 2, 5 * 61 * 60.0, SETTINGS).choice().changes == {
-        "epochs": 1,
-        "most_rows": 240_000,
-    }
+        assert choice.reason.endswith(ALL_THE_SAME)
+    choice = chosen(5 * 61 * 60.0, 10**6, sentence_encoder=True)
+    assert choice.changes == {"epochs": 1, "most_rows": 240_000}
 
 
 def test_rows_that_are_seen_once_have_to_be_more():
     an_epoch = 15 * 60.0
-    assert CostEstimate(16_000, 2, 5 * an_epoch, SETTINGS).choice().changes == {
-        "epochs": 1,
-    }
-    assert CostEstimate(15_999, 2, 5 * an_epoch, SETTINGS).choice().recipe == "frozen"
-    assert CostEstimate(15_999, 2, 5 * an_epoch / 2, SETTINGS).choice().changes == {
-        "epochs": 2,
-    }
+    assert chosen(5 * an_epoch, 16_000).changes == {"epochs": 1}
+    assert chosen(5 * an_epoch, 15_999).recipe == "frozen"
+    assert chosen(5 * an_epoch / 2, 15_999).changes == {"epochs": 2}
 
 
 def test_layers_that_stay_as_they_are_cost_a_third_of_the_others(shape):
@@ -389,17 +227,8 @@ def test_frozen_takes_as_long_whatever_full_leaves_out():
     changed = SETTINGS.model_copy(update={"frozen_share": 0.75})
     # an epoch takes an hour, or half of one; `frozen` takes a quarter of an hour
     for seconds, settings in ((5 * 3600.0, SETTINGS), (5 * 1800.0, changed)):
-        assert CostEstimate(10**6, 9000, seconds, settings).choice().changes == {}
-        assert CostEstimate(10**6, 9000, 1.1 * seconds, settings).choice().changes != {}
-
-
-def test_fewer_epochs_take_less_time(shape):
-    tokens = 3 * 10**7
-    assert choose_recipe(shape, tokens, 10**6, 2, fewest_epochs=SETTINGS.epochs).recipe == "frozen"
-    assert (
-        choose_recipe(shape, tokens, 10**6, 2, SETTINGS.model_copy(update={"epochs": 1})).recipe
-        == "full"
-    )
+        assert chosen(seconds, 10**6, 9000, settings, sentence_encoder=True).changes == {}
+        assert chosen(1.1 * seconds, 10**6, 9000, settings, sentence_encoder=True).changes != {}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from bertcnn import BertCNNClassifier
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings
 from bertcnn.training.examples import learning_and_validation
+from tests.listener import Listener as Records
 from tests.tickets import tickets
 
 TRAINING = {
@@ -23,22 +24,17 @@ TRAINING = {
 ROWS = 180  # per label, so that enough are held out for out-of-scope detection
 
 
-class Listener(Silent):
-    """Keeps all reports, and interrupts the second training if requested."""
+class Listener(Records):
+    """Records which figures are shown, and interrupts the second training if requested."""
 
     def __init__(self, break_off=False):
-        self.break_off, self.stages, self.notes, self.shown = break_off, [], [], []
+        super().__init__()
+        self.break_off, self.shown = break_off, []
 
     @property
     def begun(self):
         """The number of trainings begun."""
-        return self.stages.count("training")
-
-    def stage(self, name, total, unit="rows"):  # noqa: ARG002
-        self.stages.append(name)
-
-    def note(self, message):
-        self.notes.append(message)
+        return [name for name, *_ in self.stages].count("training")
 
     def advance(self, done, **figures):
         self.shown += [(self.begun, name) for name in figures]
@@ -122,20 +118,10 @@ def test_the_limit_of_the_scope_is_from_before_around_the_new_models_centres(ref
     assert after.limit == before.limit
     np.testing.assert_array_equal(after.weights, before.weights)
     assert after.embedding_centroids.shape[1] == before.embedding_centroids.shape[1]
-    assert (
-        after.embedding_centroids.shape != before.embedding_centroids.shape
-        or np.abs(after.embedding_centroids - before.embedding_centroids).max() > 1e-4
-    )
-    texts, _ = tickets(ROWS)
-    assert (
-        np.mean(
-            [
-                answer.decision == "review:out_of_scope"
-                for answer in refitted[0]._predictor.classify(texts)
-            ]
-        )
-        < 0.1
-    )
+    one, other = after.embedding_centroids, before.embedding_centroids
+    assert one.shape != other.shape or np.abs(one - other).max() > 1e-4
+    answers = refitted[0]._predictor.classify(tickets(ROWS)[0])
+    assert np.mean([answer.decision == "review:out_of_scope" for answer in answers]) < 0.1
 
 
 def test_given_validation_rows_are_never_learned_from(shallow_encoder_folder):
@@ -147,20 +133,11 @@ def test_given_validation_rows_are_never_learned_from(shallow_encoder_folder):
 def test_broken_off_in_the_second_training_the_first_is_not_repeated(
     refitted, shallow_encoder_folder, tmp_path
 ):
+    given = {"savepoints": tmp_path / "savepoints"}
     with pytest.raises(KeyboardInterrupt):
-        trained(
-            shallow_encoder_folder,
-            *tickets(ROWS),
-            savepoints=tmp_path / "savepoints",
-            progress=Listener(break_off=True),
-        )
+        trained(shallow_encoder_folder, *tickets(ROWS), progress=Listener(break_off=True), **given)
     listener = Listener()
-    classifier = trained(
-        shallow_encoder_folder,
-        *tickets(ROWS),
-        savepoints=tmp_path / "savepoints",
-        progress=listener,
-    )
+    classifier = trained(shallow_encoder_folder, *tickets(ROWS), progress=listener, **given)
     assert listener.begun == 1
     assert any(note.startswith("resuming after the first training") for note in listener.notes)
     classifier.save(tmp_path / "model")

@@ -5,7 +5,6 @@ import pytest
 
 from bertcnn.errors import SettingsError
 from bertcnn.training.examples import checked_weights
-from bertcnn.training.features import TokenizedRows
 from tests.test_classifier import quick
 from tests.tickets import tickets
 
@@ -41,16 +40,6 @@ def test_only_ratios_count(encoder_folder):
         for weight in (1.0, 5.0)
     )
     np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))
-
-
-def test_weights_follow_their_rows():
-    ids = [np.arange(3, dtype=np.int32)] * 3
-    rows = TokenizedRows(ids, np.arange(3), weights=np.array([1, 2, 3], np.float32))
-    plain = TokenizedRows(ids[:1], np.zeros(1, int))
-    assert rows.of(np.array([2, 0])).weights.tolist() == [3, 1]
-    assert rows.with_rows(plain).weights.tolist() == [1, 2, 3, 1]
-    assert plain.with_rows(rows).weights.tolist() == [1, 1, 2, 3]
-    assert plain.with_rows(plain).weights is None
 
 
 @pytest.mark.parametrize(

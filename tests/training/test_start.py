@@ -4,21 +4,13 @@ import pytest
 
 from bertcnn import backend
 from bertcnn.backend import on_gpu
-from bertcnn.progress import Silent
 from bertcnn.training.start import note_device
-
-
-class Notes(Silent):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, message):
-        self.notes.append(message)
+from tests.listener import Listener
 
 
 @pytest.mark.skipif(on_gpu(), reason="there is a GPU that is used")
 def test_a_gpu_that_is_not_used_is_noted(monkeypatch, tmp_path):
-    notes, device = Notes(), tmp_path / "nvidiactl"
+    notes, device = Listener(), tmp_path / "nvidiactl"
     monkeypatch.setattr(backend, "_DEVICES", (device,))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     note_device(notes)

@@ -25,6 +25,21 @@ from bertcnn.training.step import (
 )
 
 CLASSES = 3
+SHAPE = {"width": 16, "layers": 1, "heads": 2, "feed_forward_width": 32, "max_positions": 24}
+ENCODER = EncoderSettings(vocabulary_size=120, **SHAPE)
+STILL = EncoderSettings(vocabulary_size=120, **SHAPE, dropout=0.0, attention_dropout=0.0)
+
+
+def classifier_and_step(weight_decay=0.1):
+    model = build_classifier(ENCODER, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
+    optimizer = LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=weight_decay, clip_norm=1.0)
+    return model, optimizer, make_step(model, optimizer, smoothed_cross_entropy(0.1))
+
+
+@pytest.fixture
+def parts(make_rows, token_examples):
+    examples, plan = token_examples(make_rows(6, 0)), BatchPlan(np.arange(6), 24, 8)
+    return batch_parts(*labelled_batch(examples, plan, np.ones(CLASSES)))
 
 
 @settings(max_examples=30, deadline=None)
@@ -62,44 +77,18 @@ def living_graphs():
     return sum(type(thing).__name__ == "FuncGraph" for thing in gc.get_objects())
 
 
-def test_a_step_that_is_over_leaves_no_graph_in_memory(make_rows, token_examples):
+def test_a_step_that_is_over_leaves_no_graph_in_memory(parts):
     before = living_graphs()
-    encoder = EncoderSettings(
-        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
-    )
-    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
-    step = make_step(
-        model,
-        LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0),
-        smoothed_cross_entropy(0.1),
-    )
-    step(
-        batch_parts(
-            *labelled_batch(
-                token_examples(make_rows(6, 0)), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES)
-            )
-        )
-    )
+    model, optimizer, step = classifier_and_step()
+    step(parts)
     assert living_graphs() > before
-    del model, step
+    del model, optimizer, step
     assert living_graphs() <= before
 
 
 @pytest.mark.on_jax
-def test_one_step_changes_every_trainable_weight(make_rows, token_examples):
-    encoder = EncoderSettings(
-        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
-    )
-    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
-    step = make_step(
-        model,
-        LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.0, clip_norm=1.0),
-        smoothed_cross_entropy(0.1),
-    )
-    rows = make_rows(6, 0)
-    parts = batch_parts(
-        *labelled_batch(token_examples(rows), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES))
-    )
+def test_one_step_changes_every_trainable_weight(parts):
+    model, _, step = classifier_and_step(weight_decay=0.0)
     before = {weight.path: weight.numpy() for weight in model.trainable_variables}
     first = step(parts)["loss"]
     same = [
@@ -119,16 +108,6 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     make_rows, token_examples, monkeypatch
 ):
     """Parts of 2 rows, one with a filler, one with fillers only, and unequal row weights."""
-    encoder = EncoderSettings(
-        vocabulary_size=120,
-        width=16,
-        layers=1,
-        heads=2,
-        feed_forward_width=32,
-        max_positions=24,
-        dropout=0.0,
-        attention_dropout=0.0,
-    )
     head = HeadSettings(window_sizes=(1, 2), filters=8, dropout=0.0)
     inputs, given_ = labelled_batch(
         token_examples(make_rows(5, 0)), BatchPlan(np.arange(5), 24, 8), np.array([0.5, 1.0, 2.0])
@@ -137,7 +116,7 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     trained = []
     for tokens in (10_000, 48):
         monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
-        model = build_classifier(encoder, head, CLASSES)
+        model = build_classifier(STILL, head, CLASSES)
         parts = batch_parts(inputs, given_)
         assert len(parts) == (1 if tokens == 10_000 else 3)  # the fourth has no row
         theirs = keras.losses.CategoricalCrossentropy(
@@ -159,12 +138,10 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
     rows = make_rows(12, 0)
     packing = Packing(rows.lengths, 12)
     (plan,) = packing.epoch(np.random.default_rng(0))
-    shape = {"width": 16, "layers": 1, "heads": 2, "feed_forward_width": 32, "max_positions": 24}
-    encoder = EncoderSettings(vocabulary_size=120, **shape, dropout=0.0, attention_dropout=0.0)
     head = HeadSettings(window_sizes=(1, 3), filters=8, dropout=0.0)
-    plain = build_classifier(encoder, head, CLASSES, seed=1)
+    plain = build_classifier(STILL, head, CLASSES, seed=1)
     packed = BertCnn(
-        Bert(encoder, packed=True, seed=1),
+        Bert(STILL, packed=True, seed=1),
         CnnHead(16, CLASSES, head, documents=packing.documents, seed=1, name="head"),
     )
     batches = (
@@ -221,20 +198,10 @@ def test_the_loss_of_several_labels_stays_finite_where_a_model_is_sure():
 
 @pytest.mark.on_jax
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="TensorFlow has two programs a step")
-def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(make_rows, token_examples):
+def test_a_step_on_jax_is_one_program_to_which_all_state_is_given(parts):
     import jax
 
-    encoder = EncoderSettings(
-        vocabulary_size=120, width=16, layers=1, heads=2, feed_forward_width=32, max_positions=24
-    )
-    model = build_classifier(encoder, HeadSettings(window_sizes=(1, 2), filters=8), CLASSES)
-    optimizer = LayerwiseAdamW(0.01, layer_share(1, FULL), weight_decay=0.1, clip_norm=1.0)
-    step = make_step(model, optimizer, smoothed_cross_entropy(0.1))
-    parts = batch_parts(
-        *labelled_batch(
-            token_examples(make_rows(6, 0)), BatchPlan(np.arange(6), 24, 8), np.ones(CLASSES)
-        )
-    )
+    model, optimizer, step = classifier_and_step()
     step(parts)
     kept = [
         variable.value

@@ -14,20 +14,20 @@ def test_the_smaller_encoder_answers_alike_and_gives_back_what_it_has(
     small, used = on_used_pieces(encoder, rows.token_ids, FULL.attention_dropout)
     assert small.settings.vocabulary_size == len(used) < encoder.settings.vocabulary_size
     ids = renumbered(rows.token_ids, used)
-    for row, (mine, theirs) in enumerate(zip(ids, rows.token_ids, strict=True)):
-        inputs = [
-            {
-                "token_ids": one[None],
-                "segment_ids": one[None] * 0,
-                "padding_mask": one[None] * 0 + 1,
-            }
-            for one in (mine, theirs)
-        ]
-        outputs = [
-            np.asarray(model(given)["sequence_output"])
-            for model, given in zip((small, encoder), inputs, strict=True)
-        ]
-        np.testing.assert_allclose(outputs[0], outputs[1], rtol=0, atol=1e-5, err_msg=str(row))
+    for mine, theirs in zip(ids, rows.token_ids, strict=True):
+        found, expected = (
+            model(
+                {
+                    "token_ids": one[None],
+                    "segment_ids": 0 * one[None],
+                    "padding_mask": 0 * one[None] + 1,
+                }
+            )
+            for model, one in ((small, mine), (encoder, theirs))
+        )
+        np.testing.assert_allclose(
+            found["sequence_output"], expected["sequence_output"], rtol=0, atol=1e-5
+        )
     before = extract(encoder.weights)
     for weight in small.weights:
         weight.assign(weight + 1.0)
