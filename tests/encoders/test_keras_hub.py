@@ -3,15 +3,12 @@
 import json
 import shutil
 import socket
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from bertcnn.cli.main import main
 from bertcnn.encoders import keras_hub_source
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.convert import load_encoder
@@ -20,7 +17,6 @@ from bertcnn.encoders.keras_hub import is_preset, read_preset_settings, read_pre
 from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.wordpiece import read_vocabulary
-from tests.tickets import as_csv, tickets
 
 CLOSE = 1e-5
 BATCH, TOKENS, WIDTH, POSITIONS = 3, 12, 16, 24
@@ -322,27 +318,6 @@ def test_a_preset_by_name_comes_from_kaggles_client_and_then_from_our_cache(
         "gelu_tanh",
     )
     assert found.repository == handle
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "train tickets.csv --encoder {} --recipe frozen --epochs 1 --out x.csv",
-        "pretrain tickets.csv --from {} --steps 2 --sequence-length 24 --batch-size 2 --out x.csv",
-        "check tickets.csv --encoder {} --fix x.csv",
-        "encoder export {} --to x.csv",
-    ],
-)
-def test_a_preset_goes_where_an_encoder_goes(saved, tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
-    handle = keras_hub_source.find_preset(NAME).handle
-    kaggle_cache(saved, tmp_path / "kaggle", handle.removeprefix("kaggle://"))
-    Path("tickets.csv").write_text(as_csv(*tickets(8)))
-    monkeypatch.setattr(sys, "argv", ["bertcnn", *command.format(f"keras_hub:{NAME}").split()])
-    with suppress(SystemExit):
-        main()
-    assert Path("x.csv").exists()  # a folder, or a file
 
 
 def test_an_unknown_preset_is_refused_with_the_closest_names(cache):

@@ -15,7 +15,7 @@ from bertcnn.inference.output_layer import OutputLayer, read_output_layer
 from bertcnn.text.cleaning import clean_text, cleaned_positions
 from tests.inference.test_predictor import NAUGHTY
 from tests.tickets import tickets
-from tests.tiny import saved, trained
+from tests.tiny import saved
 
 TEXTS = [
     *tickets(4)[0],
@@ -65,17 +65,6 @@ def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
         batch = pad(ids, plan_scoring(np.array([len(ids[0])]), 512)[0], 0).inputs()
         hidden = np.asarray(encoder.predict_on_batch(batch))[0, : len(ids[0])]
         assert explanation.mean == pytest.approx(float(hidden.mean(axis=0) @ kernel), abs=1e-4)
-
-
-def test_both_engines_name_nearly_the_same_windows(encoder_folder, tmp_path):
-    # compiled in float32, to avoid int8's rounding
-    trained(encoder_folder).save(tmp_path / "model", engine="keras")
-    texts = tickets()[0]
-    ours = bertcnn.load(tmp_path / "model").explain(texts, label="hardware")
-    theirs = bertcnn.load(tmp_path / "model", engine="keras").explain(texts, label="hardware")
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.mean == pytest.approx(other.mean, abs=1e-3)
-        assert one.windows[0].words == other.windows[0].words
 
 
 def test_by_default_the_predicted_label_is_explained_and_blank_texts_are_not(predictor):

@@ -3,7 +3,6 @@
 Operations that do not work in a child are refused at once.
 """
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -13,10 +12,9 @@ import threading
 import traceback
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from bertcnn import BertCNNClassifier, load, score_csv
+from bertcnn import BertCNNClassifier, load
 from bertcnn.errors import SettingsError
 from tests.tickets import tickets
 from tests.tiny import saved, trained
@@ -80,17 +78,6 @@ def test_one_text_and_many_are_answered(model, used, encoder_folder):
     assert len(model.predict(TEXTS)) == len(TEXTS)
 
 
-@pytest.mark.parametrize("engine", ["auto", "keras"])
-def test_a_file_is_scored_by_a_loaded_model(engine, encoder_folder, tmp_path):
-    """The outputs are equal to the last digit: a forked Keras model runs on OpenVINO."""
-    model = load(saved(encoder_folder), engine=engine)
-    (tmp_path / "in.csv").write_text("text\n" + "".join(f"{text}\n" for text in tickets()[0]))
-    score_csv(model, tmp_path / "in.csv", tmp_path / "parent.csv")
-    forked(lambda: score_csv(model, tmp_path / "in.csv", tmp_path / "child.csv"))
-    child, parent = (pd.read_csv(tmp_path / name) for name in ("child.csv", "parent.csv"))
-    pd.testing.assert_frame_equal(child, parent, rtol=0, atol=0 if engine == "auto" else 2e-4)
-
-
 def test_several_threads_and_grandchildren_are_answered(encoder_folder):
     model = load(saved(encoder_folder))
     expected = model.predict_proba(TEXTS)
@@ -116,25 +103,6 @@ def test_several_threads_and_grandchildren_are_answered(encoder_folder):
 
     forked(twice)
     forked(lambda: forked(answers))
-
-
-def test_a_pool_of_forked_processes_answers(encoder_folder):
-    model = load(saved(encoder_folder))
-    expected = model.predict(TEXTS).tolist()
-    with multiprocessing.get_context("fork").Pool(2, initializer=_keep, initargs=(model,)) as pool:
-        found = pool.map_async(_ask, TEXTS).get(timeout=HANGS)
-    assert found == expected
-
-
-_kept = []
-
-
-def _keep(model):
-    _kept.append(model)
-
-
-def _ask(text):
-    return str(_kept[0].predict([text])[0])
 
 
 def test_the_folder_may_be_gone_by_then(encoder_folder, tmp_path):

@@ -1,16 +1,14 @@
 """The compiled graph: tests beyond `tests/export/test_network_parity.py`."""
 
 import numpy as np
-import openvino as ov
 import pytest
-from openvino import opset13 as ops
 
-from bertcnn.data.packing import PackedPlan, packed_inputs, plan_packed
+from bertcnn.data.packing import plan_packed
 from bertcnn.errors import BundleError
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
-from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
+from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 
@@ -66,51 +64,6 @@ def test_empty_rows_of_a_batch_change_nothing():
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
-
-
-def test_a_token_attends_to_its_own_text_alone():
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
-    whole = classifier_graph(extract(build_classifier(encoder, head, 3).weights), encoder, head)
-    softmax = next(node for node in whole.get_ordered_ops() if node.get_type_name() == "Softmax")
-    attention = ov.Core().compile_model(
-        ov.Model([ops.result(softmax.output(0))], whole.get_parameters(), "attention"), "CPU"
-    )
-    batch = packed_inputs(
-        [np.ones(3, np.int32), np.ones(2, np.int32)], PackedPlan(np.array([[0, 1]]), 8), 0
-    )
-    found = attention(batch)[0]
-    assert found.shape == (1, encoder.heads, 8, 8)
-    of_text = batch["document_ids"][0]
-    own = of_text[:, None] == of_text[None]
-    assert (found[..., ~own] == 0).all()
-    assert (found[..., own] > 0).all()
-
-
-def test_a_logit_is_the_sum_of_its_filters_and_the_mean(minilm_folder):
-    from bertcnn.encoders.convert import load_encoder
-
-    encoder = load_encoder(minilm_folder)
-    model = BertCnn(
-        encoder,
-        CnnHead(encoder.settings.width, 4, HeadSettings(), seed=3, name="head"),
-        name="classifier",
-    )
-    generator = np.random.default_rng(1)
-    token_ids = [
-        generator.integers(1000, 30000, length).astype(np.int32) for length in (2, 5, 17, 128, 512)
-    ]
-    ours, reference = both(model, encoder.settings, HeadSettings(), token_ids)
-    np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
-    kernel, bias = (np.asarray(weight) for weight in model.head.get_layer("logits").weights)
-    hidden = encoder.predict_on_batch(
-        {
-            "token_ids": token_ids[2][None],
-            "segment_ids": np.zeros((1, 17), np.int32),
-            "padding_mask": np.ones((1, 17), np.int32),
-        }
-    )["sequence_output"]
-    parts = np.concatenate([ours.evidence.activations[2], hidden[0].mean(axis=0)])
-    np.testing.assert_allclose(ours.logits[2], bias + parts @ kernel, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,6 @@ def test_more_threads_than_streams_get_their_own_answers(engine, served):
             np.testing.assert_allclose(logits, expected[number + part :: 8], atol=1e-4)
 
 
-def test_single_texts_of_several_threads_do_not_mix(engine):
-    token_ids = rows(count=30)
-    expected = [engine.run([row]).logits for row in token_ids]
-    for logits in at_once(lambda _: [engine.run([row]).logits for row in token_ids]):
-        np.testing.assert_array_equal(logits, expected)
-
-
 def test_it_answers_while_it_is_warmed_up_by_turns(engine):
     served = ServedEngine(engine, 0, LONGEST)
     served.try_out()

@@ -85,19 +85,6 @@ def test_windows_that_share_a_row_do_not_see_each_other(engine):
         np.testing.assert_allclose(alone, before[place], rtol=0, atol=1e-5)
 
 
-def test_the_context_is_in_the_second_segment(model, engine):
-    for ids, scores in zip(tokens := windows([30, 12, 6]), engine.run(tokens), strict=True):
-        inputs = {
-            "token_ids": ids[None],
-            "segment_ids": (np.arange(len(ids)) >= len(ids) // 2).astype(np.int32)[None],
-            "padding_mask": np.ones((1, len(ids)), np.int32),
-        }
-        expected = model.predict_on_batch(inputs)[0]
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-4)
-        inputs["segment_ids"] = np.zeros_like(inputs["segment_ids"])
-        assert np.abs(scores - model.predict_on_batch(inputs)[0]).max() > 0.1
-
-
 def test_the_longest_windows_come_first_with_the_inputs_of_the_graph(engine):
     given = windows(MANY)
     made = list(packed_windows(given, PAD))

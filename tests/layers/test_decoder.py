@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
@@ -60,52 +59,6 @@ def test_it_is_a_sound_layer(check_layer):
 @pytest.mark.on_jax
 def test_it_gives_what_pytorch_gives_with_the_same_weights(block):
     np.testing.assert_allclose(block(HIDDEN, MEMORY, MASK), GOLDEN["output"], rtol=0, atol=1e-5)
-
-
-@pytest.mark.on_jax
-@pytest.mark.parametrize("changed", range(TOKENS))
-def test_a_later_token_never_changes_an_earlier_output(block, changed):
-    other = HIDDEN.copy()
-    other[:, changed] = np.random.default_rng(changed).normal(0, 10, (ROWS, WIDTH))
-    before, after = (np.asarray(block(hidden, MEMORY, MASK)) for hidden in (HIDDEN, other))
-    assert np.array_equal(before[:, :changed], after[:, :changed])
-    assert (before[:, changed:] != after[:, changed:]).any(axis=-1).all()
-
-
-@pytest.mark.on_jax
-def test_step_by_step_it_gives_the_same(block):
-    expected = np.asarray(block(HIDDEN, MEMORY, MASK))
-    longest = TOKENS + 2  # more room than is used
-    written = tuple(keras.ops.zeros((ROWS, longest, HEADS, WIDTH // HEADS)) for _ in range(2))
-    source = block.source_attention.keys_and_values(keras.ops.convert_to_tensor(MEMORY))
-    for place in range(TOKENS):
-        output, written, attention = block.step(
-            keras.ops.convert_to_tensor(HIDDEN[:, place : place + 1]), place, written, source, MASK
-        )
-        np.testing.assert_allclose(output[:, 0], expected[:, place], rtol=0, atol=1e-5)
-        attention = np.asarray(attention)
-        np.testing.assert_allclose(attention.sum(axis=-1), 1.0, rtol=0, atol=1e-6)
-        assert (attention[MASK == 0] == 0).all()
-
-
-def test_steps_do_not_read_the_room_behind_them(block):
-    source = block.source_attention.keys_and_values(keras.ops.convert_to_tensor(MEMORY))
-    first = keras.ops.convert_to_tensor(HIDDEN[:, :1])
-    room = (ROWS, TOKENS, HEADS, WIDTH // HEADS)
-    outputs = [
-        block.step(first, 0, (keras.ops.full(room, value),) * 2, source, MASK)[0]
-        for value in (0.0, 50.0)
-    ]
-    np.testing.assert_array_equal(*outputs)
-
-
-def test_padding_of_the_memory_changes_nothing(block):
-    expected = block(HIDDEN, MEMORY, MASK)
-    noise = np.where(MASK[..., None] == 1, MEMORY, 100.0).astype(np.float32)
-    np.testing.assert_array_equal(block(HIDDEN, noise, MASK), expected)
-    longer = np.concatenate([MEMORY, MEMORY[:, :3]], axis=1)
-    more = np.pad(MASK, ((0, 0), (0, 3)))
-    np.testing.assert_allclose(block(HIDDEN, longer, more), expected, rtol=0, atol=1e-5)
 
 
 def test_dropout_acts_in_training_only():

@@ -6,7 +6,6 @@ import sys
 
 import keras
 import numpy as np
-import pytest
 
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
@@ -113,50 +112,6 @@ def test_config_keeps_the_precision_of_encoder_and_head_and_logits_are_float32()
     logits = twin(INPUTS)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     np.testing.assert_array_equal(logits, model(INPUTS))
-
-
-@pytest.fixture
-def float64():
-    before = keras.config.floatx(), keras.config.dtype_policy()
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
-    yield
-    keras.config.set_floatx(before[0])
-    keras.config.set_dtype_policy(before[1])
-
-
-def test_gradients_equal_finite_differences(float64):
-    import tensorflow as tf
-
-    model = build_classifier(
-        ENCODER.model_copy(update={"dropout": 0.0, "attention_dropout": 0.0}), HEAD, CLASSES
-    )
-    generator = np.random.default_rng(1)
-    for weight in model.trainable_weights:
-        weight.assign(weight.numpy() + generator.normal(0, 0.3, weight.shape))
-    outer = generator.normal(size=(3, CLASSES))
-
-    @tf.function
-    def loss():
-        return tf.reduce_sum(tf.cast(model(INPUTS), "float64") * outer)
-
-    with tf.GradientTape() as tape:
-        value = loss()
-    gradients = tape.gradient(value, [weight.value for weight in model.trainable_weights])
-    step = 3e-3
-    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
-        direction = generator.normal(size=weight.shape)
-        direction /= np.linalg.norm(direction)
-        start = weight.numpy()
-        values = []
-        for factor in (1, -1):
-            weight.assign(start + factor * step * direction)
-            values.append(float(loss()))
-        weight.assign(start)
-        slope = float(np.sum(tf.convert_to_tensor(gradient) * direction))
-        assert abs((values[0] - values[1]) / (2 * step) - slope) < 3e-3 * max(1, abs(slope)), (
-            weight.path
-        )
 
 
 def test_a_classifier_on_jax_waits_for_no_import_of_tensorflow():

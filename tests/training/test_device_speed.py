@@ -21,11 +21,8 @@ def test_a_cpu_is_known_by_its_cores_and_flags():
     ("name", "teraflops"),
     [
         ("NVIDIA H100 80GB HBM3", 989),
-        ("NVIDIA A100-SXM4-80GB", 312),
         ("NVIDIA A10", 125),
         ("NVIDIA A10G", 70),
-        ("NVIDIA L4", 121),
-        ("NVIDIA GeForce RTX 4090", 165),
         ("a GPU", 80),
     ],
 )

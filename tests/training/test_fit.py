@@ -23,23 +23,12 @@ from bertcnn.training.callbacks import LateMean
 from bertcnn.training.fit import fit, late_steps
 from bertcnn.training.state import FitResult
 from bertcnn.training.training_data import RunOptions
+from tests.listener import Listener
 
 CLASSES = 3
 SETTINGS = TrainingSettings(
     epochs=12, batch_size=8, learning_rate=0.02, head_multiplier=1.0, compiled_shapes=2
 )
-
-
-class Recorder(Silent):
-    def __init__(self):
-        self.stages, self.done, self.figures = [], 0, []
-
-    def stage(self, name, total, unit="rows"):
-        self.stages.append((name, total, unit))
-
-    def advance(self, done, **figures):
-        self.done += done
-        self.figures.append(figures)
 
 
 def head():
@@ -52,36 +41,17 @@ def run(train, valid, settings=SETTINGS, seed=0, progress=None, **options):
 
 
 @pytest.fixture(scope="module")
-def learned(make_rows, vector_examples):
-    progress = Recorder()
-    return (
-        *run(
-            vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1)), progress=progress
-        ),
-        progress,
-    )
-
-
-@pytest.fixture(scope="module")
 def noisy(make_rows, vector_examples):
     """Validation labels that cannot be learned, so that macro-F1 fluctuates."""
     valid = vector_examples(make_rows(30, 3, noise=True))
     return *run(vector_examples(make_rows(60, 0)), valid), valid
 
 
-def test_it_learns(learned):
-    _, result, _ = learned
+def test_it_learns(make_rows, vector_examples):
+    _, result = run(vector_examples(make_rows(60, 0)), vector_examples(make_rows(20, 1)))
     assert max(epoch.macro_f1 for epoch in result.epochs) > 0.9
     assert result.epochs[-1].loss < result.epochs[0].loss
     assert len(result.padded_lengths) == SETTINGS.compiled_shapes
-
-
-def test_progress_hears_of_every_batch_with_loss_and_macro_f1(learned):
-    _, result, progress = learned
-    assert progress.stages == [("training", SETTINGS.epochs * 8, "batches")]
-    assert progress.done == len(result.epochs) * 8
-    assert [set(figures) for figures in progress.figures[:2]] == [set(), {"loss"}]
-    assert progress.figures[-1]["macro_f1"] == result.epochs[-1].macro_f1
 
 
 def test_the_model_ends_with_the_weights_of_the_epoch_it_tells(noisy):
@@ -104,7 +74,7 @@ def test_a_result_is_repeated_in_its_epochs_whatever_the_validation_rows_say(
 ):
     parts = vector_examples(make_rows(60, 0)), vector_examples(make_rows(30, 3, noise=True))
     like = FitResult((), 3, np.empty((0, 0)), ())
-    progress = Recorder()
+    progress = Listener()
     _, result = run(*parts, like=like, progress=progress)
     assert (result.kept_epoch, progress.done) == (3, 3 * 8)
     shorter = SETTINGS.model_copy(update={"patience": None})
