@@ -13,7 +13,7 @@ from bertcnn.encoders import keras_hub_source
 from bertcnn.encoders.config import read_settings
 from bertcnn.encoders.convert import load_encoder
 from bertcnn.encoders.download import encoder_info, fetch_encoder
-from bertcnn.encoders.keras_hub import is_preset, read_preset_settings, read_preset_tensors
+from bertcnn.encoders.keras_hub import read_preset_settings, read_preset_tensors
 from bertcnn.errors import BertCNNError, EncoderError
 from bertcnn.text.tokenizer_settings import read_tokenizer_settings
 from bertcnn.text.wordpiece import read_vocabulary
@@ -180,12 +180,6 @@ def test_names_of_former_versions_are_read_as_keras_reads_them(saved, backbone, 
         file.move("layers", "_layer_checkpoint_dependencies")
     assert_same_outputs(load_encoder(folder), BertBackbone.from_preset(str(folder)), batch)
     assert same_tensors(folder, saved)
-
-
-def test_a_folder_in_hugging_face_layout_is_no_preset(encoder_folder, saved):
-    assert is_preset(saved)
-    assert not is_preset(encoder_folder)
-    assert fetch_encoder(encoder_folder).folder == encoder_folder.resolve()
 
 
 def test_info_tells_the_presets_shape_without_copying_it(saved, backbone, cache):

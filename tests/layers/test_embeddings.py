@@ -1,10 +1,17 @@
 """Token, position and segment embeddings."""
 
+import math
+
 import keras
 import numpy as np
 import pytest
 
-from bertcnn.layers.embeddings import SINUSOIDS, BertEmbeddings
+from bertcnn.layers.embeddings import (
+    SINUSOIDS,
+    BertEmbeddings,
+    concatenated_sinusoids,
+    interleaved_sinusoids,
+)
 from bertcnn.training.step import make_gradients
 
 BATCH, TOKENS, WIDTH, VOCABULARY = 2, 5, 6, 11
@@ -26,6 +33,28 @@ def test_it_is_the_normalised_sum_of_three_tables():
     total = tokens[TOKEN_IDS] + positions[:TOKENS] + segments[SEGMENT_IDS]
     centred = total - total.mean(axis=-1, keepdims=True)
     np.testing.assert_allclose(found, centred / centred.std(axis=-1, keepdims=True), atol=1e-4)
+
+
+def test_interleaved_positions_follow_the_paper():
+    found = interleaved_sinusoids(50, 12)
+    assert found.dtype == np.float32
+    for position in range(50):
+        for i in range(6):
+            angle = position / 10_000 ** (2 * i / 12)
+            assert abs(found[position, 2 * i] - math.sin(angle)) < 1e-6
+            assert abs(found[position, 2 * i + 1] - math.cos(angle)) < 1e-6
+
+
+def test_concatenated_positions_follow_tensor2tensor():
+    found = concatenated_sinusoids(50, 12)
+    timescales = 6
+    # get_timing_signal_1d with its default timescales of 1 and 10,000
+    increment = math.log(1.0e4 / 1.0) / (timescales - 1)
+    for position in range(50):
+        for i in range(timescales):
+            scaled_time = position * 1.0 * math.exp(i * -increment)
+            assert abs(found[position, i] - math.sin(scaled_time)) < 1e-6
+            assert abs(found[position, timescales + i] - math.cos(scaled_time)) < 1e-6
 
 
 @pytest.mark.parametrize("positions", ["interleaved", "concatenated"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from keras import ops
-from scipy.stats import chisquare
 
 from bertcnn.models.language_model import Sampling, draw
 
@@ -37,22 +36,10 @@ def drawn(numbers, how):
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(1, 7, 1), (0.5, 7, 1), (2, 7, 1), (1, 3, 1), (1, 7, 0.6), (1.3, 4, 0.8), (1, 1, 1)],
+    "how", [(1, 7, 1), (0.5, 7, 1), (2, 7, 1), (1, 3, 1), (1, 7, 0.6), (1.3, 4, 0.8), (1, 1, 1)]
 )
-def test_tokens_are_drawn_with_the_probabilities_of_the_definition(temperature, top_k, top_p):
-    numbers = np.random.default_rng(0).random(DRAWS, np.float32)
-    counts = np.bincount(drawn(numbers, sampling(temperature, top_k, top_p)), minlength=7)
-    probabilities = expected(LOGITS, temperature, top_k, top_p)
-    assert counts[probabilities == 0].sum() == 0
-    kept = probabilities > 0
-    assert chisquare(counts[kept], DRAWS * probabilities[kept]).pvalue > 1e-3 or kept.sum() == 1
-
-
-@pytest.mark.on_jax
-def test_an_even_grid_of_numbers_gives_the_probabilities_almost_exactly():
+def test_an_even_grid_of_numbers_draws_tokens_with_the_probabilities_of_the_definition(how):
     numbers = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(np.float32)
-    how = (0.8, 5, 0.9)
     shares = np.bincount(drawn(numbers, sampling(*how)), minlength=7) / DRAWS
     np.testing.assert_allclose(shares, expected(LOGITS, *how), atol=2 / DRAWS)
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from bertcnn import backend
 from bertcnn.backend import on_gpu
 from bertcnn.errors import SettingsError
 from bertcnn.models.weights import extract
@@ -11,8 +12,10 @@ from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
 from bertcnn.training.devices import compute_policy, join_processes, limit_devices
 from bertcnn.training.recipes import train
+from bertcnn.training.start import note_device
 from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import new_encoder
+from tests.listener import Listener
 
 
 @pytest.mark.skipif(on_gpu(), reason="there is a GPU")
@@ -68,3 +71,18 @@ def test_a_multi_process_training_needs_its_process_settings(monkeypatch):
     monkeypatch.delenv("JAX_COORDINATOR_ADDRESS", raising=False)
     with pytest.raises(SettingsError, match="JAX_COORDINATOR_ADDRESS"):
         join_processes()
+
+
+@pytest.mark.skipif(on_gpu(), reason="there is a GPU that is used")
+def test_a_gpu_that_is_not_used_is_noted(monkeypatch, tmp_path):
+    notes, device = Listener(), tmp_path / "nvidiactl"
+    monkeypatch.setattr(backend, "_DEVICES", (device,))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    note_device(notes)
+    assert notes.notes == []
+    device.touch()
+    note_device(notes)
+    assert notes.notes == [
+        "training on the CPU, although there is an NVIDIA GPU; to train on that: pip install"
+        " 'jax[cuda13]'"
+    ]

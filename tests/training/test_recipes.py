@@ -16,6 +16,7 @@ from bertcnn.training.batches import Examples
 from bertcnn.training.fit import fit
 from bertcnn.training.recipes import recipe_settings, train
 from bertcnn.training.training_data import RunOptions, TrainingData
+from bertcnn.training.vocabulary_pruning import on_used_pieces
 from tests.learnable import CLASSES, new_encoder
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -65,6 +66,15 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
         (expected["embeddings/tokens"] != untrained["embeddings/tokens"]).any(axis=1)
     )
     assert moved.tolist() == used.tolist()
+
+
+def test_the_smaller_encoder_computes_in_the_precision_that_is_asked_for(make_rows, tiny_encoder):
+    encoder, token_ids = tiny_encoder(), make_rows(6, 0).token_ids
+    small, _ = on_used_pieces(encoder, token_ids, 0.0, policy="mixed_bfloat16")
+    layer = small.get_layer("layer_0")
+    assert (layer.compute_dtype, layer.variable_dtype) == ("bfloat16", "float32")
+    small, _ = on_used_pieces(encoder, token_ids, 0.0)
+    assert small.get_layer("layer_0").compute_dtype == "float32"
 
 
 def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(

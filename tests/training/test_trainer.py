@@ -19,6 +19,7 @@ from bertcnn.training.trainer import (
     check_finite,
     shuffled,
 )
+from tests.listener import Listener
 
 ROWS = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 
@@ -62,17 +63,6 @@ def trainer(figures, *, learning_rate=0.05, taken=None, **options):
     )
 
 
-class Listener(Silent):
-    def __init__(self):
-        self.told = []
-
-    def stage(self, name, total, unit="rows"):
-        self.told.append((name, total, unit))
-
-    def advance(self, done, **figures):
-        self.told.append((done, figures))
-
-
 @pytest.mark.on_jax
 def test_epochs_end_where_they_are_to_with_the_mean_loss_of_their_steps():
     losses = []
@@ -110,9 +100,9 @@ def test_figures_of_the_last_steps_and_the_last_epoch_are_shown():
         (0.25, 0.5), progress=listener, shown=("loss", "figure"), stage=("a", "b")
     )
     training.run()
-    assert listener.told[:2] == [("a", 4, "b"), (0, {})]
-    assert [set(shown) for _, shown in listener.told[2:]] == [{"loss"}, *[{"loss", "figure"}] * 3]
-    assert [shown.get("figure") for _, shown in listener.told[2:]] == [None, 0.25, 0.25, 0.5]
+    assert (listener.stages, listener.figures[0]) == ([("a", 4, "b")], {})
+    assert [set(shown) for shown in listener.figures[1:]] == [{"loss"}, *[{"loss", "figure"}] * 3]
+    assert [shown.get("figure") for shown in listener.figures[1:]] == [None, 0.25, 0.25, 0.5]
 
 
 def test_figures_that_mean_nothing_for_a_batch_are_left_out_and_tokens_are_counted():
@@ -125,8 +115,7 @@ def test_figures_that_mean_nothing_for_a_batch_are_left_out_and_tokens_are_count
     _, training = trainer((1.0,), progress=listener, shown=("gradient_norm", RATE))
     training.batches = batches
     training.run()
-    shown = [figures for _, figures in listener.told[2:]]
-    assert [set(figures) for figures in shown] == [{RATE}, {"gradient_norm"}]
+    assert [set(figures) for figures in listener.figures[1:]] == [{RATE}, {"gradient_norm"}]
     assert training.state.tokens == 200
 
 
