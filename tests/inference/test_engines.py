@@ -21,23 +21,25 @@ def bundle(encoder_folder):
     return read_bundle(saved(encoder_folder))
 
 
-@pytest.fixture(
-    scope="module", params=["keras", "openvino-float32", "openvino-int8", "onnx-int8", "served"]
-)
+NAMES = ("keras", "openvino-float32", "openvino-int8", "onnx-int8", "served", "served-onnx")
+
+
+@pytest.fixture(scope="module", params=NAMES)
 def engine(request, bundle, encoder_folder):
     stored = read_engine(saved(encoder_folder), bundle.bundle_id)
     encoder, head = bundle.config.encoder, bundle.config.head
     if request.param == "keras":
         return KerasEngine(classifier_of(bundle), 0)
-    if request.param == "onnx-int8":
+    if "onnx" in request.param:
         tensors = {**bundle.tensors, **stored.int8_tensors(encoder, head)}
         model = classifier_onnx_int8(tensors, encoder, head, 7)
-        return OnnxEngine(model, 0, encoder.max_positions, streams=2)
-    graph = engine_graph(None if request.param == "openvino-float32" else stored, bundle)
-    compiled = OpenVINOEngine.of_graph(graph, 0)
-    if request.param != "served":
-        return compiled
-    served = ServedEngine(compiled, 0, encoder.max_positions)
+        engine = OnnxEngine(model, 0, encoder.max_positions, streams=2)
+    else:
+        graph = engine_graph(None if request.param == "openvino-float32" else stored, bundle)
+        engine = OpenVINOEngine.of_graph(graph, 0)
+    if not request.param.startswith("served"):
+        return engine
+    served = ServedEngine(engine, 0, encoder.max_positions)
     served.warm()
     return served
 

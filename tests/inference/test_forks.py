@@ -41,7 +41,7 @@ def forked(work):
 
 
 @pytest.fixture(
-    params=["openvino", "one stream", "no engine", "keras", "fitted", "loaded classifier"]
+    params=["openvino", "one stream", "no engine", "onnx", "keras", "fitted", "loaded classifier"]
 )
 def model(request, encoder_folder, tmp_path):
     folder = saved(encoder_folder)
@@ -54,7 +54,7 @@ def model(request, encoder_folder, tmp_path):
         return load(tmp_path / "model")
     return load(
         folder,
-        engine="keras" if request.param == "keras" else "auto",
+        engine=request.param if request.param in ("onnx", "keras") else "auto",
         streams=1 if request.param == "one stream" else None,
     )
 

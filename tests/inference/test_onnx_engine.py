@@ -1,9 +1,7 @@
 """The ONNX Runtime engine: int8 answers, a cached copy, and its choice where it is faster."""
 
 import dataclasses
-import os
 import shutil
-import signal
 import sys
 from importlib.metadata import PackageNotFoundError
 
@@ -18,19 +16,16 @@ from bertcnn.bundle.engine import read_engine
 from bertcnn.errors import BundleError, MissingPackageError
 from bertcnn.inference import compiled, engine_choice
 from bertcnn.inference.engine_choice import check_distance, onnx_engine
-from bertcnn.inference.engines import StreamingEngine
 from bertcnn.inference.onnx_engine import OnnxEngine
 from bertcnn.inference.onnx_graph import attention_weights, classifier_onnx_int8
 from bertcnn.inference.onnx_nodes import OnnxNodes
 from bertcnn.inference.openvino_engine import OpenVINOEngine, engine_graph
 from bertcnn.inference.openvino_graph import classifier_graph
-from bertcnn.inference.served_engine import ServedEngine
 from tests.inference.test_openvino_engine import INT8_ROUNDING
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved, trained
 
 WITHOUT_INT8 = "flags : sse2 avx2 fma"
-HANGS = 60  # seconds; a forked child that takes longer counts as hanging
 
 
 @pytest.fixture(scope="module")
@@ -157,27 +152,6 @@ def test_every_activation_of_the_encoder_is_known(tensors, bundle, activation):
 def test_a_token_that_the_model_does_not_know_is_an_error_that_says_so(engine, texts):
     with pytest.raises(RuntimeError, match="idx=999 must be within"):
         engine.run([*rows(count=texts - 1), np.full(3, 999, np.int32)])
-
-
-def test_a_service_computes_on_its_streams(engine):
-    assert isinstance(engine, StreamingEngine)  # as the service creates an engine
-    served, token_ids = ServedEngine(engine, 0, 64), rows(count=34)
-    served.warm()
-    np.testing.assert_allclose(
-        served.run(token_ids).logits, engine.run(token_ids).logits, atol=1e-4
-    )
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_answers_as_its_parent(engine):
-    token_ids = rows(count=150)
-    expected = engine.run(token_ids).logits
-    child = os.fork()
-    if not child:
-        signal.alarm(HANGS)
-        same = np.allclose(engine.run(token_ids).logits, expected, atol=1e-5)
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_engine_far_from_float32_is_refused(tensors, bundle):
