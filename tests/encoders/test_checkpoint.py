@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from bertcnn.encoders import Pieces, read_settings, write_encoder
 from bertcnn.encoders.checkpoint import (
     HEADS,
     EncoderCheckpoint,
@@ -14,8 +15,6 @@ from bertcnn.encoders.checkpoint import (
     published_name,
     read_checkpoint,
 )
-from bertcnn.encoders.config import read_settings
-from bertcnn.encoders.folder import Pieces, write_encoder
 from bertcnn.encoders.layout import check_layout
 from bertcnn.errors import EncoderError
 from bertcnn.settings import EncoderSettings

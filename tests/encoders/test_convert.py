@@ -10,10 +10,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertcnn.data.batches import BatchPlan, pad
-from bertcnn.encoders.convert import load_encoder, load_published
+from bertcnn.encoders import load_encoder, load_published
 from bertcnn.errors import EncoderError
-from bertcnn.models.bert import Bert
-from bertcnn.models.weights import extract
+from bertcnn.models import Bert, extract
 from bertcnn.text.wordpiece import WordPieceTokenizer
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from bertcnn.encoders import encoder_info, fetch_encoder
 from bertcnn.encoders.checkpoint import HEADS, read_checkpoint
-from bertcnn.encoders.download import encoder_info, fetch_encoder
 from bertcnn.encoders.google import google_name
 from bertcnn.errors import EncoderError
 from bertcnn.text.tokenizer_settings import read_tokenizer_settings

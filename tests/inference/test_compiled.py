@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import bertcnn
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.errors import BundleError
 from bertcnn.inference import compiled
 from bertcnn.inference.compiled import (

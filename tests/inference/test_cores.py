@@ -4,9 +4,8 @@ import pytest
 
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import SettingsError
-from bertcnn.inference.compiled import compiled_model
+from bertcnn.inference import compiled_model, engine_graph
 from bertcnn.inference.cores import machine_cores, processor_quota, usable_cores
-from bertcnn.inference.openvino_engine import engine_graph
 from tests.tiny import saved
 
 

@@ -5,13 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
-from bertcnn.inference.keras_engine import KerasEngine, classifier_of
+from bertcnn.bundle import read_bundle, read_engine
+from bertcnn.inference import KerasEngine, ServedEngine, classifier_of
 from bertcnn.inference.onnx_engine import OnnxEngine
 from bertcnn.inference.onnx_graph import classifier_onnx_int8
 from bertcnn.inference.openvino_engine import OpenVINOEngine, engine_graph
-from bertcnn.inference.served_engine import ServedEngine
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved
 

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from bertcnn.inference.compiled import compiled_model
+from bertcnn.inference import SpansEngine, compiled_model, packed_windows
 from bertcnn.inference.int8_tensors import int8_tensors, round_from_zero, share_activation_range
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph, spans_graph
 from bertcnn.inference.quantization import quantized_by_nncf
-from bertcnn.inference.spans_engine import SpansEngine, packed_windows
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 from bertcnn.doctor import out_of_fold
-from bertcnn.encoders.convert import load_encoder
-from bertcnn.encoders.download import fetch_encoder
-from bertcnn.inference.embeddings import mean_embeddings
-from bertcnn.inference.keras_embeddings import fastest_embed, keras_embed
+from bertcnn.encoders import fetch_encoder, load_encoder
+from bertcnn.inference import fastest_embed, keras_embed, mean_embeddings
 from bertcnn.progress import Silent
 from tests.tickets import tickets
 

@@ -11,8 +11,7 @@ from onnx import TensorProto, helper
 from onnxruntime import InferenceSession
 
 from bertcnn import load
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.errors import BundleError, MissingPackageError
 from bertcnn.inference import compiled, engine_choice
 from bertcnn.inference.engine_choice import check_distance, onnx_engine

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from bertcnn import load
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from tests.inference.test_openvino_graph import rows
 from tests.tiny import saved

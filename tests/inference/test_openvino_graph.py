@@ -8,8 +8,7 @@ from bertcnn.errors import BundleError
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
-from bertcnn.models.classifier import build_classifier
-from bertcnn.models.weights import extract
+from bertcnn.models import build_classifier, extract
 from bertcnn.settings import EncoderSettings, HeadSettings
 
 SHAPE = {

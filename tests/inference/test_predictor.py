@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bertcnn
-from bertcnn.bundle.bundle import read_bundle, write_bundle
-from bertcnn.bundle.schemas import Decisions
-from bertcnn.bundle.scope import OutOfScopeDetector
+from bertcnn.bundle import Decisions, OutOfScopeDetector, read_bundle, write_bundle
 from bertcnn.errors import SettingsError
 from bertcnn.inference.predictor import Predictor
 from tests.tickets import tickets

@@ -12,8 +12,7 @@ from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
 from bertcnn.inference.quantization import QuantizationData, build_engine, quantize
-from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.weights import extract
+from bertcnn.models import BertCnn, CnnHead, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.tables.tables import read_table

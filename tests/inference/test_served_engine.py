@@ -5,8 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from bertcnn.bundle.bundle import read_bundle
-from bertcnn.bundle.engine import read_engine
+from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.served_engine import ServedEngine
 from tests.inference.test_engines import at_once

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import BundleError
-from bertcnn.inference.compiled import compiled_model
+from bertcnn.inference import SpansEngine, compiled_model, packed_windows, quantize
 from bertcnn.inference.openvino_graph import ENCODER_INPUTS, spans_graph
-from bertcnn.inference.quantization import quantize
-from bertcnn.inference.spans_engine import SpansEngine, packed_windows
-from bertcnn.models.bert import Bert
-from bertcnn.models.token_scores import BertQuestionAnswering
-from bertcnn.models.weights import extract
+from bertcnn.models import Bert, BertQuestionAnswering, extract
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import question_answering_shapes
 from bertcnn.tasks.training import KerasSpans

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from bertcnn.tasks.summaries.fitting import summary_figures
 
 from bertcnn.models import CausalTransformer
 from bertcnn.models.bert import Bert
@@ -23,6 +22,7 @@ from bertcnn.shapes import (
     summariser_shapes,
     translator_shapes,
 )
+from bertcnn.tasks.summaries.fitting import summary_figures
 from bertcnn.training.step import make_gradients
 
 VOCABULARY, TOKENS = 11, 5

@@ -1,10 +1,9 @@
 """Computed weight shapes, compared with those of real networks."""
 
-from bertcnn.models.token_scores import BertQuestionAnswering
-
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.pretraining import BertPretraining
+from bertcnn.models.token_scores import BertQuestionAnswering
 from bertcnn.settings import EncoderSettings, HeadSettings
 from bertcnn.shapes import (
     classifier_shapes,

@@ -8,9 +8,8 @@ from bertcnn.inference.keras_embeddings import keras_embed
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT
-from bertcnn.training import contrastive
+from bertcnn.training import TokenizedRows, contrastive
 from bertcnn.training.contrastive import contrastive_loss, tune_by_contrast
-from bertcnn.training.features import TokenizedRows
 
 SETTINGS = FEW_SHOT.model_copy(update={"contrast_steps": 6, "contrast_learning_rate": 3e-3})
 

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.weights import extract
+from bertcnn.models import CnnHead, extract
 from bertcnn.settings import FEW_SHOT, HeadSettings
-from bertcnn.training.features import TokenizedRows
+from bertcnn.training import RunOptions, TokenizedRows, TrainingData
 from bertcnn.training.few_shot import (
     accuracy_without_and_with,
     train_few_shot,
     with_pseudo_labels,
 )
-from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.listener import Listener
 
 QUICK = FEW_SHOT.model_copy(update={"epochs": 1, "contrast_steps": 1})

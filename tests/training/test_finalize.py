@@ -7,9 +7,8 @@ import pytest
 
 import bertcnn
 from bertcnn.bundle.bundle import read_bundle
+from bertcnn.evaluation import calibrated_probabilities, with_limits
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
-from bertcnn.evaluation.out_of_scope import with_limits
-from bertcnn.evaluation.probabilities import calibrated_probabilities
 from bertcnn.inference.decide import held_back
 from tests.test_classifier import Notes, quick
 from tests.tickets import tickets

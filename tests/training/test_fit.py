@@ -12,17 +12,14 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bertcnn.data.batches import BatchPlan
 from bertcnn.errors import TrainingError
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.forward import Forward
-from bertcnn.models.weights import extract
+from bertcnn.models import CnnHead, Forward, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import HeadSettings, TrainingSettings
+from bertcnn.training import FitResult, RunOptions
 from bertcnn.training import trainer as trainer_module
 from bertcnn.training.batches import Examples, class_weights, labelled_batch, positive_weights
 from bertcnn.training.callbacks import LateMean
 from bertcnn.training.fit import fit, late_steps
-from bertcnn.training.state import FitResult
-from bertcnn.training.training_data import RunOptions
 from tests.listener import Listener
 
 CLASSES = 3

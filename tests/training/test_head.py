@@ -5,16 +5,13 @@ import pytest
 
 from bertcnn.data.batches import BatchPlan
 from bertcnn.inference.keras_embeddings import keras_embed
-from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.forward import Forward
-from bertcnn.models.weights import extract
+from bertcnn.models import BertCnn, CnnHead, Forward, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FULL, HeadSettings
+from bertcnn.training import RunOptions, TokenizedRows, TrainingData
 from bertcnn.training.batches import class_weights
-from bertcnn.training.features import TokenizedRows
 from bertcnn.training.head import train_head
 from bertcnn.training.linear_probe import start_from_probe
-from bertcnn.training.training_data import RunOptions, TrainingData
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
 SETTINGS = FULL.model_copy(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bertcnn.models.classifier import CnnHead
-from bertcnn.models.weights import extract
+from bertcnn.models import CnnHead, extract
 from bertcnn.settings import HeadSettings
 from bertcnn.training.linear_probe import start_from_probe
 

@@ -7,16 +7,12 @@ import pytest
 
 from bertcnn.data.packing import Packing, lay_out
 from bertcnn.errors import SettingsError
-from bertcnn.models.classifier import BertCnn, CnnHead
-from bertcnn.models.forward import Forward
-from bertcnn.models.weights import extract
+from bertcnn.models import BertCnn, CnnHead, Forward, extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT, FROZEN, FULL, HeadSettings
+from bertcnn.training import RunOptions, TrainingData, on_used_pieces, recipe_settings, train
 from bertcnn.training.batches import Examples
 from bertcnn.training.fit import fit
-from bertcnn.training.recipes import recipe_settings, train
-from bertcnn.training.training_data import RunOptions, TrainingData
-from bertcnn.training.vocabulary_pruning import on_used_pieces
 from tests.learnable import CLASSES, new_encoder
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)

@@ -8,9 +8,8 @@ import pytest
 
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
+from bertcnn.training import RunOptions, Savepoints, savepoint_folder
 from bertcnn.training.fit import fit
-from bertcnn.training.savepoints import Savepoints, savepoint_folder
-from bertcnn.training.training_data import RunOptions
 from tests.listener import Listener
 from tests.training.test_fit import SETTINGS, head
 

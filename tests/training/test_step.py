@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcnn.data.batches import BatchPlan
-from bertcnn.data.packing import Packing, lay_out
-from bertcnn.models.bert import Bert
-from bertcnn.models.classifier import BertCnn, CnnHead, build_classifier
-from bertcnn.models.weights import extract
+from bertcnn.data import BatchPlan, Packing, lay_out
+from bertcnn.models import Bert, BertCnn, CnnHead, build_classifier, extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
 from bertcnn.training import step as step_module
 from bertcnn.training.batches import Examples, labelled_batch
