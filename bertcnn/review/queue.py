@@ -109,6 +109,7 @@ def claim(
     view: QueueView = "mixed",
     tab: str = "",
     keep: Sequence[int] = (),
+    seconds: float = LEASE,
 ) -> list[LeasedTicket]:
     """Lease the next tickets to a person, starting with those they already hold.
 
@@ -127,6 +128,7 @@ def claim(
             is assigned to the person. Tickets held in other views are released.
         tab: of the browser; each tab gets other tickets.
         keep: tickets from `open_ticket` that stay leased, whatever the view; not in the result.
+        seconds: until others may get the tickets, unless `renew` is called.
 
     Raises:
         RoleError: the person is a viewer.
@@ -141,7 +143,7 @@ def claim(
         held = _held(connection, person.name, tab, open_to, keep)
         limit = most or _limit(connection)
         chosen = _next(connection, open_to, view, limit - len(held), claimed)
-        tickets, until = [*held, *chosen][: most or None], moment + LEASE
+        tickets, until = [*held, *chosen][: most or None], moment + seconds
         rows = [
             {"ticket": one, "actor": person.name, "tab": tab, "until": until} for one in tickets
         ]
