@@ -170,7 +170,6 @@ def test_word_evidence_is_naive_bayes_with_smoothing():
         (np.array([[30, 10], [0, 40]]) + 5 * share) / (np.array([30, 50]) + 5) / share
     )
     assert scope.words.tolist() == [30, 31]
-    assert not scope.outside(text).any()
     np.testing.assert_allclose(scope.log_odds, expected, rtol=1e-5)
     asked = DetectorInputs(
         *np.float32([[[0, 9], [9, 0], [0, 9]], np.ones((3, 3))[:, :2]]),
@@ -224,6 +223,23 @@ def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
     tracemalloc.stop()
     assert kept.tolist() == sorted(set(common.tolist()))
     assert most < 20e6  # bytes; a count for each word and label took 128 MB
+
+
+def test_too_many_labels_for_the_memory_are_left_out():
+    known, valid = (
+        readings(np.zeros((rows, 3000)), np.ones((rows, WIDTH)), np.ones((rows, 1), int))
+        for rows in (6, 60)
+    )
+    assert not fit_detector(known, np.arange(6), valid).detector
+
+
+def test_rows_that_are_all_the_same_do_no_harm():
+    same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
+    scope = fit_detector(same, np.zeros(60, int), same).detector
+    assert not scope.outside(same).any()
+    assert np.isfinite(
+        scope.outlier_score(readings(np.zeros((1, 3)), np.zeros((1, 5)), np.ones((1, 0), int)))
+    ).all()
 
 
 def test_a_scope_comes_back_from_its_tensors():
