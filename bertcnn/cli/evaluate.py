@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich import box
 from rich.table import Table
@@ -25,9 +25,11 @@ from bertcnn.cli.options import (
 from bertcnn.cli.screen import Screen
 from bertcnn.cli.startup import local_model, prepare_engine
 from bertcnn.errors import OutputError
-from bertcnn.evaluation import Evaluation
 from bertcnn.storage import as_json, write_whole
 from bertcnn.wording import count, visible
+
+if TYPE_CHECKING:
+    from bertcnn.evaluation import Evaluation
 
 _LARGEST_MATRIX = 8
 
