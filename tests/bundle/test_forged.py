@@ -311,7 +311,7 @@ def test_weights_that_overflow_never_give_nan(folder, layer, factor, words):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("taps/scales>shape", [1, 18], "holds 'taps/scales' of shape (1, "),
+        ("taps/scales>shape", [1, 144], "holds 'taps/scales' of shape (1, "),
         ("layer_0/expand/weights>dtype", "U8", "as U8; expected I8"),
         ("layer_0/expand/scales>dtype", "I32", "as I32; expected F32"),
         ("x", tensor(0), "holds 'x' of shape (0,); expected no tensor of that name"),

@@ -188,7 +188,7 @@ def test_from_a_file_without_labels_to_named_groups(run, encoder_folder, tmp_pat
 
 def test_after_a_promotion_waiting_tickets_are_answered_again(run, store):
     code, _, told = run("review", "answer", "--store", store)
-    assert (code, told.splitlines()[-1][:9]) == (0, "0 tickets")
+    assert (code, told.splitlines()[-1][:15]) == (0, "Done: 0 tickets")
 
 
 def test_a_user_without_a_name_is_asked_for_one(run, model, tmp_path, monkeypatch):
