@@ -108,7 +108,7 @@ def test_a_model_that_knows_nothing_is_marked_above_all_figures():
 def test_long_texts_and_texts_with_different_labels_are_observations():
     profile = profile_rows(["a", "a", "b"], ["x", "y", "y"], np.full(3, 9), truncated=2, limit=9)
     html = render(made(["a", "b"], profile=profile)[0])
-    assert "67% of the texts are longer than 9 tokens" in html
+    assert "66.7% of the texts are longer than 9 tokens" in html
     assert "1 text stands in rows with different labels" in html
 
 
