@@ -35,7 +35,6 @@ from bertcnn.review import (
     claim,
     decided,
     find_ticket,
-    guide,
     label_guide,
     labels_in_use,
     last_decisions,
@@ -211,8 +210,10 @@ def _reply(store: ReviewStore, person: Person, sent: Message, used: LabelsInUse)
     if sent.full or sent.decisions:
         said["last"] = [_last(one, used) for one in last_decisions(store, person, _LAST)]
     if sent.full:
-        hints = {name: (one.color, one.hint) for name, one in label_guide(store).items()}
-        said |= {"guide": guide(store), "hints": hints}
+        guides = label_guide(store)
+        texts = [f"# {name}\n{one.text}" for name, one in guides.items() if one.text]
+        said["guide"] = "\n".join(texts)
+        said["hints"] = {name: (one.color, one.hint) for name, one in guides.items()}
     if sent.similar is not None:
         said["similar"] = _similar(store, person, sent.similar)
     return said

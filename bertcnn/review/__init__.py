@@ -46,12 +46,10 @@ if TYPE_CHECKING:
     from bertcnn.review.labels import LabelGuide as LabelGuide
     from bertcnn.review.labels import LabelsInUse as LabelsInUse
     from bertcnn.review.labels import add_labels as add_labels
-    from bertcnn.review.labels import guide as guide
     from bertcnn.review.labels import label_guide as label_guide
     from bertcnn.review.labels import labels_in_use as labels_in_use
     from bertcnn.review.labels import remove_label as remove_label
     from bertcnn.review.labels import set_guide as set_guide
-    from bertcnn.review.labels import write_guide as write_guide
     from bertcnn.review.models import WORSE as WORSE
     from bertcnn.review.models import KnownModel as KnownModel
     from bertcnn.review.models import ModelEvent as ModelEvent

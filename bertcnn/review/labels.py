@@ -15,7 +15,7 @@ from bertcnn.review.rows import upsert
 from bertcnn.review.schema import label, setting
 from bertcnn.review.store import ReviewStore
 
-_SEPARATOR, _GUIDE = "separator", "guide"
+_SEPARATOR = "separator"
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _LONGEST = 200  # characters of a name or a hint
 _LONGEST_GUIDE = 1 << 20
@@ -99,20 +99,6 @@ def remove_label(store: ReviewStore, person: Person, name: str) -> LabelsInUse:
         left = LabelsInUse(tuple(one for one in used.names if one != name), used.separator)
         _write(connection, left)
         return left
-
-
-def guide(store: ReviewStore) -> str:
-    """The label guide, Markdown; empty if there is none."""
-    with store.reading() as connection:
-        return str(connection.scalar(select(setting.c.value).where(setting.c.name == _GUIDE)) or "")
-
-
-def write_guide(store: ReviewStore, person: Person, text: str) -> None:
-    """Replace the label guide; RoleError for non-admins, StoreError if it is too long."""
-    person.needs("admin", "write the label guide")
-    _check_length(text)
-    with store.writing() as connection:
-        upsert(connection, setting, {"name": _GUIDE, "value": text})
 
 
 def label_guide(store: ReviewStore) -> dict[str, LabelGuide]:

@@ -16,7 +16,7 @@ from bertcnn.review.corrected_rows import hold_out_rows
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.files import add_file
 from bertcnn.review.jobs.jobs import job_status, list_jobs
-from bertcnn.review.labels import write_guide
+from bertcnn.review.labels import set_guide
 from bertcnn.review.models import add_model, promote, roll_back
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
@@ -132,7 +132,7 @@ def filled(tmp_path_factory):
         for place, text in enumerate(PAYLOADS):
             writer.writerow([f"{place} {text[:60]}", f"{text} router", *NAMES])
     add_file(store, folder / "in:red[zq7].csv", identity="id")
-    write_guide(store, root, "\n".join(text for text in PAYLOADS if text not in MARKDOWN))
+    set_guide(store, root, NAMES[0], "\n".join(text for text in PAYLOADS if text not in MARKDOWN))
     decide(store)
     hold_out_rows(store)
     compare_models(store, known[1].id, root)

@@ -18,7 +18,7 @@ from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, history, record
 from bertcnn.review.files import add_file
-from bertcnn.review.labels import merge_labels, set_guide, write_guide
+from bertcnn.review.labels import merge_labels, set_guide
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import FEW, LEASE, claim
@@ -198,11 +198,11 @@ def test_new_tickets_come_when_few_are_left_and_only_those(answer, store, stock)
 
 def test_a_full_message_keeps_the_leases_and_brings_everything_again(answer, store, stock):
     ids = stock(["my router"] * 3)
-    write_guide(store, ROOT_PERSON, "# Labels")
+    set_guide(store, ROOT_PERSON, LABELS[1], "boxes and **cables**")
     claim(store, ANN, seconds=60.0)
     found = answer(store, ANN, message(held=ids, full=True), 0.0)
     assert [one["id"] for one in found["tickets"]] == ids
-    assert found["guide"] == "# Labels"
+    assert found["guide"] == f"# {LABELS[1]}\nboxes and **cables**"
     with store.reading() as connection:
         assert min(connection.scalars(select(lease.c.until))) > time.time() + LEASE / 2
 
@@ -785,8 +785,9 @@ def test_axe_finds_nothing_on_a_desk_with_everything_open(desk, store, stock, sc
 
     stock([f"my router {place}\n> why?" for place in range(4)], because=[(3, 9)])
     use_labels(store, (*LABELS, *MORE, "tv > sound", "tv > sound > low"))
-    set_guide(store, ROOT_PERSON, LABELS[1], color="#1f77b4", hint="boxes and cables")
-    write_guide(store, ROOT_PERSON, "# Labels\n- **billing**: bills")
+    set_guide(
+        store, ROOT_PERSON, LABELS[1], "- **boxes**", color="#1f77b4", hint="boxes and cables"
+    )
     desk.page.emulate_media(color_scheme=scheme)
     desk.open().press("1", "2", "l", "w", "g", "?", "q", "f")
     desk.saved().find(".similar input").first.wait_for()
@@ -1042,13 +1043,13 @@ def test_buttons_do_what_keys_do_and_a_double_click_counts_once(desk, store, sto
 
 @in_browser
 def test_why_marks_the_phrases_and_the_guide_opens(desk, store, stock):
-    write_guide(store, ROOT_PERSON, f"# When\n- **billing**: `bills`\n\n{SCRIPT}")
+    set_guide(store, ROOT_PERSON, LABELS[0], f"- **billing**: `bills`\n\n{SCRIPT}")
     stock(["a 😀 router 𝒳 led"], because=[(4, 10), (13, 16)])
     desk.open()
     desk.press("w", "g", "?")
     assert desk.find(".text mark").all_inner_texts() == ["router", "led"]
     assert desk.find(".probable bdi").count() == 5
-    assert desk.find(".guide h3").inner_text() == "When"
+    assert desk.find(".guide h3").inner_text() == LABELS[0]
     assert desk.find(".guide li strong").inner_text() == "billing"
     assert SCRIPT in desk.find(".guide").inner_text()
     assert desk.find(".keys").is_visible()

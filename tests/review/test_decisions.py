@@ -11,13 +11,11 @@ from bertcnn.review.labels import (
     LabelGuide,
     LabelsInUse,
     add_labels,
-    guide,
     label_guide,
     labels_in_use,
     merge_labels,
     remove_label,
     set_guide,
-    write_guide,
 )
 from bertcnn.review.people import Person
 from bertcnn.review.queue import claim, waiting_tickets
@@ -182,11 +180,6 @@ def test_several_labels_are_checked_one_by_one(store):
 
 
 def test_a_label_has_a_guide_a_colour_and_a_hint(store):
-    assert guide(store) == ""
-    write_guide(store, ADMIN, "# Billing")
-    assert guide(store) == "# Billing"
-    with pytest.raises(RoleError):
-        write_guide(store, ANN, "")
     add_labels(store, ADMIN, ["billing", "router"])
     assert label_guide(store) == {"billing": LabelGuide(), "router": LabelGuide()}
     set_guide(store, ADMIN, "router", "**Boxes**", color="#1f77b4", hint="not cables")
