@@ -37,8 +37,8 @@ def on_page(message: str) -> str:
     """
     message = _COMMAND.sub(_page, message)
     message = _BOX.sub(lambda found: f"in the box {_BOXES[found[1]]}", message)
-    told, advice, what = _FORCE.sub("", message).partition(_ADVICE)
-    return told + advice + (_NO_PAGE if "bertcnn " in what else what)
+    problem, advice, fix = _FORCE.sub("", message).partition(_ADVICE)
+    return problem + advice + (_NO_PAGE if "bertcnn " in fix else fix)
 
 
 def _page(found: re.Match[str]) -> str:

@@ -136,7 +136,7 @@ def test_it_runs_in_the_precision_that_finds_what_float32_finds(fitted):
     assert config.precision_reason.startswith("int8 gives the result of float32 for ")
     assert "of the validation texts, with F1 " in config.precision_reason
     plain = {"precision": "float32"}
-    again = TokenLabeller._of(config.model_copy(update=plain), None)
+    again = TokenLabeller()
     again._take(replace(fitted._model, config=config.model_copy(update=plain)))
     assert again.engine_name == "openvino-float32"
     spans, others = exact(fitted.spans(TEXTS)), exact(again.spans(TEXTS))
