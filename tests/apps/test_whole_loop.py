@@ -107,6 +107,16 @@ class Visitor:
         self.page.get_by_text(text).first.wait_for(timeout=1000 * seconds)
         self.settled()
 
+    def chooses(self, box, option):
+        wanted = self.page.get_by_role("option", name=option, exact=True)
+        for _ in range(10):  # a list closes again while the expander around it still moves
+            self.page.get_by_role("combobox", name=box).click()
+            self.page.wait_for_timeout(500)
+            if wanted.is_visible():
+                break
+        wanted.click()
+        self.settled()
+
     def uploads(self, file):
         self.page.locator("input[type=file]").set_input_files(file)
         self.settled()
@@ -225,10 +235,10 @@ def train_first(team):
 
 def train(ann, name):
     ann.page.get_by_text("Options").click()
-    ann.page.get_by_label("Name of the model").fill(name)
-    ann.page.get_by_label("Name of the model").press("Enter")
-    ann.page.get_by_role("combobox", name="Way of training").click()
-    ann.page.get_by_role("option", name="fast").click()
+    ann.chooses("Way of training", "fast")
+    box = ann.page.get_by_label("Name of the model")
+    box.fill(name)
+    box.press("Enter")
     ann.settled()
     ann.press("Train")
     ann.awaits(f"Train a model: {name}")
@@ -246,9 +256,7 @@ def upload_more(team):
     bob.page.get_by_text("Upload", exact=True).click()
     bob.settled()
     bob.uploads(write(team.folder / "second.csv", [*new, *wrong]))
-    bob.page.get_by_role("combobox", name="Label column").click()
-    bob.page.get_by_role("option", name="label", exact=True).click()
-    bob.settled()
+    bob.chooses("Label column", "label")
     bob.press("Add the tickets")
     card = bob.awaits("Add tickets: second.csv")
     assert "100 tickets added, 2 known already;" in card.inner_text()
