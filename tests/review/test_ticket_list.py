@@ -248,3 +248,10 @@ def test_counts_of_a_word_with_a_filter_are_complete(desk, monkeypatch):
     assert sum(counts.states[name] for name in STATES) == 1
     assert not counts.at_least
     assert count_tickets(desk, TicketView(text=word)).at_least
+
+
+def test_frequent_words_find_the_same_tickets_as_rare_ones(desk, monkeypatch):
+    word = rows_of(desk)[1].text.split()[0]
+    as_rare = found(desk, text=word)
+    monkeypatch.setattr("bertcnn.review.search._RARE", -1)
+    assert found(desk, text=word) == as_rare != []
