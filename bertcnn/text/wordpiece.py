@@ -231,7 +231,7 @@ class WordPieceTokenizer:
     def decode(self, ids: Sequence[int] | np.ndarray, *, special_tokens: bool = True) -> str:
         """Readable text of token ids, cased as in the settings and spaced by `join_words`.
 
-        Without `special_tokens`, [CLS], [SEP], [PAD], [MASK] and [UNK] are left out.
+        Without `special_tokens`, `[CLS]`, `[SEP]`, `[PAD]`, `[MASK]` and `[UNK]` are left out.
 
         Raises:
             EncoderError: an id is not in this vocabulary.
