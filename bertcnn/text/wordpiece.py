@@ -239,9 +239,9 @@ class WordPieceTokenizer:
         Example:
             >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "##s", "!"]
             >>> tokenizer = WordPieceTokenizer(pieces)
-            >>> token_ids = [2, 4, 5, 6, 3, 0]
+            >>> token_ids = [2, 4, 5, 6, 3]
             >>> tokenizer.decode(token_ids), tokenizer.decode(token_ids, special_tokens=False)
-            ('[CLS] routers! [SEP] [PAD]', 'routers!')
+            ('[CLS] routers! [SEP]', 'routers!')
         """
         words: list[
             list[str]
