@@ -1,4 +1,4 @@
-"""How often the desk's search finds the label that was meant, beside rapidfuzz.
+"""How often the desk's search finds the label that was meant, compared with rapidfuzz.
 
     pip install rapidfuzz
     python -m benchmarks.label_search train.csv --label category

@@ -1,4 +1,4 @@
-"""Cost of attention, recurrence and convolution for growing lengths, beside the formulas.
+"""Cost of attention, recurrence and convolution for growing lengths, compared with the formulas.
 
     python -m benchmarks.layer_costs [--rounds 30] [--longest 2048]
 

@@ -238,7 +238,7 @@ def _rates_table(repeats: int, generator: np.random.Generator) -> None:
 
 def _verdict_table(repeats: int, generator: np.random.Generator) -> None:
     print(
-        f"A challenger of known accuracy beside a champion at {_CHAMPION:.0%}, 20 labels, one of"
+        f"A challenger of known accuracy against a champion at {_CHAMPION:.0%}, 20 labels, one of"
         f" them right and the other wrong on {_DIFFERING:.0%} of the rows or a little more."
         " Promoted by half a point: whenever it looks half a point better.\n"
     )

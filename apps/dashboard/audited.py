@@ -1,4 +1,4 @@
-"""What audits say about the automatic answers, for the pages Audit and Health."""
+"""The audits of automatic answers, for the pages Audit and Health."""
 
 from __future__ import annotations
 

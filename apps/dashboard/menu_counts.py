@@ -1,4 +1,4 @@
-"""The counts in the menu: what waits on a page."""
+"""The counts of waiting work in the menu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disagreements: who said what about which text, and the label that settles it."""
+"""Disagreements: both people's labels, the text, and the label that settles it."""
 
 from __future__ import annotations
 

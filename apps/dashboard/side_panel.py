@@ -112,7 +112,7 @@ def show_settings(store: ReviewStore, me: Person) -> None:
 
 
 def show_today(store: ReviewStore) -> None:
-    """What each person decided today, and how long a ticket took them."""
+    """Each person's decisions of today, and their median time."""
     people = people_today(store)
     st.markdown("**Today**", help="Decided tickets, and the median seconds for one")
     if not people:

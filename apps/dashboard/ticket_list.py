@@ -1,4 +1,4 @@
-"""The list of tickets: a page of rows, of which some can be selected."""
+"""The list of tickets: a page of rows that can be selected."""
 
 from __future__ import annotations
 

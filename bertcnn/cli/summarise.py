@@ -96,7 +96,7 @@ def evaluate(
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
-    """Compare summaries with given ones, beside the first sentence of each text, by ROUGE-L."""
+    """Compare summaries and first sentences with given summaries, by ROUGE-L."""
     from bertcnn.tasks.summaries import FOLDER, read_summaries
 
     check_json(json_file, force, pairs)

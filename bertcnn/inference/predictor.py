@@ -43,7 +43,7 @@ class Predictor:
     By default, output layer and decisions are the saved ones.
 
     Attributes:
-        folder: what the model was loaded from; None for one in memory.
+        folder: the model's folder; None for a model in memory.
         hierarchy: parent labels, if labels have levels: "A > B > C".
         multi_label: whether a text may have several labels, or none.
     """

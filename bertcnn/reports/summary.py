@@ -1,4 +1,4 @@
-"""The report's first three sentences: for a manager, who reads no further."""
+"""The report's first three sentences, for a manager."""
 
 from __future__ import annotations
 

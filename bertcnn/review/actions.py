@@ -1,4 +1,4 @@
-"""Actions on one or several tickets from a list, each of which can be undone as a whole."""
+"""Actions on one or several tickets from a list; each can be undone as a whole."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def add_file(  # noqa: PLR0913 - options that callers name
         dates: order of day and month in times such as 01/02/2025; by default from the column.
         audited: share of automatic answers drawn as audits.
         predictor: the serving model, if it is loaded already.
-        person: who adds the file; see `list_uploads`. Needed with `label`.
+        person: adds the file; see `list_uploads`. Needed with `label`.
         name: of the file, by default the last part of its path.
         progress: progress callback.
 

@@ -52,7 +52,7 @@ class Standing:
 
 
 def read_standing(connection: Connection, identity: int) -> Standing:
-    """What stands on a ticket after all of its events and undos."""
+    """The decisions on a ticket after all of its events and undos."""
     query = select(event).where(event.c.ticket == identity).order_by(event.c.id)
     events = connection.execute(query).all()
     undone = {row.undoes for row in events if row.kind == "undo"}

@@ -1,4 +1,4 @@
-"""The people of a store: who decided how much today, and how much they agree."""
+"""The people of a store: their decisions of today, and how much they agree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seen_people(store: ReviewStore) -> list[str]:
 
 
 def people_today(store: ReviewStore) -> list[PersonToday]:
-    """What people decided since midnight in the store's time zone, most decisions first."""
+    """Each person's decisions since midnight in the store's time zone, most decisions first."""
     seconds: dict[str, list[float]] = defaultdict(list)
     numbers: dict[str, int] = defaultdict(int)
     with store.reading() as connection:

@@ -53,7 +53,7 @@ class TicketView:
     """Which tickets a list shows; each field narrows it, and by default there are all.
 
     Attributes:
-        text: words, all of which the text has; see `has_words`.
+        text: words that the text has; see `has_words`.
         number: the own id, SOURCE/ID, or the number in the store, such as #12.
         label: people's label, else the model's; tickets whose answer is hidden have none.
         reason: the model's decision, such as "review:ambiguous".
@@ -276,7 +276,7 @@ class _Selected:
     def of(
         cls, store: ReviewStore, connection: Connection, view: TicketView, most: int | None = None
     ) -> _Selected:
-        """The tickets of a view; with `most`, the search may stop after so many."""
+        """The tickets of a view; the search may stop after `most`."""
         conditions = _conditions(store, connection, view)
         if view.text and (words := has_words(connection, view.text, most=most)) is not None:
             conditions.append(words)

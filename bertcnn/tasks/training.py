@@ -187,13 +187,13 @@ class Windowed(Protocol):
 
     @property
     def windows(self) -> Sequence[Window]:
-        """Of all examples, in order."""
+        """All examples, in order."""
 
     def with_windows(self, windows: list[Window]) -> Self:
         """The same examples with other token ids."""
 
     def scores(self, model: SpansModel) -> list[Any]:
-        """What the model says about each example."""
+        """The model's output for each example."""
 
     def measured(self, model: SpansModel) -> dict[str, float]:
         """`val_f1`, and more, for `fine_tune`."""

@@ -180,7 +180,7 @@ def show_accuracy(
 
 
 def show_earlier(beside: ShadowReport, earlier: str) -> None:
-    """The serving model beside the earlier one, on the same tickets."""
+    """Compares the serving model with the earlier one on the same tickets."""
     gap = beside.difference
     if gap is None:
         answered = count(beside.answered, "ticket")

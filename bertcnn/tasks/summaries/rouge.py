@@ -77,7 +77,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class SummaryFigures:
-    """How close summaries are to given ones, beside each text's first sentence.
+    """How close summaries, and each text's first sentence, are to given summaries.
 
     Attributes:
         rouge_l: mean ROUGE-L, 0 to 1.
