@@ -385,5 +385,5 @@ def test_a_node_keeps_the_model_in_its_cache_and_checks_each_hash(tmp_path, monk
 def test_the_address_may_be_left_out(words, address):
     command = typer.main.get_command(app).commands["score"]
     found = command.make_context("score", list(words)).params
-    assert found["ray"] == address
+    assert found["cluster"] == address
     assert (found["model"], str(found["given"]), str(found["target"])) == ("M", "I", "O")
