@@ -386,4 +386,4 @@ def test_the_address_may_be_left_out(words, address):
     command = typer.main.get_command(app).commands["score"]
     found = command.make_context("score", list(words)).params
     assert found["cluster"] == address
-    assert (found["model"], str(found["given"]), str(found["target"])) == ("M", "I", "O")
+    assert (found["model"], str(found["source"]), str(found["target"])) == ("M", "I", "O")
