@@ -106,7 +106,7 @@ def add(
     label: Annotated[
         str | None,
         option(
-            "Column of labels that people gave; those that differ become your decisions.",
+            "Column of labels that people gave; they become your decisions.",
             default=False,
         ),
     ] = None,

@@ -70,8 +70,8 @@ def add_file(  # noqa: PLR0913 - options that callers name
         path: .csv, .tsv, .jsonl, .json (each also .gz), .parquet or .xlsx.
         text: the text column or columns; by default those from the model's training file.
         identity: the column of the tickets' ids; guessed by default, see `TicketFile`.
-        label: a column with labels that people gave, of new and known tickets. Each that differs
-            from its ticket's label becomes a decision of `person`; a blank cell gives none.
+        label: a column with labels that people gave, of new and known tickets. Each becomes a
+            decision of `person`, unless people have decided the same; a blank cell gives none.
         source: name of the system of the ids; needed if several systems are used.
         dates: order of day and month in times such as 01/02/2025; by default from the column.
         audited: share of automatic answers drawn as audits.

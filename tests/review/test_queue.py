@@ -88,12 +88,15 @@ def test_a_skipped_ticket_comes_back_after_an_hour_or_in_its_view(
     assert set(ids(claim(store, ANN, most=100))) >= {first, second}
 
 
-def test_an_opened_ticket_stays_leased_as_long_as_it_is_kept(store, encoder_folder):
+def test_an_opened_ticket_stays_leased_as_long_as_it_is_kept(store, encoder_folder, monkeypatch):
     filled(store, encoder_folder, 40)
     [first, *_] = ids(claim(store, ANN, most=1))
     record(store, ANN, [NewDecision("skip", first, "skip")])
     open_ticket(store, ANN, first)
-    assert first not in ids(claim(store, ANN, most=1, keep=[first]))
+    start = queue_module.now()
+    for seconds in (queue_module.LEASE - 1, queue_module.LEASE + 1):  # each claim renews the lease
+        monkeypatch.setattr(queue_module, "now", lambda: start + seconds)  # noqa: B023
+        assert first not in ids(claim(store, ANN, most=1, keep=[first]))
     assert first not in ids(claim(store, BOB, most=39))
     release(store, BOB)
     claim(store, ANN, most=1)  # it is shown no more
