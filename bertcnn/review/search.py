@@ -23,7 +23,8 @@ from bertcnn.review.rows import upsert
 from bertcnn.review.schema import setting, ticket
 
 if TYPE_CHECKING:
-    from bertcnn.review.store import ReviewStore
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 FORGETTING = "forgetting"  # a setting while deleted words are removed
 _INDEX = "ticket_words"
@@ -67,14 +68,14 @@ def note_forgetting(connection: Connection) -> None:
         upsert(connection, setting, {"name": FORGETTING, "value": "yes"})
 
 
-def forget_words(store: ReviewStore) -> None:
-    """Remove deleted words from SQLite's index, in steps of some tenths of a second.
+def forget_words(writing: Callable[[], AbstractContextManager[Connection]]) -> None:
+    """Remove deleted words from SQLite's index, in transactions of some tenths of a second.
 
     Earlier versions only mark them as deleted, until all parts of the index are merged into one.
     """
     pages = -_PAGES  # negative: also merge parts of equal size
     while True:
-        with store.writing() as connection:
+        with writing() as connection:
             if not _keeps_deleted(connection):
                 return
             changes = text("SELECT total_changes()")

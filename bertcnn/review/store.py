@@ -131,7 +131,7 @@ def open_review(place: str | os.PathLike[str], *, create: bool = True) -> Review
         raise
     store = ReviewStore(engine, name, bytes.fromhex(settings["secret"]))
     if FORGETTING in settings:
-        forget_words(store)
+        forget_words(store.writing)
     return store
 
 

@@ -262,7 +262,7 @@ def erase_ticket(store: ReviewStore, identity: int, person: Person) -> None:
         )
         refresh(connection, [identity])
         note_forgetting(connection)
-    forget_words(store)
+    forget_words(store.writing)
 
 
 def no_ticket(identity: int) -> StoreError:
