@@ -72,12 +72,12 @@ def check_process() -> None:
     """
     if _computed_in - {os.getpid()}:
         raise SettingsError(
-            "a network to be trained or looked into in a process that was forked after Keras had"
+            "training, or looking into a network, in a process that was forked after Keras had"
             " computed",
             expected="a process in which Keras is started",
             fix=(
-                "start processes by multiprocessing's method 'spawn'; predicting and scoring with a"
-                " loaded or fitted model work in any"
+                "start processes with multiprocessing's method 'spawn'; a loaded or fitted model"
+                " predicts and scores in any process"
             ),
         )
     _computed_in.add(os.getpid())

@@ -326,8 +326,8 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             refuse = "; out_of_scope 'no' takes that as a label" if labels and label == AUTO else ""
             (self.progress or Silent()).note(
                 f"{count(len(texts.learned) + len(texts.measured), 'different text')}{named} out of"
-                f" scope: {len(texts.learned):,} teach which texts belong to no label,"
-                f" {len(texts.measured):,} measure it{refuse}"
+                f" scope: {len(texts.learned):,} to learn which texts belong to no label,"
+                f" {len(texts.measured):,} to measure that{refuse}"
             )
         return learning, held_out, texts
 
@@ -422,7 +422,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
                 texts, [*learning.texts, *held_out.texts], settings.unlabelled_rows, int(self.seed)
             )
         if texts and not kept:
-            why = "few-shot alone learns from such rows, where each has one label"
+            why = "only few-shot uses them, and only where each row has one label"
             if takes:
                 why = "all are known" if settings.unlabelled_rows else "as asked"
             (self.progress or Silent()).note(
@@ -430,11 +430,10 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
             )
         elif len(texts) > len(kept):
             message = (
-                f"{len(kept):,} of {count(len(texts), 'row')} without a label are learned from at"
-                " most"
+                f"at most {len(kept):,} of {count(len(texts), 'row')} without a label are used"
             )
             (self.progress or Silent()).note(
-                f"{message}; the others are known, repeated, or more than"
+                f"{message}; the others are known, repeated, or beyond the limit of"
                 f" {settings.unlabelled_rows:,}"
             )
         return kept
@@ -553,7 +552,7 @@ class BertCNNClassifier(ClassifierMixin, BaseEstimator):
         again = recipe_settings("full", changes).refit
         if self.teacher is not None and (self.recipe not in ("auto", "full") or again):
             raise SettingsError(
-                "training once more on all rows" if again else f"recipe {self.recipe!r}",
+                "a refit on all rows" if again else f"recipe {self.recipe!r}",
                 expected="the recipe 'full' without it where there is a teacher",
                 fix="leave it out",
             )

@@ -267,20 +267,20 @@ def test_rows_without_a_label_are_learned_from_by_few_shot_and_left_out_by_other
         [*texts, "red cable"], [*labels, " "], unlabelled=others
     )
     first, second = (note for note in notes.notes if "without a label" in note)
-    assert first.startswith("4 of 6 rows without a label are learned from at most; the others are")
+    assert first.startswith("at most 4 of 6 rows without a label are used; the others are")
     assert second.startswith("4 rows without a label: of ")
     assert classifier.classes_.tolist() == sorted(set(labels))
     classifier.save(tmp_path / "model", engine="keras")
     for page in ("MODEL_CARD.md", "report.html"):
         told = (tmp_path / "model" / page).read_text()
-        assert "4 different texts, called what rows like them are called" in told
+        assert "4 different texts, pseudo-labelled from similar rows" in told
     again = quick(shallow_encoder_folder, **few)
     again.fit(texts, labels, unlabelled=["red cable", *others])
     found, wanted = (model.predict_proba(texts) for model in (again, classifier))
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     for recipe, more, why in (
         ("few-shot", {"unlabelled_rows": 0}, "as asked"),
-        ("frozen", {}, "few-shot alone learns from such rows, where each has one label"),
+        ("frozen", {}, "only few-shot uses them, and only where each row has one label"),
     ):
         notes = Notes()
         training = {**QUICK, "epochs": 1, **more}
@@ -321,7 +321,7 @@ def test_a_part_of_the_rows_is_learned_from_where_that_is_asked_for_or_time_lack
     hurried["time_budget"] = 1e-9
     chosen = quick(encoder_folder, recipe="auto", training=hurried, progress=notes)
     chosen.fit([*texts, "router " * 200], [*labels, "hardware"])
-    assert "60 rows instead of 169 are learned from; --time-budget gives" in chosen.recipe_[1]
+    assert "60 of 169 rows are used; --time-budget allows" in chosen.recipe_[1]
     assert sum("longer than 64 tokens" in note for note in notes.notes) == 1
     assert "109, for lack of time or as asked" in pages(chosen, "hurried")[0]
     whole = quick(encoder_folder, training=training).fit(texts, labels)
@@ -335,15 +335,15 @@ def test_with_few_rows_the_held_out_rows_are_trained_on_after_evaluation(
     texts, labels = tickets(8)
     notes = Notes()
     classifier = quick(shallow_encoder_folder, **few, progress=notes).fit(texts, labels)
-    told = "training once more from the start, with the 3 held-out rows too"
+    told = "training again from the start, now with the 3 held-out rows too"
     assert any(note.startswith(told) for note in notes.notes)
     assert notes.stages.count("training") == 2
     classifier.save(tmp_path / "model")
-    told = "measured on first, then learned from as well"
+    told = "used for the figures first, then for training too"
     assert told in (tmp_path / "model" / "MODEL_CARD.md").read_text()
     report = (tmp_path / "model" / "report.html").read_text()
     assert told in report
-    assert "before the model learned from them as well" in report
+    assert "before the model was trained again with them" in report
     loaded = bertcnn.load(tmp_path / "model", engine="keras")
     found, wanted = (model.predict_proba(texts) for model in (loaded, classifier))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)

@@ -172,7 +172,7 @@ def answer(
         update["number"] = sent.number if sent else None
         return {**update, **_answer(store, person, sent, since)}
     except ValidationError as error:
-        return {**update, "error": f"The browser has sent something else ({error.error_count()})."}
+        return {**update, "error": f"The browser sent an unknown message ({error.error_count()})."}
     except BertCNNError as error:
         return {**update, "error": on_page(str(error))}
 

@@ -75,9 +75,9 @@ def edit_label(store: ReviewStore, me: Person, name: str, known: LabelGuide) -> 
         if st.form_submit_button("Save", type="primary"):
             set_guide(store, me, name, text, color=color if coloured else "", hint=hint)
             done(f"The guide to {name} is saved.")
-    if st.button("Offer this label no more", key=f"remove-{name}", type="tertiary"):
+    if st.button("Stop offering this label", key=f"remove-{name}", type="tertiary"):
         remove_label(store, me, name)
-        done(f"{name} is offered no more.")
+        done(f"{name} is no longer offered.")
 
 
 def show_settings(store: ReviewStore, me: Person) -> None:

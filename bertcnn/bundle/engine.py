@@ -73,15 +73,16 @@ class EngineRecord(Settings):
     )
     agreement: Share = Field(
         description=(
-            "share of these on which it gave the label of float32 (of several: of their labels);"
-            " where it is float32, of int8"
+            "share of these rows with the same label as in float32 (with several labels: of their"
+            " labels); if the precision is float32, the share of int8"
         )
     )
     macro_f1_loss: float = Field(
         ge=-1,
         le=1,
         description=(
-            "macro-F1 of float32 less its own, on these; where it is float32, less that of int8"
+            "macro-F1 of float32 minus its own on these rows; if the precision is float32, minus"
+            " that of int8"
         ),
     )
     versions: dict[str, str] = Field(description="of openvino and nncf")

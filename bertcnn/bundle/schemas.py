@@ -153,7 +153,7 @@ class Calibration(Settings):
         (),
         max_length=MOST_LABELS,
         description=(
-            "where a row may have several labels: from which probability on each is given, in the"
+            "if a row may have several labels: the probability from which each is given, in the"
             " model's order"
         ),
     )

@@ -207,7 +207,7 @@ class OutOfScopeDetector:
         _check_sizes(tensors, labels, width)
         ids = _whole(tensors["words"], "words", 0, _MOST_IDS)
         if (np.diff(ids) <= 0).any():
-            refuse(f"{FILE} holds words that are not in order", "ascending ids")
+            refuse(f"{FILE} holds words out of order", "ascending ids")
         return cls(
             tensors["logit_centroids"],
             tensors["embedding_centroids"],
@@ -253,7 +253,7 @@ def _whole(numbers: np.ndarray, name: str, lowest: int, highest: int) -> np.ndar
     """Convert to int32; refuses fractions and values out of range."""
     whole = np.clip(numbers, lowest, highest).astype(np.int32)
     if (whole != numbers).any():
-        refuse(f"{FILE} holds {name} that are none", f"whole numbers from {lowest} to {highest:,}")
+        refuse(f"{FILE} holds wrong {name}", f"whole numbers from {lowest} to {highest:,}")
     return whole
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bertcnn.review.jobs import Job
 
 jobs_app = typer.Typer(
-    help="List, show, cancel, restart and remove work of the dashboard.", no_args_is_help=True
+    help="List, show, cancel, restart and remove the dashboard's jobs.", no_args_is_help=True
 )
 
 Id = Annotated[str, argument("Name from `bertcnn jobs list`.", metavar="ID")]
@@ -92,12 +92,12 @@ def restart(
     id: Annotated[
         str | None,
         argument(
-            "A job that failed or was cancelled.", default="all whose process is gone", metavar="ID"
+            "A job that failed or was cancelled.", default="all without a process", metavar="ID"
         ),
     ] = None,
     name: Name = None,
 ) -> None:
-    """Run a job again, or all whose process is gone, as after a reboot.
+    """Run a job again, or all jobs without a process, as after a reboot.
 
     Commands go on where they were.
     """

@@ -32,9 +32,9 @@ Files = Annotated[
 class LanguageTrainingFlags:
     """Changes of `LanguageTrainingSettings`."""
 
-    epochs: Annotated[int | None, option("Most passes over the texts.", default="60")] = None
+    epochs: Annotated[int | None, option("Passes over the texts, at most.", default="60")] = None
     vocabulary_size: Annotated[
-        int | None, option("Most WordPieces.", "--pieces", default="4000")
+        int | None, option("WordPieces, at most.", "--pieces", default="4000")
     ] = None
     time_budget: Annotated[
         float | None, option("Minutes; training ends with the last epoch that fits.")
@@ -106,7 +106,7 @@ def complete(
         list[str] | None,
         argument("Starts of texts; by default lines of standard input.", metavar="[PROMPT]..."),
     ] = None,
-    max_tokens: Annotated[int, option("Most tokens to generate.")] = 40,
+    max_tokens: Annotated[int, option("Tokens to generate, at most.")] = 40,
     temperature: Annotated[
         float | None,
         option(
@@ -115,7 +115,7 @@ def complete(
         ),
     ] = None,
     top_k: Annotated[
-        int | None, option("Draw from so few most probable tokens.", default="all")
+        int | None, option("Draw from this many most probable tokens.", default="all")
     ] = None,
     top_p: Annotated[
         float | None,

@@ -20,7 +20,7 @@ class RowFlags:
     text: Text = None
     label: Label = None
     check: Annotated[
-        bool, option("Say first what is wrong with the rows.", "--check/--no-check")
+        bool, option("Check the rows first, as `bertcnn check` does.", "--check/--no-check")
     ] = True
 
 

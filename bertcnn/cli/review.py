@@ -31,7 +31,7 @@ _WIDTH = 76  # characters of an example
 _LEASE = 300.0  # seconds, since nothing renews the leases of a command
 
 review_app = typer.Typer(
-    help="Let people decide what the model may not, and measure how right it is.",
+    help="Let people decide the doubtful tickets, and measure the model's accuracy.",
     no_args_is_help=True,
 )
 
@@ -153,8 +153,8 @@ def add(
         print_result(f"{count(added.unknown_labels, 'label')} that nobody uses here left out.")
     if added.changed:
         print_result(
-            f"{count(added.changed, 'ticket')} of those added have the id of an earlier one and"
-            " another text: both are kept, each with its number."
+            f"{count(added.changed, 'ticket')} of those added have the id of an earlier one but"
+            " another text: both are kept, each with its own number."
         )
     if added.without_id or added.unreadable:
         print_message(f"Rows without an id and unreadable ones: see {rejects_of(file)}")
@@ -278,7 +278,7 @@ def label(
     store: Store,
     ticket: Annotated[str | None, argument(NAMED, metavar="TICKET")] = None,
     names: Annotated[str | None, argument("Label.", metavar="LABEL")] = None,
-    none: Annotated[bool, option("No label fits, in place of LABEL.", "--none")] = False,
+    none: Annotated[bool, option("Instead of LABEL: no label fits.", "--none")] = False,
     file: Annotated[
         Path | None,
         option(
@@ -321,7 +321,7 @@ def label(
 def labels(
     store: Store,
     add_names: Annotated[list[str] | None, option("A further label.", "--add")] = None,
-    remove: Annotated[str | None, option("A label to offer no more.")] = None,
+    remove: Annotated[str | None, option("A label that the desk stops offering.")] = None,
     name: Name = None,
 ) -> None:
     """Show the labels in use, or change them."""
@@ -369,7 +369,7 @@ def audit(
 ) -> None:
     """How right the automatic answers are, by audits, and whether the promise holds.
 
-    Ends with 1 where it does not hold any more.
+    Ends with 1 if it no longer holds.
     """
     from bertcnn.review import audit_report, now, shadow_report
 

@@ -35,9 +35,7 @@ def serve(
         list[str],
         argument("Folders or URLs of trained models, each also as NAME=MODEL.", metavar="MODEL"),
     ],
-    host: Annotated[
-        str, option("Address to listen at; others than this need a token.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("Address to listen at; any other needs a token.")] = "127.0.0.1",
     port: Annotated[
         int, option("Port; 0 for any free one, which is shown.", min=0, max=65535)
     ] = 8000,
@@ -50,7 +48,7 @@ def serve(
         ),
     ] = None,
     queue: Annotated[int, option("Texts that may wait; more are refused with 429.", min=1)] = 2048,
-    most_texts: Annotated[int, option("Most texts of a request.", min=1)] = 1024,
+    most_texts: Annotated[int, option("Texts per request, at most.", min=1)] = 1024,
     *,
     flags: ServeFlags,
 ) -> None:

@@ -53,7 +53,7 @@ def train(
     text: TextColumn = "ticket",
     summary: SummaryColumn = "summary",
     encoder: Encoder = "minilm-l6",
-    max_tokens: Annotated[int | None, option("Most tokens of a text.", default="160")] = None,
+    max_tokens: Annotated[int | None, option("Tokens of a text, at most.", default="160")] = None,
     *,
     settings: SummariserFlags,
     flags: TaskFlags,

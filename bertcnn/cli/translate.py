@@ -58,10 +58,10 @@ translate_app = typer.Typer(
 class TranslatorFlags:
     """Changes of `TranslationTrainingSettings`."""
 
-    epochs: Annotated[int | None, option("Most passes over the pairs.", default="60")] = None
+    epochs: Annotated[int | None, option("Passes over the pairs, at most.", default="60")] = None
     vocabulary_size: Annotated[
         int | None,
-        option("Most WordPieces; about 100 for numbers and codes.", "--pieces", default="2000"),
+        option("WordPieces, at most; about 100 for numbers and codes.", "--pieces", default="2000"),
     ] = None
 
 

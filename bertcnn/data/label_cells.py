@@ -108,7 +108,7 @@ def _describe_sets(cells: Sequence[str], separator: str, option: str) -> str:
         message
         if option != AUTO
         else (
-            f"{message}: each label is learned for itself; --multi-label no takes a cell for one"
+            f"{message}: each label is learned separately; --multi-label no takes a cell as one"
             " label"
         )
     )

@@ -198,8 +198,8 @@ def _examine(
     if dataset.table.left_out:
         skipped.append(
             f"{dataset.table.left_out:,} of {count(dataset.facts['rows'], 'row')}:"
-            f" {len(dataset.table):,} were chosen as if at random, and all that is said of texts"
-            " and labels is about these; split the file to have every row examined"
+            f" {len(dataset.table):,} were chosen as if at random, and all findings about texts and"
+            " labels refer to these; split the file to have every row examined"
         )
     if names is None or dataset.labels is None:
         skipped.append("no label column: only the texts were checked; name one with --label")

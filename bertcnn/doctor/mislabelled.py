@@ -48,8 +48,8 @@ def check_no_information(baseline: NoInformation) -> list[Finding]:
             "no_information",
             "problem",
             baseline.describe(),
-            f"The difference is {baseline.describe_gain()}. {baseline.advice} No label is called"
-            " wrong here, since none can be predicted.",
+            f"The difference is {baseline.describe_gain()}. {baseline.advice} No label is reported"
+            " as wrong, since none can be predicted.",
             figures={"no_information": baseline.to_json()},
         )
     ]

@@ -84,7 +84,7 @@ def _unpredictable(comparisons: dict[str, NoInformation]) -> list[Finding]:
             f" {shown}{more}",
             "Choose another label column (--label) or other text columns (--text)."
             if every
-            else "Rows of such a label are never called wrong here, since it cannot be predicted.",
+            else "Such a label is never reported as wrong, since it cannot be predicted.",
             figures={"labels": {name: one.to_json() for name, one in comparisons.items()}},
         )
     ]

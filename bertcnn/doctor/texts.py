@@ -260,8 +260,8 @@ def check_lengths(dataset: LabelledDataset, truncated: np.ndarray, limit: int) -
             "look",
             f"{count(len(rows), 'text')} ({percent(len(rows) / len(dataset.texts))}) longer than"
             f" the {limit} tokens that a model reads",
-            "The middle of such a text is left out. Cut quoted mails and attachments off if what"
-            " counts may be there.",
+            "The middle of such a text is left out. Remove quoted mails and attachments if"
+            " important words may be there.",
             rows,
             [
                 Example(

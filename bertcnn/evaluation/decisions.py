@@ -341,8 +341,8 @@ def describe_promise(decisions: Decisions) -> str:
     if not counts.strange:
         return (
             "The precision is about tickets that belong to one of the labels, as all held-out rows"
-            " do. Of other messages (spam, other trades) some may be answered all the same: give"
-            " examples with --out-of-scope, and they are counted"
+            " do. Of other messages (spam, other trades) some may be answered too: give examples"
+            " with --out-of-scope, and they are counted"
         )
     back = counts.strange - counts.strange_automatic
     return (

@@ -32,7 +32,7 @@ class Parity(Settings):
 
     texts: Count = Field(description="compared")
     bound: _Share | None = Field(
-        description="largest difference of a probability that is let through; none for int8"
+        description="largest accepted difference of a probability; none for int8"
     )
     undecided: _Share = Field(
         description="lead in probability up to which the reference counts as undecided"

@@ -125,7 +125,7 @@ def readme(bundle: Bundle, form: str, precision: str, parity: str) -> str:
     end = (
         ""
         if form == "mlflow"
-        else " An empty text gets a label here as any other does; decide about such texts before."
+        else " An empty text gets a label here like any other; handle such texts first."
     )
     order = "." if form == "mlflow" else ", in the order of `labels.json`."
     return (

@@ -174,7 +174,7 @@ def _candidates(
         try:
             yield "int8", bits, quantize(graph, batches, encoder, head, weight_bits=bits)
         except ValueError as error:
-            progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
+            progress.note(f"engine: int8 is not tried, since NNCF gave {error}")
     if has_bfloat16() if decided is None else decided.precision == "bfloat16":
         yield "bfloat16", 7, None
     yield "float32", 7, None

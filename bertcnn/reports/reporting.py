@@ -63,7 +63,7 @@ _CAUTION = (
     " less on new tickets"
 )
 _CAUTION_LEARNED = (
-    "Measured on the validation rows, before the model learned from them as well. They chose the"
+    "Measured on the validation rows, before the model was trained again with them. They chose the"
     " epoch and the temperature, so expect about as much on new tickets"
 )
 
@@ -177,13 +177,13 @@ def about(config: BundleConfig, origin: Provenance) -> tuple[tuple[str, str], ..
         "seed": str(config.seed),
         "recipe": config.recipe,
         "validation rows": (
-            "measured on first, then learned from as well" if origin.validation_learned else ""
+            "used for the figures first, then for training too" if origin.validation_learned else ""
         ),
         "rows left out": (
             f"{origin.left_out:,}, for lack of time or as asked" if origin.left_out else ""
         ),
         "rows without a label": (
-            f"{origin.unlabelled:,} different texts, called what rows like them are called"
+            f"{origin.unlabelled:,} different texts, pseudo-labelled from similar rows"
             if origin.unlabelled
             else ""
         ),
@@ -500,7 +500,7 @@ def _examples(
     ]
     surest = wrong[np.argsort(-confidence[wrong], kind="stable")]
     groups = [
-        ("Wrong, and sure of it", surest[:_EXAMPLES]),
+        ("Wrong with high confidence", surest[:_EXAMPLES]),
         ("Least sure", np.argsort(confidence, kind="stable")[:_EXAMPLES]),
     ]
     for pair in figures.most_confused[:_PAIRS]:

@@ -98,8 +98,7 @@ class AuditReport:
         if self.broken:
             noticed = "" if self.alarm is None else f" (noticed on {day_of(self.alarm.at)})"
             said.append(
-                f"What was promised, {promised}, does not hold any more{noticed}. Retrain, or roll"
-                " back."
+                f"The promise of {promised} no longer holds{noticed}. Retrain, or roll back."
             )
         elif overall.low >= self.model.precision:
             said.append("The promise holds.")

@@ -85,7 +85,7 @@ def compare_models(
     new, serving = find_model(store, challenger), serving_model(store)
     if serving is None or serving.id == new.id:
         raise StoreError(
-            f"the model {new.id[:12]} beside itself",
+            f"a comparison of the model {new.id[:12]} with itself",
             expected="a model other than the serving one",
             fix="train another one: bertcnn retrain",
         )

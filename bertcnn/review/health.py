@@ -156,8 +156,8 @@ def _new_words(
     )
     if len(before) < _FEWEST_BEFORE:
         sentence = (
-            f"Whether there are new frequent words is not known: only"
-            f" {count(len(before), 'earlier ticket')} to compare with, {_FEWEST_BEFORE} are needed."
+            f"New frequent words cannot be found yet: {count(len(before), 'earlier ticket')} to"
+            f" compare with, at least {_FEWEST_BEFORE} are needed."
         )
         return None, DriftFinding("words", None, sentence, {"before": len(before)})
     now = sample_texts(store, first, day, _MOST_TEXTS)

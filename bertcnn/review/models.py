@@ -209,7 +209,7 @@ def promote(store: ReviewStore, identity: str, person: Person, *, reason: str = 
         if figures.get("verdict") == WORSE and len(reason.strip()) < _SHORTEST_REASON:
             raise StoreError(
                 f"the model {chosen.id[:12]} is worse, and the reason {one_line(reason)}",
-                expected="a written reason why it shall serve in spite of that",
+                expected="a written reason for using it anyway",
                 fix="write one, or do not promote it",
             )
         _write(

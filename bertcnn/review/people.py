@@ -57,7 +57,7 @@ def own_name(given: str | None) -> str:
         return given or getpass.getuser()
     except (OSError, KeyError, ImportError):  # depends on the Python version
         raise SettingsError(
-            "no name for who decides",
+            "no name for the person who decides",
             expected="a name, since the system's user has none",
             fix="add --person NAME, or set BERTCNN_PERSON",
         ) from None

@@ -146,7 +146,7 @@ class ShadowReport:
         elif gap.high < 0:
             verdict = "The one before it is better: think of rolling back."
         else:
-            verdict = "Which one is better cannot be said yet."
+            verdict = "It is too early to say which is better."
         figures = (
             f"By {count(self.decided, 'decided ticket')}, {self.serving:.1%} of the serving model's"
             f" answers are right, and {self.before:.1%} of the earlier one's: a difference of"

@@ -115,7 +115,7 @@ class TicketFile:
         reasons = [f"{name!r} ({identities.fault()})" for name, identities in by_column.items()]
         progress.note(
             f"ids: by {made}, since no column seems to hold an id"
-            + (f": not {', '.join(reasons)}; to take it all the same, add --id" if reasons else "")
+            + (f": not {', '.join(reasons)}; to use it anyway, add --id" if reasons else "")
         )
 
     def chunks(self) -> Iterator[list[NewTicket]]:

@@ -388,7 +388,7 @@ class Journal:
         if version != SCHEMA_VERSION:
             if header is not None:
                 self._dropped = (
-                    "an interrupted run was one of another version of bertcnn (journal format"
+                    "an interrupted run was started by another version of bertcnn (journal format"
                     f" {version}): starting over"
                 )
             self._file.truncate(0)

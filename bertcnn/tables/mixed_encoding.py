@@ -22,7 +22,7 @@ def utf_8_remark(path: str, blocks: list[bytes], encoding: str) -> str:
         return ""
     return (
         f"of {count(len(lines), 'line')} with accents looked at in {path!r}, {valid:,} are UTF-8"
-        f" and the others {encoding}: each line is read as what it is"
+        f" and the others {encoding}: each line is read in its own encoding"
     )
 
 

@@ -81,7 +81,7 @@ def compile_spans(
                 quantize(graph(int8_tokens=True), batches, encoder, weight_bits=weight_bits),
             )
         except ValueError as error:
-            progress.note(f"engine: int8 is not tried, since NNCF gives {error}")
+            progress.note(f"engine: int8 is not tried, since NNCF gave {error}")
         if has_bfloat16():
             yield "bfloat16", None
 

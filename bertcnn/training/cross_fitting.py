@@ -83,9 +83,9 @@ def cross_fit(
         )
         return ()
     run.progress.note(
-        f"training {len(folds)} times without a part of the rows, each of which is then answered:"
-        f" thresholds come from all {len(fold_of) + len(data.valid.labels):,} rows. This takes"
-        f" about {duration(more)} more; --folds 0 leaves it out"
+        f"cross-fitting: {len(folds)} trainings, each without a part of the rows, which it then"
+        f" answers, so that all {len(fold_of) + len(data.valid.labels):,} rows set the thresholds."
+        f" This takes about {duration(more)} more; --folds 0 leaves it out"
     )
     learned = extract(encoder.weights)
     fold_answers = []

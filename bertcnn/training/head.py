@@ -96,8 +96,8 @@ def train_head(
             )
         if run.refit:
             progress.note(
-                f"training once more from the start, with the {len(data.valid.labels):,} held-out"
-                " rows too"
+                "training again from the start, now with the"
+                f" {len(data.valid.labels):,} held-out rows too"
             )
             assign(head.weights, untrained, error=TrainingError)
             if refit_labels is not None:

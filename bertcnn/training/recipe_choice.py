@@ -32,7 +32,7 @@ _FEW_SHOT_FOLDS = 3  # with 2 folds a model would see only half of few rows
 _ENOUGH_HELD_OUT, _FEW_HELD_OUT = 1_000, 300  # held-out rows; above these, more rows add little
 _STEPS_PER_LABEL = 5  # over all epochs; with fewer, training the encoder does not pay off
 _STEPS_OF_AN_EPOCH = 500  # in one epoch, if each row is seen once
-_MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
+_MORE_TIME = "; --time-budget allows more time, and a named --recipe takes all rows"
 # FLOP/s of training on one core, measured on two; never measured on more than eight
 _CORE_FLOPS, _CORE_FLOPS_AVX512, _MOST_CORES = 3e10, 5e10, 8
 # training speed on real tokens as a share of a matrix product's, and FLOPs spent on compilation
@@ -290,8 +290,8 @@ class CostEstimate:
             reason += f", {budget:g} are allowed"
         part = max(_rounded_down(self._frozen_rows), self._few)
         if self.fewest_epochs is not None or part >= self.rows:
-            return RecipeChoice("frozen", f"{reason}; --recipe full does it all the same")
-        reason += f"; {part:,} rows instead of {self.rows:,} are learned from{_MORE_TIME}"
+            return RecipeChoice("frozen", f"{reason}; --recipe full does it anyway")
+        reason += f"; {part:,} of {self.rows:,} rows are used{_MORE_TIME}"
         return RecipeChoice("frozen", reason, {"most_rows": part})
 
 

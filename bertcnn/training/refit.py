@@ -118,15 +118,15 @@ def train_and_refit(
     again = None
     if not late:
         run.progress.note(
-            f"training once more from the start, with the {len(data.valid.labels):,} held-out rows"
-            " too"
+            "training again from the start, now with the"
+            f" {len(data.valid.labels):,} held-out rows too"
         )
         everything = replace(data, train=data.train.with_rows(data.valid))
         with suppress(OutOfTime):
             model, again = train(encoder, everything, replace(run, savepoints=second, like=result))
     if again is None:
         run.progress.note(
-            "the held-out rows are not learned from, since training once more would end after"
+            "the model is not trained again with the held-out rows, since that would end after"
             f" {run.deadline}"
         )
         assign(model.weights, learned, error=TrainingError)

@@ -317,5 +317,5 @@ def check_finite(figures: Mapping[str, float], step: int) -> None:
             raise TrainingError(
                 f"the {name.replace('_', ' ')} became {value} at step {step:,}",
                 expected="finite numbers",
-                fix="lower the learning rate and train again; nothing of this was saved",
+                fix="lower the learning rate and train again; nothing was saved",
             )

@@ -150,7 +150,7 @@ def test_what_has_changed_is_said_and_drawn(store, models, health):
     filled(store, models, outside=0.7, words="fritzbox")
     app = health()
     assert not app.exception
-    assert "texts are out of scope; usual on a" in said(app.warning)
+    assert "is usual on a" in said(app.warning)
     assert "New frequent words: 'fritzbox'" in said(app.warning)
     assert "**first**" in said(app.markdown)
     assert "by root" in said(app.caption)
@@ -210,7 +210,7 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     first, second = broken(store, models)
     app = health()
     assert not app.exception
-    assert "What was promised does not hold any more" in said(app.error)
+    assert "The promise no longer holds" in said(app.error)
     assert "40 of 40 audits wrong" in said(app.error)
     app = press(app, "Go back to first")
     assert not app.exception
@@ -308,7 +308,7 @@ def test_a_viewer_sees_the_figures_and_no_button_that_changes_anything(store, mo
     broken(store, models)
     app = health("viewer")
     assert not app.exception
-    assert "What was promised does not hold any more" in said(app.error)
+    assert "The promise no longer holds" in said(app.error)
     assert "An admin can go back to the earlier model." in said(app.markdown)
     assert {one.label for one in app.button} == {"Log out", "Estimate", "Look for topics"}
 
@@ -355,7 +355,7 @@ def test_it_is_drawn_within_seconds_and_fits_a_telephone(store, models, tmp_path
     with serving(tmp_path / "temporary", given) as server, browsing() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 844})
         page.goto(f"{server.address}/health")
-        page.get_by_text("What was promised does not hold any more").first.wait_for()
+        page.get_by_text("The promise no longer holds").first.wait_for()
         page.get_by_role("button", name="Look for topics").wait_for()
         page.locator("canvas, svg.marks").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

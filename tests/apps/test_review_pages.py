@@ -242,7 +242,7 @@ def test_the_audit_page_shows_figures_the_alarm_and_disagreements(made):
     decide(made, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half})
     decide(made, EVE, {half[0]: wrong[half[0]]})
     app = made.page("audit")
-    assert "does not hold any more" in said(app.error)
+    assert "no longer holds" in said(app.error)
     assert app.dataframe[0].value["decisions"][0].count(": ") == 2
     assert "On 1 ticket" in said(app.markdown)
     shown = said(app.markdown)

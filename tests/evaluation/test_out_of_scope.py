@@ -276,10 +276,10 @@ def test_a_scope_comes_back_from_its_tensors():
             {"log_odds": np.zeros((9, LABELS + 1), np.float32)},
             r"log_odds of shape \(9, 5\)",
         ),
-        ({"words": np.arange(9, dtype=np.float32) + 0.5}, "words that are none"),
-        ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words that are not in order"),
-        ({"words": np.arange(9, dtype=np.float32) - 1}, "words that are none"),
-        ({"words": np.float32(5e8) + 64 * np.arange(9, dtype=np.float32)}, "words that are none"),
+        ({"words": np.arange(9, dtype=np.float32) + 0.5}, "wrong words"),
+        ({"words": np.arange(9, dtype=np.float32)[::-1].copy()}, "words out of order"),
+        ({"words": np.arange(9, dtype=np.float32) - 1}, "wrong words"),
+        ({"words": np.float32(5e8) + 64 * np.arange(9, dtype=np.float32)}, "wrong words"),
     ],
 )
 def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):

@@ -232,4 +232,4 @@ def test_where_nncf_rounds_other_places_int8_is_left_out(model, asked, monkeypat
     notes = Listener()
     built = build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=notes)
     assert built.saved.record.precision != "int8"
-    assert "int8 is not tried, since NNCF gives 0 products in int8" in notes.notes[0]
+    assert "int8 is not tried, since NNCF gave 0 products in int8" in notes.notes[0]

@@ -153,7 +153,7 @@ def refuse_other_settings(place):
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_never_saved(place):
     with pytest.raises(
         TrainingError,
-        match=r"(loss|norm).* became (nan|inf) at step [23];.*nothing of this was saved",
+        match=r"(loss|norm).* became (nan|inf) at step [23];.*nothing was saved",
     ):
         run(place, "exploded", learning_rate=1e30, seconds=1000.0, held_out=0.0)
     assert not (place / "exploded").exists()

@@ -111,7 +111,7 @@ def test_the_first_alarm_is_kept_whatever_is_decided_later(store, encoder_folder
     assert found.watch.alarm is None
     assert found.broken
     noticed = datetime.fromtimestamp(first.at, UTC).date().isoformat()
-    assert f"does not hold any more (noticed on {noticed})" in " ".join(found.lines())
+    assert f"no longer holds (noticed on {noticed})" in " ".join(found.lines())
     told = found.to_json()
     assert (told["alarm_at"], told["broken"]) == (first.at, True)
     kinds = [one.kind for one in model_history(store, model.id)]

@@ -84,7 +84,7 @@ def test_near_duplicates_count_as_one(store, decided, encoder_folder):
 def test_refusals_in_one_line(store, encoder_folder):
     filled(store, encoder_folder, 5)
     serving = serving_model(store)
-    with pytest.raises(StoreError, match="beside itself"):
+    with pytest.raises(StoreError, match="with itself"):
         compare_models(store, serving.id, ANN)
     new = add_model(store, saved(encoder_folder), ADMIN)
     with pytest.raises(StoreError, match="no decided tickets to compare models on"):

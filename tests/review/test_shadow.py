@@ -191,7 +191,7 @@ def test_out_of_scope_is_right_for_a_ticket_without_label(store, encoder_folder,
     decide(store, ANN, 100, None)
     found = shadow_report(store)
     assert (found.before, found.serving) == (1.0, 0.0)
-    assert found.lines()[2] == "Which one is better cannot be said yet."
+    assert found.lines()[2] == "It is too early to say which is better."
 
 
 def test_after_a_rollback_the_newer_model_answers_beside_the_older_one(

@@ -104,7 +104,7 @@ def test_held_out_rows_are_not_learned_from_where_the_time_is_over(shallow_encod
     )
     told = [note for note in listener.notes if "held-out rows" in note]
     assert told == [
-        "the held-out rows are not learned from, since training once more would end after the"
+        "the model is not trained again with the held-out rows, since that would end after the"
         " 1e-09 min that are allowed"
     ]
     assert_same_weights(late, plain)

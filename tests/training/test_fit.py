@@ -163,7 +163,7 @@ def test_a_loss_that_is_no_number_ends_training_in_one_line(
     rows = vector_examples(make_rows(16, 0))
     message = (
         r"the (loss|gradient norm) became (nan|inf) at step [12]; expected finite numbers. What to"
-        r" do: lower the learning rate and train again; nothing of this was saved\."
+        r" do: lower the learning rate and train again; nothing was saved\."
     )
     with pytest.raises(TrainingError, match=f"^{message}$"):
         run(rows, rows, SETTINGS.model_copy(update={"learning_rate": 1e38, "compiled_shapes": 1}))

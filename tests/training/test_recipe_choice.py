@@ -36,8 +36,8 @@ def shape():
     )
 
 
-MORE_TIME = "; --time-budget gives more time, a --recipe that is named takes all rows"
-ALL_THE_SAME = "; --recipe full does it all the same"
+MORE_TIME = "; --time-budget allows more time, and a named --recipe takes all rows"
+ALL_THE_SAME = "; --recipe full does it anyway"
 
 
 @pytest.mark.on_jax
@@ -59,7 +59,7 @@ ALL_THE_SAME = "; --recipe full does it all the same"
             2000,
             "frozen",
             r"full fine-tuning would take about [\d,]+ min on this CPU, about [\d,]+ min at least"
-            f"; 400 rows instead of 2,000 are learned from{MORE_TIME}",
+            f"; 400 of 2,000 rows are used{MORE_TIME}",
         ),
     ],
 )
@@ -83,7 +83,11 @@ def test_rows_are_few_by_label_and_all_together_but_fewer_where_nothing_was_meas
 @pytest.mark.parametrize(
     ("minutes", "recipe", "ending"),
     [
-        (1e-6, "frozen", r"(, about [\d,]+ min at least)?, 1e-06 are allowed; 400 rows instead .*"),
+        (
+            1e-6,
+            "frozen",
+            r"(, about [\d,]+ min at least)?, 1e-06 are allowed; 400 of 1,000 rows are used.*",
+        ),
         (1e6, "full", ""),
     ],
 )
@@ -193,10 +197,8 @@ def test_a_part_of_the_rows_is_learned_from_where_an_epoch_takes_too_long(
     choice = chosen(seconds, 10**6, classes, settings)
     expected = {"epochs": 1, "most_rows": rows} if recipe == "full" else {"most_rows": rows}
     assert (choice.recipe, choice.changes) == (recipe, expected)
-    learned = " are learned from" if recipe == "frozen" else ""
-    assert re.search(
-        f"{ending}{rows:,} rows instead of 1,000,000{learned}{MORE_TIME}$", choice.reason
-    )
+    used = "rows instead of 1,000,000" if recipe == "full" else "of 1,000,000 rows are used"
+    assert re.search(f"{ending}{rows:,} {used}{MORE_TIME}$", choice.reason)
 
 
 def test_all_rows_are_learned_from_where_frozen_is_in_time():

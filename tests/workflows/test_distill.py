@@ -156,7 +156,7 @@ def test_several_labels_are_learned_as_probabilities_too(encoder_folder, tmp_pat
         ({"layers": 2}, "a student of 2 layers; expected 1 to 1, since the teacher has 2"),
         ({"layers": 0}, "a student of 0 layers"),
         ({"layers": 1.5}, "layers '1.5'; expected a whole number"),
-        ({"layers": 1, "training": {"refit": True}}, "training once more on all rows"),
+        ({"layers": 1, "training": {"refit": True}}, "a refit on all rows"),
         ({"layers": 1, "recipe": "frozen"}, "recipe 'frozen'; expected the recipe 'full'"),
     ],
 )

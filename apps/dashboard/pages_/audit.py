@@ -77,8 +77,8 @@ def show_figures(found: AuditReport) -> None:
         st.metric("Audits read", f"{every.audits:,} of {every.population:,} answers", border=True)
     if found.broken:
         st.error(
-            f"What was promised, {promised}, does not hold any more. Roll back on the page Models,"
-            " or train the next model.",
+            f"The promise of {promised} no longer holds. Roll back on the page Models, or train the"
+            " next model.",
             icon=":material/warning:",
         )
     elif holds(found):

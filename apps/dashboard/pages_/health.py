@@ -144,8 +144,8 @@ def show_alarm(store: ReviewStore, audits: AuditReport, names: Mapping[str, str]
     when = "" if alarm is None else f" Noticed on {moment(alarm.at)}: {alarm.reason}."
     st.error(
         plain(
-            f"What was promised does not hold any more: fewer than {promised} of the automatic"
-            f" answers are right.{when}"
+            f"The promise no longer holds: fewer than {promised} of the automatic answers are"
+            f" right.{when}"
         ),
         icon=":material/warning:",
     )
@@ -153,7 +153,7 @@ def show_alarm(store: ReviewStore, audits: AuditReport, names: Mapping[str, str]
         st.markdown("There is no earlier model. Train the next one on the page Train.")
     elif not may("admin"):
         st.markdown("An admin can go back to the earlier model.")
-    reason = "what was promised does not hold any more"
+    reason = "the promise no longer holds"
     offer_rollback(store, names, reason=reason, urgent=True)
 
 

@@ -111,7 +111,7 @@ def offer_promotion(store: ReviewStore, one: KnownModel, name: str, verdict: str
         "Promote", icon=":material/publish:", type="primary" if advised else "secondary"
     ):
         if verdict == WORSE:
-            st.markdown("This model is worse. Write down why it shall be used in spite of that.")
+            st.markdown("This model is worse. Write down why it should be used anyway.")
         reason = st.text_input("Why?", key=f"reason-{one.id}")
         if st.button(badge(f"Use {name} from now on"), key=f"promote-{one.id}", type="primary"):
             promote(store, one.id, person(), reason=reason)

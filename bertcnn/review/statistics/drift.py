@@ -306,12 +306,12 @@ def _share_finding(
     )
     weekday = f"{last.day:%A}"
     if check.usual is None or check.limits is None:
-        sentence = f"Whether more or fewer texts are {words} is not known: {check.reason}."
+        sentence = f"It is not known whether more or fewer texts are {words}: {check.reason}."
     else:
         limits = f"{check.limits[0]:.1%} to {check.limits[1]:.1%}"
         sentence = (
             f"{check.counted / check.texts:.1%} of {weekday}'s {count(check.texts, 'text')} are"
-            f" {words}; usual on a {weekday} are {check.usual:.1%} ({limits})."
+            f" {words}; {check.usual:.1%} is usual on a {weekday} ({limits})."
         )
     return DriftFinding(name, check.changed, sentence, asdict(check))
 
@@ -322,7 +322,7 @@ def _label_finding(weeks: Sequence[Sequence[DailyFigures]]) -> DriftFinding:
     now, *before = ([total[name] for name in names] for total in totals)
     check = check_week(now, before, ordered=False)
     if check.distance is None:
-        sentence = f"Whether the labels are given as before is not known: {check.reason}."
+        sentence = f"It is not known whether the labels are given as before: {check.reason}."
         return DriftFinding("labels", None, sentence, asdict(check))
     shares, earlier = np.array(now) / sum(now), np.sum(before, axis=0) / np.sum(before)
     order = np.argsort(-np.abs(shares - earlier), kind="stable")[:_NAMED]
@@ -332,7 +332,7 @@ def _label_finding(weeks: Sequence[Sequence[DailyFigures]]) -> DriftFinding:
     )
     sentence = (
         f"{check.distance:.1%} of the last seven days' {count(check.texts, 'text')} got other"
-        f" labels than usual (up to {check.limit:.1%} are usual); most: {moved}."
+        f" labels than before (up to {check.limit:.1%} is usual), mainly {moved}."
     )
     shown = {"shares": dict(zip(names, shares.tolist(), strict=True))}
     return DriftFinding("labels", check.changed, sentence, {**asdict(check), **shown})
@@ -349,7 +349,7 @@ def _bin_finding(
     now, *before = (one.tolist() for one in bins)
     check = check_week(now, before, ordered=True)
     if check.place is None:
-        sentence = f"Whether {name} changed is not known: {check.reason}."
+        sentence = f"It is not known whether {name} changed: {check.reason}."
         return DriftFinding(name, None, sentence, asdict(check))
     below, usual = (
         one[: check.place + 1].sum() / one.sum() for one in (bins[0], np.sum(bins[1:], axis=0))

@@ -209,8 +209,8 @@ def test_each_change_is_found_and_no_other(change, about):
 def test_sentences_say_what_changed():
     found = by_name(drift_report(history(seed=1, outside=0.2, billing=0.7, high=0.5)))
     for about, told in (
-        ("out_of_scope", "18.0% of Thursday's 200 texts are out of scope; usual on a Thursday"),
-        ("labels", "most: 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."),
+        ("out_of_scope", "18.0% of Thursday's 200 texts are out of scope; 2.6% is usual on a"),
+        ("labels", "mainly 'billing' from 49.4% to 71.2%, 'network' from 50.6% to 28.8%."),
         ("confidence", "51.5% of the last seven days' 885 texts have a confidence below 0.65"),
     ):
         assert told in found[about].sentence
