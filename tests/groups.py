@@ -68,14 +68,16 @@ GROUPS = {
             "tests/training/test_refit.py",
             "tests/training/test_few_shot.py",
             "tests/training/test_cross_fitting.py",
+            "tests/training/test_devices.py::test_every_recipe_learns_in_bfloat16",
+            "tests/training/test_sample_weight.py",
             *(
                 f"tests/test_classifier.py::test_{name}"
                 for name in (
-                    "rows_without_a_label_are_learned",
+                    "few_shot_uses_rows_without_a_label",
                     "long_and_blank_rows",
-                    "with_few_rows_the_held_out",
-                    "decisions_predate",
-                    "epochs_asked_for",
+                    "with_few_rows_a_refit",
+                    "decisions_are_made_before_the_refit",
+                    "requested_epochs_are_kept",
                     "a_part_of_the_rows",
                 )
             ),

@@ -44,7 +44,7 @@ def chosen(tmp_path):
     return run
 
 
-def test_jax_is_chosen_where_it_has_a_gpu_and_keeps_what_it_compiles(chosen, tmp_path):
+def test_jax_is_chosen_if_it_has_a_gpu_and_caches_compiled_code(chosen, tmp_path):
     assert chosen() == ["jax", str(tmp_path / "cache" / "compiled")]
     assert chosen(JAX_COMPILATION_CACHE_DIR="/own") == ["jax", "/own"]
 
@@ -53,11 +53,11 @@ def test_jax_is_chosen_where_it_has_a_gpu_and_keeps_what_it_compiles(chosen, tmp
     "machine",
     [{"gpu": False}, {"plugin": False}, {"CUDA_VISIBLE_DEVICES": ""}],
 )
-def test_nothing_is_chosen_without_a_gpu_or_without_the_extra(chosen, machine):
+def test_no_backend_is_chosen_without_a_gpu_or_the_extra(chosen, machine):
     assert chosen(**machine) == ["None", "None"]
 
 
-def test_what_was_chosen_before_stays(chosen):
+def test_an_earlier_choice_of_backend_is_kept(chosen):
     assert chosen(KERAS_BACKEND="tensorflow") == ["tensorflow", "None"]
     assert chosen("keras") == ["None", "None"]
 

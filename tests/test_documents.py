@@ -359,13 +359,13 @@ def test_a_notebook_is_short_and_uses_public_names_only(path):
 
 
 @pytest.mark.parametrize("name", ["commands.md", "settings.md"])
-def test_the_reference_says_what_the_program_says(name):
+def test_the_reference_matches_the_program(name):
     assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == pages()[name], (
         "run: make reference"
     )
 
 
-def test_the_architecture_page_shows_the_rows_of_the_contract():
+def test_the_architecture_page_shows_the_contracts_rows():
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
         "importlinter"
     ]["contracts"][0]
@@ -396,7 +396,7 @@ def test_prose_has_short_lines(page):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "docs" not in page.parts], ids=named)
-def test_links_lead_to_files(page):  # links in docs/ are checked by its build
+def test_links_point_to_files(page):  # links in docs/ are checked by its build
     targets = re.findall(r"\]\(([^)#\s]+)", FENCE.sub("", page.read_text(encoding="utf-8")))
     assert not [
         target for target in targets if "://" not in target and not (page.parent / target).exists()

@@ -85,7 +85,7 @@ def test_a_package_interface_has_few_documented_names(package):
 
 
 @pytest.mark.parametrize("package", DOORS)
-def test_no_name_is_that_of_a_module_of_the_package(package):
+def test_no_public_name_shadows_a_module(package):
     folder = ROOT.joinpath(*package.split("."))
     modules = {path.stem for path in folder.iterdir()}
     assert modules.isdisjoint(import_module(package).__all__)  # otherwise ambiguous

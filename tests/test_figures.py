@@ -116,7 +116,7 @@ def is_in(value, written, unit=None):
 
 
 @pytest.mark.parametrize("page", [*PAGES, *sorted(BENCHMARKS.glob("*.md"))], ids=named)
-def test_a_named_figure_is_written_as_it_was_measured(page):
+def test_a_named_figure_matches_its_measurement(page):
     for names, text in blocks(page):
         for name in set(names) - {EXAMPLE}:
             own, _, peers = values(name)
@@ -127,7 +127,7 @@ def test_a_named_figure_is_written_as_it_was_measured(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_a_number_with_a_unit_is_a_figure_that_is_named(page):
+def test_every_number_with_a_unit_names_its_figure(page):
     for names, text in blocks(page):
         if EXAMPLE in names:
             continue
@@ -139,7 +139,7 @@ def test_a_number_with_a_unit_is_a_figure_that_is_named(page):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_says_how_it_was_measured(name):
+def test_every_figure_has_its_command_and_machine(name):
     figure = FIGURES[name]
     assert {"unit", "machine", "date", "command"} <= set(figure)
     if "page" in figure:
@@ -160,7 +160,7 @@ def test_the_index_of_benchmarks_has_the_numbers_of_its_pages(page, answer):
     assert {Decimal(number.replace(",", "")) for number, _ in numbers(answer)} <= there
 
 
-def test_make_says_how_much_it_installs():
+def test_make_states_the_size_of_what_it_installs():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     plain, more = (number for number, unit in numbers(makefile) if unit == "GB" and number != "1")
     sizes = FIGURES["install"]["value"], FIGURES["install_dev"]["value"]

@@ -47,7 +47,7 @@ def with_this_version(journal):
     return journal[:16] + start + checksum + payload + journal[24 + length :]
 
 
-def test_the_golden_files_are_of_the_formats_that_are_written_now():
+def test_the_golden_files_have_the_current_formats():
     bundle_id = read_bundle(MODEL).bundle_id
     record = read_engine(MODEL, bundle_id).record
     header = (GOLDEN / "scored.csv.journal").read_bytes()[24:].split(b"}")[0] + b"}"
@@ -68,12 +68,12 @@ def test_a_stored_model_answers_with_its_stored_engine(caplog):
     assert predictor.bundle.scope
 
 
-def test_a_stored_model_answers_with_an_engine_made_from_its_weights(rebuilt):
+def test_a_stored_model_answers_with_an_engine_built_from_its_weights(rebuilt):
     assert rebuilt.engine.name == "openvino-float32"
     np.testing.assert_allclose(rebuilt.predict_proba(TEXTS), EXPECTED["rebuilt"], atol=1e-4)
 
 
-def test_a_scoring_goes_on_from_a_stored_journal(rebuilt, tmp_path):
+def test_scoring_resumes_from_a_stored_journal(rebuilt, tmp_path):
     write_rows(tmp_path / "in.csv")
     journal = (GOLDEN / "scored.csv.journal").read_bytes()
     (tmp_path / ".scored.csv.journal").write_bytes(with_this_version(journal))

@@ -50,7 +50,7 @@ def test_importing_changes_no_environment_log_level_filter_or_seed():
     assert python(code) is True
 
 
-def test_the_way_to_a_prediction_imports_no_heavy_library():
+def test_a_prediction_imports_no_heavy_library():
     code = (
         f"import json, sys; import {LIGHT_MODULES}; print(json.dumps([name for name in {HEAVY} if"
         " name in sys.modules]))"
@@ -77,7 +77,7 @@ def test_help_imports_no_heavy_library():
     assert python(code) == []
 
 
-def test_every_public_name_is_there_and_no_other():
+def test_the_public_names_are_complete():
     assert (
         {name for name in bertcnn.__all__ if getattr(bertcnn, name) is not None}
         == set(bertcnn.__all__)

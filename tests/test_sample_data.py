@@ -87,7 +87,7 @@ def test_the_tables_have_the_documented_rows_columns_and_labels(
 
 
 @pytest.mark.parametrize("name", ["isp_tickets.csv", "isp_inbox.csv", "isp_inbox_truth.csv"])
-def test_the_bytes_are_plain_utf8_with_lf_and_minimal_quoting(name: str, tmp_path: Path) -> None:
+def test_the_files_are_utf8_with_lf_and_minimal_quoting(name: str, tmp_path: Path) -> None:
     rows = read_rows(name)
     again = tmp_path / name
     with again.open("w", encoding="utf-8", newline="") as file:
@@ -114,7 +114,7 @@ def test_at_most_two_percent_are_near_duplicates_within_and_across_the_files(
     assert len(involved) / len(texts) <= 0.02, sorted(involved)
 
 
-def test_the_measures_of_these_tests_find_a_copy_and_a_leak(tickets: list[Row]) -> None:
+def test_the_measures_find_a_planted_copy_and_leak(tickets: list[Row]) -> None:
     original = "My router has no light at all since Monday, please send somebody."
     reworded = "my router has no light at all since Tuesday, please send somebody"
     pairs = near_duplicate_pairs([original, "Why was I charged twice in May?", reworded])
@@ -133,7 +133,7 @@ CLUES: dict[str, Callable[[Row], str]] = {
 
 
 @pytest.mark.parametrize("clue", CLUES)
-def test_nothing_but_the_text_gives_the_label_away(clue: str, tickets: list[Row]) -> None:
+def test_only_the_text_predicts_the_label(clue: str, tickets: list[Row]) -> None:
     always_the_commonest = accuracy_of_guess_by(lambda _: "", tickets)
     assert accuracy_of_guess_by(CLUES[clue], tickets) < always_the_commonest + 0.05
 
@@ -144,7 +144,7 @@ def test_no_text_holds_an_address_or_a_phone_number(tickets: list[Row], inbox: l
         assert not re.search(r"(?<![\d.])\+?\d(?:[ /-]?\d){6,}", row["text"]), row["ticket_id"]
 
 
-def test_the_hard_cases_quoted_in_the_readme_are_in_the_data_with_that_label(
+def test_the_hard_cases_in_the_readme_are_in_the_data(
     tickets: list[Row],
 ) -> None:
     by_id = {row["ticket_id"]: row for row in tickets}
@@ -158,7 +158,7 @@ def test_the_hard_cases_quoted_in_the_readme_are_in_the_data_with_that_label(
             assert piece in " ".join(row["text"].split()), ticket_id
 
 
-def test_the_counts_in_the_readme_are_those_of_the_files(
+def test_the_counts_in_the_readme_match_the_files(
     tickets: list[Row], inbox: list[Row], truth: list[Row]
 ) -> None:
     readme = (DATA / "README.md").read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def test_every_intent_has_14_different_messages_and_none_is_about_banking() -> N
     assert not [row["text"] for row in rows if re.search(banking, row["text"], re.IGNORECASE)]
 
 
-def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() -> None:
+def test_spans_are_whole_words_and_held_out_tickets_are_separate() -> None:
     names = ("ticket_spans.jsonl", "ticket_spans_test.jsonl")
     parts = [(DATA / name).read_text(encoding="utf-8").splitlines() for name in names]
     assert [len(part) for part in parts] == [236, 78]
@@ -205,7 +205,7 @@ def test_spans_of_tickets_are_whole_words_and_the_held_out_tickets_are_others() 
     assert counts.total() == 650
 
 
-def test_summaries_are_one_line_and_the_held_out_tickets_are_others() -> None:
+def test_summaries_are_one_line_and_held_out_tickets_are_separate() -> None:
     parts = [read_rows(f"ticket_summaries{part}.csv") for part in ("", "_test")]
     assert [len(part) for part in parts] == [530, 90]
     rows = [row for part in parts for row in part]
@@ -224,7 +224,7 @@ PUT_TOGETHER = (  # noqa: SIM905
 ).split()
 
 
-def test_texts_about_cities_are_many_and_the_held_out_texts_are_others() -> None:
+def test_city_texts_are_many_and_held_out_texts_are_separate() -> None:
     texts, held_out = (
         [text.strip() for text in (DATA / name).read_text(encoding="utf-8").split("\n\n")]
         for name in ("cities.txt", "cities_test.txt")
@@ -235,7 +235,7 @@ def test_texts_about_cities_are_many_and_the_held_out_texts_are_others() -> None
     assert sentences[0].isdisjoint(sentences[1])
 
 
-def test_texts_about_cities_state_some_facts_and_leave_others_to_be_put_together() -> None:
+def test_city_texts_state_some_facts_and_imply_others() -> None:
     text = (DATA / "cities.txt").read_text(encoding="utf-8")
     stated = set(re.findall(r"([A-Z][A-Za-z' ]*) is a city in", text))
     assert len(stated) == 214

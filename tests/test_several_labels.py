@@ -67,7 +67,7 @@ def trained(encoder_folder, tmp_path_factory):
     return folder, notes.notes, classifier
 
 
-def test_it_is_found_reported_and_learned(trained):
+def test_several_labels_are_detected_reported_and_learned(trained):
     _, notes, classifier = trained
     told = "18 of 72 rows have several labels (';' between labels)"
     assert any(note.startswith(told) for note in notes)
@@ -92,7 +92,7 @@ def test_the_saved_model_gives_each_label_its_own_probability_and_threshold(trai
     assert share_right(found, labels) > 0.9
 
 
-def test_an_answer_names_all_labels_and_how_sure_they_are_together(trained):
+def test_an_answer_has_all_labels_and_a_joint_confidence(trained):
     predictor = load(trained[0] / "model")
     answers = predictor.classify([*pairs()[0], " "])
     answer = next(one for one in answers if len(one.labels) == 2)
@@ -114,7 +114,7 @@ def test_a_text_without_a_label_goes_to_review(trained):
 
 
 @pytest.mark.parametrize("probabilities", [False, True])
-def test_a_scored_file_is_what_the_predictor_says(trained, tmp_path, probabilities):
+def test_a_scored_file_has_the_predictors_answers(trained, tmp_path, probabilities):
     model = trained[0] / "model"
     texts = [*pairs()[0], " ", pairs()[0][-1]]
     source = write(tmp_path / "in.csv", texts, [()] * len(texts))
@@ -131,7 +131,7 @@ def test_a_scored_file_is_what_the_predictor_says(trained, tmp_path, probabiliti
     assert (report.blank, report.rows) == (1, len(rows))
 
 
-def test_an_interrupted_run_is_finished_to_the_same_bytes(trained, tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_to_the_same_bytes(trained, tmp_path, monkeypatch):
     model, source = trained[0] / "model", write(tmp_path / "in.csv", *pairs(60))
     monkeypatch.setattr("bertcnn.scoring.score._CHUNK_ROWS", 50)
     score_csv(model, source, tmp_path / "whole.csv")
@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_finished_to_the_same_bytes(trained, tmp_path, mon
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
-def test_evaluating_parts_the_cells_of_the_file(trained, tmp_path):
+def test_evaluation_splits_the_cells_of_the_file(trained, tmp_path):
     model, data = trained[0] / "model", trained[0] / "data.csv"
     figures = evaluate_csv(model, data, report=tmp_path / "report.html")
     assert figures.several_labels
@@ -153,7 +153,7 @@ def test_evaluating_parts_the_cells_of_the_file(trained, tmp_path):
         evaluate_csv(model, other)
 
 
-def test_rows_with_a_label_that_the_model_does_not_know_count_as_wrong(trained, tmp_path):
+def test_rows_with_an_unknown_label_count_as_wrong(trained, tmp_path):
     model, _, classifier = trained[0] / "model", *trained[1:]
     texts, labels = pairs()
     notes, labels = Notes(), [("sales", *own) if row % 2 else own for row, own in enumerate(labels)]
@@ -167,7 +167,7 @@ def test_rows_with_a_label_that_the_model_does_not_know_count_as_wrong(trained, 
     assert classifier.score(texts, labels) == figures.accuracy
 
 
-def test_lists_of_other_programs_are_evaluated_as_json_lists_are(trained, tmp_path):
+def test_lists_of_other_programs_are_read_like_json_lists(trained, tmp_path):
     data = write(tmp_path / "data.csv", *pairs(), form=lambda own: str(np.array(own)))
     predictor = load(trained[0] / "model")
     config = predictor.bundle.config.model_copy(update={"label_separator": "[]"})
@@ -177,7 +177,7 @@ def test_lists_of_other_programs_are_evaluated_as_json_lists_are(trained, tmp_pa
     assert evaluate_csv(as_lists, data).to_json() == expected.to_json()
 
 
-def test_lists_of_one_are_single_labels_and_scikit_learns_warning_is_given(encoder_folder):
+def test_lists_of_one_are_single_labels_with_scikit_learns_warning(encoder_folder):
     texts, labels = tickets(4)
     lists, by_mark = [[label] for label in labels], {"columns": Columns(separator=";")}
 
@@ -191,7 +191,7 @@ def test_lists_of_one_are_single_labels_and_scikit_learns_warning_is_given(encod
     assert answer(labels, **by_mark) in LABELS
 
 
-def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):
+def test_a_loaded_model_can_be_saved_again_unchanged(trained, tmp_path):
     classifier, texts = BertCNNClassifier.load(trained[0] / "model"), pairs()[0]
     classifier.save(tmp_path / "again")
     found, expected = (
@@ -201,7 +201,7 @@ def test_it_is_saved_again_and_loaded_as_it_was(trained, tmp_path):
     assert classifier.explain(texts[:1], label="billing")[0].label == "billing"
 
 
-def test_thresholds_that_are_not_the_models_are_refused(trained, tmp_path):
+def test_thresholds_of_another_model_are_refused(trained, tmp_path):
     bundle = read_bundle(trained[0] / "model")
     calibration = bundle.calibration.model_copy(update={"label_thresholds": ()})
     with pytest.raises(BundleError, match="0 label_thresholds; expected 3"):
@@ -228,7 +228,7 @@ def test_the_single_label_command_refuses_several_labels(trained, capsys, monkey
     assert "rows with several labels in column 'label'" in capsys.readouterr().err
 
 
-def test_cells_are_single_labels_if_that_is_asked_for(encoder_folder, tmp_path):
+def test_cells_are_single_labels_on_request(encoder_folder, tmp_path):
     data = write(tmp_path / "data.csv", *pairs(6))
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1})
     train_csv(data, tmp_path / "model", classifier, multi_label="no", valid=data)
@@ -256,7 +256,7 @@ def test_other_recipes_and_class_weights(shallow_encoder_folder, recipe, rule):
     assert classifier.predict_proba(texts).shape == (len(texts), 3)
 
 
-def test_lists_and_strings_do_not_mix(encoder_folder):
+def test_mixed_lists_and_strings_are_refused(encoder_folder):
     texts, labels = pairs(4)
     with pytest.raises(LabelError, match="of type str as label number 1"):
         quick(encoder_folder).fit(texts, ["billing", *labels[1:]])
@@ -266,7 +266,7 @@ def test_lists_and_strings_do_not_mix(encoder_folder):
         quick(encoder_folder).fit(texts, [("alone", "billing"), *labels[1:]])
 
 
-def test_rows_without_a_label_are_left_out_and_every_label_is_learned(encoder_folder):
+def test_rows_without_a_label_are_left_out_and_every_label_is_in_training(encoder_folder):
     texts, labels = pairs(6)
     notes = Notes()
     labels[3], labels[5], labels[20] = (), ("billing", "seldom"), ("seldom", "software")
@@ -275,7 +275,7 @@ def test_rows_without_a_label_are_left_out_and_every_label_is_learned(encoder_fo
     assert any("left out: 1 row without a label" in note for note in notes.notes)
 
 
-def test_texts_with_equally_many_labels_get_tuples_too(trained):
+def test_predictions_are_tuples_even_if_all_have_equal_length(trained):
     predictor = load(trained[0] / "model", engine="keras")
     texts, found = pairs()[0], predictor.predict(pairs()[0])
     for count in (1, 2):

@@ -90,7 +90,7 @@ def test_a_background_separates_texts_that_are_otherwise_near():
     assert areas[1] > 0.85
 
 
-def test_its_direction_is_that_of_scikit_learns_regression_on_all_known_rows():
+def test_its_direction_equals_scikit_learns_regression_on_all_known_rows():
     world = World()
     (known, labels), (valid, _) = world.known(1500), world.known(200)  # centres need 900
     background, own = world.other(300).means, world.other(5).means
@@ -118,7 +118,7 @@ def test_the_fewer_labels_the_more_it_counts():
     np.testing.assert_allclose(shares, [3, 0.3, 0], rtol=1e-3)
 
 
-def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
+def test_out_of_scope_rows_set_its_weight_and_the_limit():
     world = World()
     (known, labels), (valid, _), (more, _) = world.known(300), world.known(400), world.known(1000)
     background, strange = world.other(300).means, world.other(300)
@@ -136,7 +136,7 @@ def test_rows_out_of_scope_say_how_much_it_counts_and_where_the_limit_is():
     assert plain_share < told_share <= 0.1
 
 
-def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
+def test_limits_are_quantiles_of_the_held_out_scores():
     world = World()
     (known, labels), (valid, _) = world.known(300), world.known(200)
     scope = fit_detector(known, labels, valid).detector
@@ -150,7 +150,7 @@ def test_limits_are_quantiles_of_the_rows_they_are_taken_from():
     assert (judged.outside.sum(), judged.doubtful.sum()) == (19, 30)
 
 
-def test_a_refit_learns_the_direction_anew():
+def test_a_refit_fits_the_direction_again():
     world = World()
     (known, labels), (valid, _) = world.known(300), world.known(200)
     outside = OutsideTexts(world.other(300).means, np.empty((0, WIDTH)))

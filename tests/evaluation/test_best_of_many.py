@@ -22,12 +22,12 @@ def p_of(shares, rows=400, seed=0, repeats=1):
     return p_value(*arrays, len(others))
 
 
-def test_a_real_gain_is_told_from_the_luckiest_of_many():
+def test_a_real_gain_is_distinguished_from_the_luckiest_of_many():
     assert p_of([0.8, 0.8, 0.9]) < 0.01
     assert p_of([0.9, 0.5]) > 0.9
     lucky = sum(p_of([0.8] * 20, rows=200, seed=seed) <= 0.05 for seed in range(25))
     assert lucky <= 4  # 5% of 25 are 1.25; five or more happen once in 100 runs
 
 
-def test_duplicates_count_for_one():
+def test_duplicates_count_once():
     assert p_of([0.7, 0.78], repeats=4) == pytest.approx(p_of([0.7, 0.78]), abs=1e-9)

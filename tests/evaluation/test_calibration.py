@@ -53,13 +53,13 @@ def test_without_rows_confidence_stays_as_it_is():
 
 
 @pytest.mark.parametrize("rows", [3, 20, 300])
-def test_a_model_that_was_never_wrong_is_trusted_as_far_as_its_rows_go(rows):
+def test_a_model_that_was_never_wrong_gets_a_confidence_that_fits_its_rows(rows):
     logits, labels = np.tile([[5.0, 0.0], [0.0, 5.0]], (rows, 1))[:rows], np.arange(rows) % 2
     confidence = softmax(logits / fit_temperature(logits, labels), axis=1).max(axis=1)
     np.testing.assert_allclose(confidence, (rows + 1) / (rows + 2), atol=1e-3)
 
 
-def test_the_error_is_that_of_a_calculation_by_hand():
+def test_the_error_equals_a_calculation_by_hand():
     confidence = np.array([0.9, 0.55, 0.8, 0.95, 0.7, 0.6])
     right = np.array([True, False, True, True, False, True])
     # pairs by confidence: (0.55, 0.6) half right, (0.7, 0.8) half right, (0.9, 0.95) right
@@ -81,7 +81,7 @@ def overconfident(rows, seed=0):
     return 3 * logits, labels
 
 
-def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so():
+def test_the_temperature_removes_most_of_the_error_and_the_intervals_show_it():
     figures = measure_calibration(*overconfident(2000))
     assert figures.before > 0.15 > 0.03 > figures.after
     assert figures.after_interval[0] <= figures.after_interval[1] < figures.before_interval[0]
@@ -91,7 +91,7 @@ def test_the_temperature_takes_most_of_the_error_away_and_the_intervals_tell_so(
     assert measure_calibration(*overconfident(2000)) == figures
 
 
-def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
+def test_the_calibrated_error_uses_a_temperature_fitted_on_other_rows():
     logits, labels = overconfident(40, seed=3)
     own = softmax(logits / fit_temperature(logits, labels), axis=1)
     assert measure_calibration(logits, labels).after != pytest.approx(
@@ -99,7 +99,7 @@ def test_the_figure_after_is_not_that_of_a_temperature_fitted_on_its_own_rows():
     )
 
 
-def test_the_interval_of_a_well_calibrated_model_reaches_nothing():
+def test_the_interval_of_a_well_calibrated_model_includes_zero():
     generator, reached = np.random.default_rng(0), 0
     for _ in range(60):
         confidence = generator.uniform(0.5, 1, 200)
@@ -110,7 +110,7 @@ def test_the_interval_of_a_well_calibrated_model_reaches_nothing():
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 5])
-def test_hardly_any_rows_give_figures_too(rows):
+def test_very_few_rows_give_figures_too(rows):
     figures = measure_calibration(*overconfident(rows))
     assert 0 <= figures.after <= 1
     assert 0 <= figures.after_interval[0] <= figures.after_interval[1] <= 1
@@ -118,7 +118,7 @@ def test_hardly_any_rows_give_figures_too(rows):
     assert compare_calibration(doubtful[0], *doubtful).after_interval[1] == 1.0
 
 
-def test_of_very_many_logits_some_rows_are_skipped(monkeypatch):
+def test_a_sample_of_very_many_logits_is_used(monkeypatch):
     labels = np.random.default_rng(1).integers(0, 50, 3000)
     logits = np.random.default_rng(0).normal(size=(3000, 50))
     logits[np.arange(3000), labels] += 2

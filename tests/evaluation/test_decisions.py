@@ -43,7 +43,7 @@ def draw(generator, rows):
     return confidence, generator.random(rows) < confidence
 
 
-def test_one_threshold_is_for_all_labels_without_a_target_of_their_own():
+def test_labels_without_their_own_target_share_one_threshold():
     generator = np.random.default_rng(5)
     confidence, right = draw(generator, 5000)
     predicted = generator.integers(0, 2, 5000)
@@ -59,7 +59,7 @@ def test_one_threshold_is_for_all_labels_without_a_target_of_their_own():
     assert (decisions.own_rows, decisions.reachable) == (("hardware",), None)
 
 
-def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
+def test_a_perfect_label_does_not_raise_the_precision_of_another():
     generator = np.random.default_rng(0)
     predicted, confidence = generator.integers(0, 2, 4000), generator.random(4000)
     right = (predicted == 1) | (generator.random(4000) < 0.91)
@@ -71,7 +71,7 @@ def test_a_label_that_is_always_right_lends_nothing_to_one_that_is_not():
     assert 0.88 < decisions.reachable < 0.92
 
 
-def test_a_label_called_too_seldom_takes_its_threshold_from_all_rows():
+def test_a_rarely_predicted_label_gets_its_threshold_from_all_rows():
     confidence, right = draw(np.random.default_rng(5), 5000)
     predicted = np.arange(5000) < 50  # 97% needs 76
     decisions = decide(
@@ -98,7 +98,7 @@ def test_an_unreachable_target_sends_everything_to_review_and_reports_the_best()
     assert f"cannot be shown on 100 held-out rows; {100 * reachable:.0f}% is the most" in told
 
 
-def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one():
+def test_label_targets_are_named_and_not_presented_as_the_overall_target():
     confidence = np.linspace(1, 0.5, 400)
     predicted, right = (
         np.arange(400) % 2,
@@ -120,7 +120,7 @@ def test_targets_of_single_labels_are_named_and_never_pass_for_the_overall_one()
     assert f"('hardware' 80%) are automatic: {kept}% of tickets, {100 - kept}% go" in told
 
 
-def test_the_decisions_in_numbers_and_words():
+def test_decisions_are_described_in_numbers_and_words():
     confidence = np.linspace(1, 0.5, 200)
     decisions = decide(rows_of(confidence, np.arange(200) < 150), LABELS, PrecisionTargets.of(0.95))
     found = automation(decisions)
@@ -130,7 +130,7 @@ def test_the_decisions_in_numbers_and_words():
     assert describe_decisions(decisions, LABELS) == told
 
 
-def test_held_out_answers_are_kept_without_their_order():
+def test_held_out_answers_are_stored_without_their_order():
     probabilities = np.array([[0.75, 0.25], [0.125, 0.875], [0.5, 0.5]], np.float32)
     assert held_out_answers(probabilities, np.array([0, 0, 1])) == HeldOut(
         confidence=(0.875, 0.75, 0.5), predicted=(1, 0, 0), right=(False, True, False)
@@ -147,7 +147,7 @@ def held_back(outside, doubtful=None, strange=None):
     )
 
 
-def test_rows_out_of_scope_or_near_the_limit_are_counted_and_decide_nothing():
+def test_out_of_scope_and_doubtful_rows_are_counted_but_set_no_threshold():
     generator = np.random.default_rng(6)
     confidence, right = draw(generator, 400)
     probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
@@ -173,7 +173,7 @@ def test_rows_out_of_scope_or_near_the_limit_are_counted_and_decide_nothing():
     assert describe_out_of_scope(answers, OutOfScopeDetector()).startswith("too few rows")
 
 
-def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
+def test_every_answer_to_an_out_of_scope_row_is_wrong():
     generator = np.random.default_rng(7)
     confidence, right = draw(generator, 600)
     probabilities = np.stack([confidence, 1 - confidence], axis=1).astype(np.float32)
@@ -200,7 +200,7 @@ def test_each_answer_to_a_row_out_of_scope_counts_as_wrong():
     assert "--out-of-scope" in describe_promise(plain)
 
 
-def test_a_parent_is_never_right_of_a_row_out_of_scope():
+def test_a_parent_is_never_right_for_an_out_of_scope_row():
     hierarchy = Hierarchy.of(("x > a", "x > b", "y"))
     probabilities = np.array([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1]], np.float32)
     nothing = np.zeros(2, bool)
@@ -217,14 +217,14 @@ def test_a_parent_is_never_right_of_a_row_out_of_scope():
     "change",
     [{"strange": (True,)}, {"strange": (True, False), "right": (True, True)}],
 )
-def test_flags_that_do_not_fit_their_rows_are_refused(change):
+def test_flags_of_another_length_are_refused(change):
     values = {"confidence": (0.9, 0.8), "predicted": (0, 1), "right": (False, True)}
     with pytest.raises(SettingsError, match="HeldOut"):
         HeldOut(**{**values, **change})
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(0, 0), (1, 1), (5000, 5000), (5001, 5000)])
-def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
+def test_a_sample_of_very_many_held_out_rows_is_stored(rows, kept):
     confidence = np.linspace(0.5, 1, rows, dtype=np.float32)
     answers = held_out_answers(np.stack([confidence, 1 - confidence], axis=1), np.zeros(rows, int))
     assert len(answers.right) == kept
@@ -232,7 +232,7 @@ def test_of_very_many_held_out_rows_enough_are_kept(rows, kept):
     assert not kept or answers.confidence[0] == confidence[-1]
 
 
-def test_no_rows_decide_nothing():
+def test_without_rows_nothing_is_automatic():
     decisions = decide(HeldOut(), LABELS, PrecisionTargets())
     assert (decisions.thresholds, automation(decisions).share) == ((None, None), 0.0)
     assert describe_decisions(decisions, LABELS).endswith(
@@ -264,7 +264,7 @@ def test_an_invalid_precision_is_an_error(given_as):
     ],
     ids=["with commas", "with an equals sign"],
 )
-def test_targets_are_read_as_they_are_written(written, overall, labels):
+def test_targets_are_parsed_and_formatted(written, overall, labels):
     targets = PrecisionTargets.of(written)
     assert targets == PrecisionTargets(overall=overall, labels=labels)
     assert PrecisionTargets.of(str(targets)) == targets

@@ -36,7 +36,7 @@ def calibration():
     return fit_shift_calibration(*texts(2000, [0.25] * 4, seed=0))
 
 
-def test_the_calibration_is_that_of_its_authors(golden):
+def test_the_calibration_equals_its_authors_implementation(golden):
     found = fit_shift_calibration(
         golden["valid_logits"], golden["valid_labels"], bias_deviation=np.inf
     )
@@ -47,7 +47,7 @@ def test_the_calibration_is_that_of_its_authors(golden):
     assert found.temperature == pytest.approx(1.25, rel=0.1)  # the logits were drawn this way
 
 
-def test_the_shares_are_those_of_quapy(golden):
+def test_the_shares_equal_quapys(golden):
     before = golden["valid_probabilities"].mean(axis=0)
     found = estimate_label_shares(golden["probabilities"], before)
     assert found == pytest.approx(golden["shares"], abs=1e-5)
@@ -62,7 +62,7 @@ def test_a_label_without_validation_rows_keeps_a_finite_bias():
     assert 0 < found.shares[2] < 0.05
 
 
-def test_the_bias_is_where_rows_and_prior_balance():
+def test_the_bias_balances_rows_and_prior():
     logits, truth = texts(300, [0.7, 0.2, 0.1], seed=12)
     found = fit_shift_calibration(logits, truth, bias_deviation=0.5)
     surplus = found.probabilities(logits).sum(axis=0) - np.bincount(truth, minlength=3)
@@ -81,7 +81,7 @@ def test_the_intervals_hold_the_true_shares(calibration):
     assert np.mean(held) > 0.85  # 48 intervals at 95 %: 41 or more hold in all but 1 case in 100
 
 
-def test_a_label_that_nobody_finds_may_still_be_there(calibration):
+def test_a_label_that_is_never_predicted_may_have_a_share(calibration):
     found = estimate_label_shift(
         texts(100, [0.5, 0.5, 0, 0], seed=2, overlap=0.1)[0], calibration, LABELS
     )
@@ -104,7 +104,7 @@ def test_changed_labels_are_named_and_equal_shares_are_not(calibration):
     assert same.describe() == "No label's share has changed in 1,500 texts."
 
 
-def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
+def test_no_estimate_is_made_if_more_texts_are_out_of_scope(calibration):
     logits, _ = texts(50, [1.0, 0, 0, 0], seed=10)
     found = estimate_label_shift(logits, calibration, LABELS, out_of_scope_rose=True)
     assert found.labels == ()
@@ -112,13 +112,13 @@ def test_there_is_no_estimate_where_more_is_out_of_scope(calibration):
     assert estimate_label_shift(logits[:0], calibration, LABELS).reason == "there are no texts"
 
 
-def test_more_texts_than_are_looked_at_give_the_same_shares(calibration):
+def test_a_sample_of_many_texts_gives_the_same_shares(calibration):
     logits, _ = texts(12_000, [0.7, 0.1, 0.1, 0.1], seed=8)
     found = estimate_label_shift(logits, calibration, LABELS)
     assert found.texts == json.loads(json.dumps(found.to_json()))["texts"] == 12_000
     assert found.labels[0].share == pytest.approx(0.7, abs=0.03)
 
 
-def test_no_validation_rows_are_refused():
+def test_missing_validation_rows_are_refused():
     with pytest.raises(SettingsError, match="0 validation rows to calibrate on"):
         fit_shift_calibration(np.empty((0, 3)), np.empty(0, int))

@@ -27,7 +27,7 @@ def limits(true, said, confidence, back=None):
     return automation_limits(scored(true, said, confidence), held_back, 0.9)
 
 
-def test_too_few_rows():
+def test_too_few_rows_are_named_as_the_limit():
     true = said = np.arange(15) % 3
     found = limits(true, said, np.linspace(0.99, 0.6, 15))
     assert (found.limit, found.share, found.possible, found.gain) == ("rows", 0.0, 1.0, 1.0)
@@ -38,7 +38,7 @@ def test_too_few_rows():
     )
 
 
-def test_two_labels_that_are_mixed_up():
+def test_two_mixed_up_labels_are_named_as_the_limit():
     true = np.arange(300) % 3
     said = np.where((true < 2) & (np.arange(300) % 2 == 0), 1 - true, true)
     confidence = np.where(true == 2, 0.99, 0.8)
@@ -48,7 +48,7 @@ def test_two_labels_that_are_mixed_up():
     assert "limited by 'access' and 'billing', which are mixed up" in found.describe()
 
 
-def test_a_label_that_is_mistaken_for_all_others():
+def test_a_label_mistaken_for_all_others_is_named_as_the_limit():
     true = np.arange(600) % 5
     lost = (true == 0) & (np.arange(600) % 100 < 70)
     said = np.where(lost, 1 + np.arange(600) // 5 % 4, true)

@@ -57,7 +57,7 @@ def test_the_most_confused_pairs_account_for_every_error(pairs):
         )
 
 
-def test_the_json_has_the_promised_keys_and_is_json():
+def test_the_json_has_the_documented_keys():
     found = json.loads(
         json.dumps(evaluate(NAMES[:2], ["billing", "hardware"], ["billing", "billing"]).to_json())
     )
@@ -76,7 +76,7 @@ def test_the_json_has_the_promised_keys_and_is_json():
     ]
 
 
-def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_learn_has_it():
+def test_rows_with_unknown_labels_count_as_wrong_as_in_scikit_learn():
     actual, predicted = (
         ["billing", "HR", "Sales", "Sales"],
         [
@@ -110,7 +110,7 @@ def test_rows_with_a_label_the_model_does_not_know_count_as_wrong_as_scikit_lear
     )
 
 
-def test_several_labels_of_which_the_model_does_not_know_one_are_wrong():
+def test_a_label_set_with_an_unknown_label_is_wrong():
     found = evaluate_sets(NAMES, [("billing", "sales"), ("billing",)], [("billing",), ("billing",)])
     assert (found.accuracy, found.unknown_labels, found.confusion.shape) == (
         0.5,
@@ -120,7 +120,7 @@ def test_several_labels_of_which_the_model_does_not_know_one_are_wrong():
     assert [label.support for label in found.labels] == [2, 0, 0, 0, 1]
 
 
-def test_no_rows_and_only_labels_the_model_does_not_know_are_refused_the_most_frequent_first():
+def test_no_rows_or_only_unknown_labels_are_refused_with_the_most_frequent_named():
     with pytest.raises(LabelError, match=r"^0 rows to evaluate on"):
         evaluate(NAMES, [], [])
     message = r"^3 of 3 rows have a label the model does not know, first of all 'Sales' \(2 rows\)"
@@ -163,7 +163,7 @@ def test_the_figures_of_several_labels_are_scikit_learns(pairs):
     assert found.macro_f1 == pytest.approx(np.mean(occurring) if occurring else 0.0)
 
 
-def test_confused_is_a_missed_label_with_one_given_instead():
+def test_a_confusion_is_a_missed_label_with_a_wrong_one():
     actual = [("billing", "hardware"), ("billing",), ("software",)]
     predicted = [("billing", "software"), (), ("software", "billing")]
     found = evaluate_sets(NAMES, actual, predicted)
@@ -179,7 +179,7 @@ def test_confused_is_a_missed_label_with_one_given_instead():
 
 
 @pytest.mark.parametrize("labels", [LARGEST_MATRIX, LARGEST_MATRIX + 1])
-def test_matrix_and_pairs_say_the_same(labels):
+def test_matrix_and_confused_pairs_agree(labels):
     names, rng = [str(number) for number in range(labels)], np.random.default_rng(0)
     actual, predicted = (rng.choice(names, 500).tolist() for _ in range(2))
     found = evaluate(names, actual, predicted)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import precision_recall_curve
 
 from bertcnn.bundle.schemas import Calibration
 from bertcnn.evaluation.decisions import HeldBack, decide, held_out_sets
@@ -21,7 +21,7 @@ def rows(count=600, labels=4, sharpness=2.5, seed=0):
     return (logits * sharpness).astype(np.float32), multi_hot
 
 
-def test_the_temperature_is_the_one_of_a_logistic_regression_on_the_logit_alone():
+def test_the_temperature_equals_that_of_a_logistic_regression_on_the_logit():
     logits, multi_hot = rows()
     slope = (
         LogisticRegression(C=1e9, fit_intercept=False)
@@ -34,7 +34,7 @@ def test_the_temperature_is_the_one_of_a_logistic_regression_on_the_logit_alone(
     assert fit_temperature(np.empty((0, 3)), np.empty((0, 3), bool)) == 1.0
 
 
-def test_labels_that_were_never_wrong_are_trusted_as_far_as_their_rows_go():
+def test_labels_that_were_never_wrong_get_a_confidence_that_fits_their_rows():
     multi_hot = np.tile([[True, False, False], [False, True, True]], (10, 1))
     probabilities = sigmoid(
         np.where(multi_hot, 4.0, -4.0) / fit_temperature(np.where(multi_hot, 4.0, -4.0), multi_hot)
@@ -43,13 +43,11 @@ def test_labels_that_were_never_wrong_are_trusted_as_far_as_their_rows_go():
 
 
 def best_f1(probabilities, has):
-    return max(
-        f1_score(has, probabilities >= threshold, zero_division=0.0)
-        for threshold in np.unique(probabilities)
-    )
+    precision, recall, _ = precision_recall_curve(has, probabilities)
+    return np.max(2 * precision * recall / np.maximum(precision + recall, 1e-12))
 
 
-def test_a_threshold_is_half_of_the_best_f1_that_scikit_learn_knows():
+def test_a_threshold_is_half_of_scikit_learns_best_f1():
     logits, multi_hot = rows()
     probabilities = sigmoid(logits / 2.5)
     expected = [best_f1(probabilities[:, place], multi_hot[:, place]) / 2 for place in range(4)]
@@ -59,7 +57,7 @@ def test_a_threshold_is_half_of_the_best_f1_that_scikit_learn_knows():
     np.testing.assert_allclose(choose_thresholds(coarse, multi_hot), expected, rtol=1e-6)
 
 
-def test_a_label_with_few_rows_has_the_threshold_of_all():
+def test_a_label_with_few_rows_gets_the_threshold_of_all_labels():
     logits, multi_hot = rows(200, 3)
     multi_hot[:, 2] = False
     multi_hot[:19, 2] = True
@@ -71,7 +69,7 @@ def test_a_label_with_few_rows_has_the_threshold_of_all():
     assert choose_thresholds(probabilities, np.zeros_like(multi_hot)).tolist() == [0.5] * 3
 
 
-def test_the_confidence_of_calibrated_answers_is_the_share_of_right_ones():
+def test_calibrated_confidence_equals_the_share_of_right_answers():
     logits, multi_hot = rows(4000)
     before, after, right = confidences(logits, multi_hot, np.full(4, 0.5))
     assert abs(after.mean() - right.mean()) < 0.03 < before.mean() - right.mean()

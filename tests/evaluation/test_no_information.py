@@ -37,7 +37,7 @@ def test_random_answers_are_reported_as_uninformative_with_both_figures():
 
 
 @pytest.mark.parametrize("labels", [2, 20])  # of 20 runs, many have no right answer
-def test_answers_by_chance_seldom_pass_for_knowledge(labels):
+def test_chance_answers_rarely_pass_as_informative(labels):
     passed = []
     for seed in range(150):
         actual, predicted = np.random.default_rng(seed).integers(0, labels, (2, 300))
@@ -49,13 +49,13 @@ def test_answers_by_chance_seldom_pass_for_knowledge(labels):
     assert np.mean(passed) <= 0.05
 
 
-def test_too_few_rows_are_said_to_show_nothing():
+def test_too_few_rows_are_reported_as_inconclusive():
     found = against_constant(NAMES[:2], np.arange(12) % 2, np.arange(12) // 2 % 2)
     assert found.verdict == "unclear"
     assert found.describe().startswith("12 rows cannot show that the text predicts the label: ")
 
 
-def test_a_model_that_finds_a_rare_label_is_no_constant():
+def test_a_model_that_finds_a_rare_label_is_informative():
     actual = (np.arange(1000) % 20 == 0).astype(int)  # 95 % of one label
     predicted = np.where(np.arange(1000) % 40 == 0, 1, np.arange(1000) % 33 == 0)
     found = against_constant(NAMES[:2], actual, predicted)
@@ -63,7 +63,7 @@ def test_a_model_that_finds_a_rare_label_is_no_constant():
     assert found.verdict == "informative"
 
 
-def test_probabilities_that_rank_a_rare_label_are_knowledge_though_it_is_never_answered():
+def test_probabilities_that_rank_a_rare_label_are_informative_even_if_it_is_never_predicted():
     actual = (np.arange(1000) % 20 == 0).astype(int)
     rare = np.where(actual == 1, 0.2, 0.02)
     fair = fair_answers(np.stack([1 - rare, rare], axis=1), np.array([0.95, 0.05]))
@@ -72,14 +72,14 @@ def test_probabilities_that_rank_a_rare_label_are_knowledge_though_it_is_never_a
     assert against_constant(NAMES[:2], actual, always).verdict == "uninformative"
 
 
-def test_the_constant_is_the_most_frequent_label_of_the_training_rows():
+def test_the_baseline_is_the_most_frequent_training_label():
     actual = np.repeat([0, 1], [30, 70])
     assert against_constant(NAMES, actual, actual).rate == 0.7
     assert against_constant(NAMES, actual, actual, usual=("a",)).rate == 0.3
     assert most_frequent([3, 3, 7]) == ("3",)
 
 
-def test_two_labels_that_nothing_separates_are_named_and_no_others():
+def test_only_inseparable_label_pairs_are_named():
     actual = drawn(3000, 2)
     guess = drawn(3000, 3) % 2
     found = against_constant(NAMES, actual, np.where(actual < 2, guess, actual))
@@ -105,7 +105,7 @@ def test_near_duplicates_count_as_one_row():
 
 
 @pytest.mark.parametrize(("knows", "verdict"), [(True, "informative"), (False, "uninformative")])
-def test_several_labels_have_to_be_right_together(knows, verdict):
+def test_a_set_of_labels_is_right_only_as_a_whole(knows, verdict):
     generator = np.random.default_rng(0)
     actual = generator.random((4000, 3)) < [0.7, 0.3, 0.2]
     given = actual if knows else generator.random((4000, 3)) < [0.7, 0.3, 0.2]

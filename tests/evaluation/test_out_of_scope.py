@@ -56,7 +56,7 @@ def learned(rows=400, valid=300, seed=0):
     ).detector
 
 
-def test_another_model_of_the_same_rows_gets_the_limit_around_its_own_centres():
+def test_another_model_of_the_same_rows_gets_a_limit_from_its_own_centroids():
     scope, generator = learned(), np.random.default_rng(5)
     labels = generator.integers(0, LABELS, 400)
     axes = np.roll(np.eye(WIDTH, dtype=np.float32), 6, axis=0)
@@ -85,7 +85,7 @@ def test_without_24_held_out_rows_nothing_is_out_of_scope(valid, known):
     assert known or not scope.outside(foreign(np.random.default_rng(1), 50)).any()
 
 
-def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own():
+def test_limits_come_from_held_out_rows_each_scored_by_its_own_fold():
     generator = np.random.default_rng(6)
     labels = generator.integers(0, LABELS, 400)
     whole = texts(generator, labels)
@@ -111,7 +111,7 @@ def test_rows_that_folds_held_out_give_the_limits_and_each_fold_judges_its_own()
     assert not fit_detector(whole, labels, few).detector
 
 
-def test_a_model_that_is_less_certain_than_those_of_the_folds_holds_no_more_back():
+def test_a_less_certain_model_than_the_folds_models_sends_no_more_to_review():
     generator = np.random.default_rng(16)
     labels = generator.integers(0, LABELS, 400)
     whole, valid = texts(generator, labels), texts(generator, generator.integers(0, LABELS, 200))
@@ -129,7 +129,7 @@ def test_a_model_that_is_less_certain_than_those_of_the_folds_holds_no_more_back
     assert detector.outside(others).mean() == pytest.approx(0.02, abs=0.01)
 
 
-def test_no_centre_is_a_training_row():
+def test_no_centroid_is_a_training_row():
     generator = np.random.default_rng(2)
     # a label with two rows gets no centre
     labels = np.concatenate([np.repeat(np.arange(LABELS - 1), 30), [LABELS - 1] * 2])
@@ -147,7 +147,7 @@ def test_no_centre_is_a_training_row():
         assert (unit(vectors) @ centres.T).max() < 1 - 1e-6
 
 
-def test_a_text_in_other_words_than_its_labels_is_stranger():
+def test_a_text_with_other_words_than_its_label_scores_higher():
     scope, generator = learned(), np.random.default_rng(8)
     labels = generator.integers(0, LABELS, 200)
     own = texts(generator, labels)
@@ -200,7 +200,7 @@ def test_with_few_labels_directions_and_words_count_less(monkeypatch):
     np.testing.assert_allclose((few / enough)[:4], [share, 1, 1, share], rtol=1e-5)
 
 
-def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeypatch):
+def test_the_most_frequent_words_are_kept_if_memory_does_not_hold_all(monkeypatch):
     monkeypatch.setattr("bertcnn.evaluation.out_of_scope._NUMBERS", 2 * LABELS * 3)
     text = texts(np.random.default_rng(0), np.repeat([0, 1, 2, 3], [5, 60, 10, 20]))
     words, log_odds = label_words(text.words, np.repeat([0, 1, 2, 3], [5, 60, 10, 20]), LABELS)
@@ -208,7 +208,7 @@ def test_the_commonest_words_are_kept_where_the_memory_does_not_hold_all(monkeyp
     assert log_odds.shape == (3, LABELS)
 
 
-def test_the_many_words_of_one_row_cost_no_memory_for_each_label():
+def test_many_words_of_one_row_cost_no_memory_per_label():
     rows, classes = np.arange(4000), 800
     rare, common = (
         np.arange(10 * len(rows)),
@@ -233,7 +233,7 @@ def test_too_many_labels_for_the_memory_are_left_out():
     assert not fit_detector(known, np.arange(6), valid).detector
 
 
-def test_rows_that_are_all_the_same_do_no_harm():
+def test_identical_rows_do_no_harm():
     same = readings(np.ones((60, 3)), np.ones((60, 5)), np.ones((60, 1), int))
     scope = fit_detector(same, np.zeros(60, int), same).detector
     assert not scope.outside(same).any()
@@ -242,7 +242,7 @@ def test_rows_that_are_all_the_same_do_no_harm():
     ).all()
 
 
-def test_a_scope_comes_back_from_its_tensors():
+def test_a_detector_can_be_restored_from_its_tensors():
     scope, rows = learned(), foreign(np.random.default_rng(3), 50)
     again = OutOfScopeDetector.of_tensors(scope.tensors(), LABELS, WIDTH)
     np.testing.assert_array_equal(again.outlier_score(rows), scope.outlier_score(rows))
@@ -282,7 +282,7 @@ def test_a_scope_comes_back_from_its_tensors():
         ({"words": np.float32(5e8) + 64 * np.arange(9, dtype=np.float32)}, "wrong words"),
     ],
 )
-def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):
+def test_a_detector_that_does_not_fit_the_model_is_refused(change, words):
     tensors = {
         name: tensor
         for name, tensor in {**learned().tensors(), **change}.items()
@@ -292,7 +292,7 @@ def test_a_scope_that_does_not_fit_the_model_is_refused(change, words):
         OutOfScopeDetector.of_tensors(tensors, LABELS, WIDTH)
 
 
-def test_rows_to_know_are_different_and_of_every_label(monkeypatch):
+def test_rows_chosen_for_the_detector_are_distinct_and_cover_every_label(monkeypatch):
     token_ids = [np.array([1, row % 1500, 2], np.int32) for row in range(3000)] + [
         np.array([7], np.int32)
     ]

@@ -40,7 +40,7 @@ def test_with_single_labels_the_most_probable_is_right_or_wrong():
     assert (found.without_temperature() > found.confidence).all()
 
 
-def test_of_several_labels_an_answer_is_right_if_all_are():
+def test_with_several_labels_an_answer_is_right_if_all_are():
     found = scored(SEVERAL)
     assert found.predicted.tolist() == (LOGITS >= 0).tolist()
     assert found.right.tolist() == [True, True, False, False]  # the last one lacks an unknown label
@@ -50,7 +50,7 @@ def test_of_several_labels_an_answer_is_right_if_all_are():
 
 
 @pytest.mark.parametrize("truth", [SINGLE, SEVERAL])
-def test_labels_that_the_model_does_not_have_are_never_given(truth):
+def test_unknown_labels_are_never_predicted(truth):
     found = scored(truth)
     actual, given = found.indicators()
     assert actual.shape == given.shape == (4, 4)
@@ -68,7 +68,7 @@ def test_thresholds_are_chosen_for_several_labels_only():
     assert (len(calibration.label_thresholds), calibration.fitted_on_rows) == (3, 4)
 
 
-def test_what_label_shift_takes_is_kept_where_a_row_has_one_label():
+def test_label_shift_calibration_is_kept_for_single_labels():
     known = GroundTruth(NAMES, np.array([0, 1, 2, 2]))
     kept = known.calibrate(LOGITS).label_shift
     fitted = fit_shift_calibration(LOGITS, known.labels)

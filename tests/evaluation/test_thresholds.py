@@ -16,7 +16,7 @@ def draw(generator, rows):
 
 
 @pytest.mark.parametrize(("rows", "target"), [(150, 0.9), (400, 0.95), (1000, 0.9), (1000, 0.95)])
-def test_the_true_precision_falls_below_the_target_in_at_most_a_tenth_of_many_draws(rows, target):
+def test_the_true_precision_is_below_the_target_in_at_most_a_tenth_of_draws(rows, target):
     generator, draws = np.random.default_rng(7), 600
     missed = 0
     for _ in range(draws):
@@ -37,13 +37,13 @@ def test_all_sets_together_share_one_error_probability(rows, target):
     assert 0.07 < passed / draws < 0.12  # and nearly all of it is used
 
 
-def test_bad_luck_among_the_most_confident_rows_does_not_end_the_search():
+def test_errors_among_the_most_confident_rows_do_not_end_the_search():
     right = np.ones(1000, bool)
     right[:60:10] = False  # 6 wrong among the first 60, then none: 99.4 % in all
     assert find_threshold(np.linspace(1, 0, 1000), right, 0.95) == 0
 
 
-def test_many_rows_give_nearly_all_that_a_known_precision_allows():
+def test_with_many_rows_nearly_the_largest_possible_share_is_automatic():
     generator = np.random.default_rng(3)
     found = [find_threshold(*draw(generator, 5000), 0.95) for _ in range(20)]
     assert np.median(found) == pytest.approx(0.9, abs=0.03)  # from 0.9 to 1, the mean is 0.95
@@ -73,7 +73,7 @@ def test_a_threshold_has_the_bound_of_clopper_and_pearson_above_the_target(
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 0.99])
-def test_as_many_right_answers_as_needed_are_enough_and_one_fewer_is_not(target):
+def test_the_fewest_sufficient_rows_suffice_and_one_fewer_does_not(target):
     rows = fewest_rows(target)
     assert find_threshold(np.ones(rows), np.ones(rows, bool), target) == 1.0
     assert find_threshold(np.ones(rows - 1), np.ones(rows - 1, bool), target) is None

@@ -27,7 +27,7 @@ def weights_by_name(layer):
 
 
 @pytest.mark.on_jax
-def test_it_equals_the_equations_written_out_in_numpy(attention):
+def test_it_equals_the_equations_in_numpy(attention):
     contexts, weights = map(np.asarray, attention(QUERIES, MEMORY, MASK))
     ours = weights_by_name(attention)
     for row, place in np.ndindex(BATCH, WRITTEN):
@@ -57,7 +57,7 @@ def test_it_equals_keras_attention_of_projected_queries_and_keys(attention):
 
 
 @pytest.mark.on_jax
-def test_padding_has_no_weight_and_its_content_changes_nothing(attention):
+def test_padding_has_no_weight_and_no_effect(attention):
     contexts, weights = map(np.asarray, attention(QUERIES, MEMORY, MASK))
     np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(MASK[:, None], weights.shape))
@@ -65,7 +65,7 @@ def test_padding_has_no_weight_and_its_content_changes_nothing(attention):
     np.testing.assert_array_equal(attention(QUERIES, other, MASK)[0], contexts)
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     shapes = [(BATCH, WRITTEN, MEMORY_WIDTH), (BATCH, WRITTEN, TOKENS)]
     layer = AdditiveAttention(UNITS, seed=3, name="looking")
     check_layer(layer, (QUERIES, MEMORY, MASK), shapes, trainable_weights=4)

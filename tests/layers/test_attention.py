@@ -20,7 +20,7 @@ def attention():
     return layer
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     check_layer(
         MultiHeadAttention(HEADS, dropout=0.1),
         (HIDDEN, MASK),
@@ -59,7 +59,7 @@ def test_dropout_acts_in_training_only():
     assert not np.allclose(layer(HIDDEN, MASK, training=True), layer(HIDDEN, MASK))
 
 
-def test_it_equals_the_equation_written_out_in_numpy():
+def test_it_equals_the_equation_in_numpy():
     queries, keys, values = GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)
     context, attention = attend(
         *(keras.ops.convert_to_tensor(part) for part in (queries, keys, values)), MASK
@@ -77,7 +77,7 @@ def test_it_equals_the_equation_written_out_in_numpy():
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("bfloat16", 0.03)])
-def test_the_backends_own_attention_gives_the_same(dtype, close):
+def test_it_equals_the_backends_own_attention(dtype, close):
     parts = [
         keras.ops.cast(part, dtype)
         for part in GENERATOR.normal(size=(3, BATCH, TOKENS, HEADS, 4)).astype(np.float32)

@@ -26,7 +26,7 @@ def convolution(window):
     return layer
 
 
-def test_a_convolution_is_a_sound_layer(check_layer):
+def test_the_convolution_passes_keras_checks(check_layer):
     check_layer(
         WindowConvolution(3, FILTERS, seed=2),
         (HIDDEN, MASK),
@@ -35,7 +35,7 @@ def test_a_convolution_is_a_sound_layer(check_layer):
     )
 
 
-def test_pooling_layers_are_sound(check_layer):
+def test_pooling_layers_pass_keras_checks(check_layer):
     check_layer(MaskedMean(), (HIDDEN, MASK), (BATCH, WIDTH), trainable_weights=0)
     check_layer(MaskedMax(), (np.abs(HIDDEN),), (BATCH, WIDTH), trainable_weights=0)
 
@@ -51,7 +51,7 @@ def test_a_convolution_equals_keras_on_texts_without_padding(window):
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7])
-def test_padding_never_shows(window):
+def test_padding_has_no_effect(window):
     layer = convolution(window)
     garbage = np.where(MASK[:, :, None] == 1, HIDDEN, 1e4).astype(np.float32)
     found = np.asarray(layer(garbage, MASK))
@@ -65,13 +65,13 @@ def test_padding_never_shows(window):
     )
 
 
-def test_the_mean_is_that_of_the_real_tokens_and_0_without_any():
+def test_the_mean_covers_real_tokens_and_is_0_without_any():
     expected = [HIDDEN[row, :length].mean(axis=0) for row, length in enumerate(LENGTHS)]
     np.testing.assert_allclose(MaskedMean()(HIDDEN, MASK), expected, atol=1e-6)
     assert (np.asarray(MaskedMean()(HIDDEN, np.zeros_like(MASK))) == 0).all()
 
 
-def test_the_mean_of_a_long_text_in_half_precision_is_right():
+def test_the_mean_of_a_long_text_is_right_in_half_precision():
     tokens = 257  # in bfloat16 that would be 256
     hidden = GENERATOR.normal(5, 1, (1, tokens, WIDTH)).astype(np.float32)
     found = MaskedMean(dtype="mixed_bfloat16")(hidden, np.ones((1, tokens), np.int32))
@@ -83,7 +83,7 @@ def test_the_mean_of_a_long_text_in_half_precision_is_right():
 DOCUMENT_IDS = np.array([[1, 1, 2, 2, 2, 3], [1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]], np.int32)
 
 
-def test_layers_for_documents_are_sound(check_layer):
+def test_document_layers_pass_keras_checks(check_layer):
     packed = WindowConvolution(3, FILTERS, packed=True, seed=2)
     check_layer(packed, (HIDDEN, DOCUMENT_IDS), (BATCH, TOKENS, FILTERS), trainable_weights=2)
     check_layer(DocumentMean(3), (HIDDEN, DOCUMENT_IDS), (BATCH, 3, WIDTH), trainable_weights=0)
@@ -93,7 +93,7 @@ def test_layers_for_documents_are_sound(check_layer):
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7])
-def test_a_document_in_a_row_of_several_is_as_if_alone(window):
+def test_a_packed_document_gets_the_same_values_as_alone(window):
     plain = convolution(window)
     packed = WindowConvolution(window, FILTERS, packed=True)
     packed.build(HIDDEN.shape)

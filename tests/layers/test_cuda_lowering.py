@@ -111,7 +111,7 @@ def cudnn_calls(operations):
 
 
 @pytest.mark.parametrize(("packed", "given"), [(False, PADDED), (True, PACKED)])
-def test_attention_is_cudnns_forward_and_backward(lowered, packed, given, caplog):
+def test_attention_uses_cudnn_forward_and_backward(lowered, packed, given, caplog):
     model = classifier(packed=packed)
     assert cudnn_calls(lowered(model, given, training=False)) == {FORWARD: LAYERS}
     assert cudnn_calls(lowered(model, given, training=True)) == {FORWARD: LAYERS, BACKWARD: LAYERS}
@@ -119,13 +119,13 @@ def test_attention_is_cudnns_forward_and_backward(lowered, packed, given, caplog
 
 
 @pytest.mark.parametrize(("heads", "tokens"), [(8, TOKENS), (HEADS, TOKENS - 1)])
-def test_what_cudnn_refuses_it_is_not_asked_for(lowered, heads, tokens, caplog):
+def test_cudnn_is_not_used_for_unsupported_shapes(lowered, heads, tokens, caplog):
     given = inputs("padding_mask", tokens=tokens)
     assert not cudnn_calls(lowered(classifier(heads=heads), given, training=True))
     assert not caplog.records
 
 
-def test_scoring_multiplies_in_bfloat16_but_for_the_logits_and_normalises_in_float32(lowered):
+def test_scoring_multiplies_in_bfloat16_except_logits_and_normalises_in_float32(lowered):
     scoring = with_evidence(classifier())
     assert all(len(output.shape) == 2 for output in scoring.outputs)  # no token activations
     operations = lowered(scoring, PADDED, training=False)
@@ -138,7 +138,7 @@ def test_scoring_multiplies_in_bfloat16_but_for_the_logits_and_normalises_in_flo
     assert all("f32" in kind for operands in roots for kind in operands)
 
 
-def test_attention_dropout_is_written_out_with_a_softmax_in_float32(lowered):
+def test_attention_with_dropout_is_explicit_with_a_float32_softmax(lowered):
     model = classifier(attention_dropout=0.1)
     assert cudnn_calls(lowered(model, PADDED, training=False)) == {FORWARD: LAYERS}
     operations = lowered(model, PADDED, training=True)
@@ -172,7 +172,7 @@ def test_attention_dropout_is_written_out_with_a_softmax_in_float32(lowered):
     ],
     ids=["padded", "packed", "pretraining"],
 )
-def test_a_gradient_is_scattered_in_float32_only_and_into_no_segment(lowered, make, given, tables):
+def test_gradients_are_scattered_only_in_float32_and_not_for_segments(lowered, make, given, tables):
     scatters = [
         one.operands
         for one in lowered(make(), given, training=True)

@@ -47,7 +47,7 @@ def block():
     return layer
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     settings = {"activation": "gelu", "epsilon": 1e-5, "dropout": 0.1, "attention_dropout": 0.2}
     layer = DecoderBlock(HEADS, INNER, **settings, seed=4)
     assert settings.items() <= layer.get_config().items()
@@ -57,7 +57,7 @@ def test_it_is_a_sound_layer(check_layer):
 
 
 @pytest.mark.on_jax
-def test_it_gives_what_pytorch_gives_with_the_same_weights(block):
+def test_it_equals_pytorch_with_the_same_weights(block):
     np.testing.assert_allclose(block(HIDDEN, MEMORY, MASK), GOLDEN["output"], rtol=0, atol=1e-5)
 
 
@@ -69,7 +69,7 @@ def test_dropout_acts_in_training_only():
         assert not np.allclose(layer(HIDDEN, MEMORY, MASK, training=True), settled)
 
 
-def test_each_token_may_look_at_itself_and_those_before_it():
+def test_each_token_attends_to_itself_and_earlier_ones():
     mask = np.asarray(causal_mask(4))
     assert mask.dtype == np.int32
     np.testing.assert_array_equal(mask, [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]])

@@ -13,7 +13,7 @@ def dropped(layer):
     return np.asarray(layer(ONES, training=True)) == 0
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     check_layer(HashDropout(0.1, seed=3), (ONES[None],), (1, ROWS, WIDTH), trainable_weights=0)
 
 
@@ -31,7 +31,7 @@ def test_it_does_nothing_outside_training_or_at_rate_zero():
     np.testing.assert_array_equal(HashDropout(0.0)(ONES, training=True), ONES)
 
 
-def test_a_seed_repeats_its_calls_and_no_call_repeats_another():
+def test_a_seed_repeats_its_calls_and_calls_differ():
     one, other = HashDropout(0.5, seed=1), HashDropout(0.5, seed=1)
     first, second = dropped(one), dropped(one)
     np.testing.assert_array_equal(first, dropped(other))

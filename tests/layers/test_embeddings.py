@@ -19,7 +19,7 @@ TOKEN_IDS = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, TOKENS)).as
 SEGMENT_IDS = np.array([[0, 0, 1, 1, 1], [0, 0, 0, 0, 1]], np.int32)
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=TOKENS, dropout=0.1)
     check_layer(layer, (TOKEN_IDS, SEGMENT_IDS), (BATCH, TOKENS, WIDTH), trainable_weights=5)
 
@@ -66,7 +66,7 @@ def test_sinusoids_are_a_table_that_is_not_trained(check_layer, positions):
 
 
 @pytest.mark.parametrize("positions", ["learned", "interleaved"])
-def test_given_positions_choose_the_tables_rows(positions):
+def test_given_positions_select_table_rows(positions):
     layer = BertEmbeddings(VOCABULARY, WIDTH, max_positions=9, positions=positions)
     counted = np.broadcast_to(np.arange(TOKENS), TOKEN_IDS.shape).astype(np.int32)
     plain = np.asarray(layer(TOKEN_IDS, SEGMENT_IDS))
@@ -79,7 +79,7 @@ def test_given_positions_choose_the_tables_rows(positions):
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize("packed", [False, True])
-def test_gradients_of_many_tokens_of_one_row_are_not_lost_in_bfloat16(packed):
+def test_gradients_of_a_frequent_token_are_not_lost_in_bfloat16(packed):
     ids = np.zeros((256, 8), np.int32)
     towards = np.random.default_rng(1).normal(size=WIDTH).astype(np.float32)
     names = ("token_ids", "segment_ids", "position_ids")[: 3 if packed else 2]

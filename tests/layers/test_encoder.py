@@ -13,21 +13,21 @@ MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
-def test_it_is_a_sound_layer(check_layer, activation):
+def test_the_layer_passes_keras_checks(check_layer, activation):
     layer = TransformerBlock(
         HEADS, INNER, activation=activation, dropout=0.1, attention_dropout=0.1
     )
     check_layer(layer, (HIDDEN, MASK), HIDDEN.shape, trainable_weights=16, untouched=["key/bias"])
 
 
-def test_gelu_is_the_exact_one():
+def test_gelu_is_exact():
     values = np.linspace(-6, 6, 101).astype(np.float32)
     np.testing.assert_allclose(
         gelu(keras.ops.convert_to_tensor(values)), values * norm.cdf(values), atol=1e-6
     )
 
 
-def test_it_is_attention_and_feed_forward_each_added_and_normalised():
+def test_it_adds_and_normalises_attention_and_feed_forward():
     block = TransformerBlock(HEADS, INNER, activation="relu", epsilon=1e-12)
     found = block(HIDDEN, MASK)
 

@@ -8,7 +8,7 @@ from bertcnn.layers.linear import Linear
 HIDDEN = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 
 
-def test_it_is_a_sound_layer(check_layer):
+def test_the_layer_passes_keras_checks(check_layer):
     layer = Linear(5, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
     check_layer(layer, (HIDDEN,), (2, 3, 5), trainable_weights=2)
 

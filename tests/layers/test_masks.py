@@ -37,7 +37,7 @@ def test_segments_are_the_first_by_default():
     ],
     ids=["keras", "ours"],
 )
-def test_a_keras_mask_is_taken_and_passed_on(embedded):
+def test_a_keras_mask_is_used_and_passed_on(embedded):
     embedding, first, second = embedded(), TransformerBlock(2, 16), TransformerBlock(2, 16)
     attention, decoder = MultiHeadAttention(2), DecoderBlock(2, 16)
     given = keras.Input((5,), dtype="int32")
@@ -53,7 +53,7 @@ def test_a_keras_mask_is_taken_and_passed_on(embedded):
     assert not np.allclose(found[0], second(first(plain)), atol=1e-3)
 
 
-def test_a_second_sequence_in_the_masks_place_is_an_error_that_names_memory():
+def test_a_sequence_passed_as_mask_is_an_error_that_names_memory():
     with pytest.raises(ValueError, match="Pass a second sequence as memory="):
         MultiHeadAttention(2)(HIDDEN, MEMORY)
     with pytest.raises(TypeError):

@@ -39,7 +39,7 @@ INPUTS = {
         ("large", 335_141_888),
     ],
 )
-def test_the_released_sizes_have_as_many_weights_as_published(size, weights):
+def test_the_released_sizes_have_the_published_number_of_weights(size, weights):
     shape = EncoderSettings.of_size(size)
     assert shape.parameters == weights
     try:
@@ -114,7 +114,7 @@ def alone(tokens):
 
 
 @pytest.mark.on_jax
-def test_documents_packed_in_a_row_get_the_vectors_they_get_alone():
+def test_packed_documents_get_the_same_vectors_as_alone():
     generator = np.random.default_rng(1)
     lengths = (
         (12,),
@@ -174,7 +174,7 @@ def test_config_makes_the_same_network_again(packed, dtype):
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize("positions", ["learned", "interleaved", "concatenated"])
-def test_padding_and_neighbours_never_change_a_row(positions):
+def test_padding_and_neighbours_do_not_change_a_row(positions):
     encoder = Bert(SETTINGS.model_copy(update={"positions": positions}), seed=3)
     generator = np.random.default_rng(2)
     lengths = (1, 4, 7, 12)

@@ -21,7 +21,7 @@ MASK = (np.arange(6) < np.array([[6], [4], [2]])).astype(np.int32)
 INPUTS = {"token_ids": TOKEN_IDS, "segment_ids": np.zeros_like(TOKEN_IDS), "padding_mask": MASK}
 
 
-def test_the_pooler_is_no_part_of_the_classifier():
+def test_the_classifier_has_no_pooler():
     model = build_classifier(ENCODER, HEAD, CLASSES)
     assert not [weight.path for weight in model.weights if "pooler" in weight.path]
     assert len({weight.path for weight in model.weights}) == len(model.weights)
@@ -34,7 +34,7 @@ def test_config_makes_the_same_network_again():
     np.testing.assert_array_equal(twin(INPUTS), model(INPUTS))
 
 
-def test_low_rank_matrices_are_trained_alone_and_saved_in_the_kernels(tmp_path):
+def test_only_low_rank_matrices_are_trained_and_they_are_merged_when_saved(tmp_path):
     encoder = Bert(ENCODER)
     kernels = [encoder.get_layer(f"layer_{number}").attention.query for number in range(2)]
     full = BertCnn(encoder, CnnHead(WIDTH, CLASSES, HEAD, seed=1))
@@ -68,7 +68,7 @@ def test_low_rank_matrices_are_trained_alone_and_saved_in_the_kernels(tmp_path):
     assert np.abs(loaded(INPUTS) - before).max() > 0.01
 
 
-def test_a_head_for_packed_rows_has_its_documents_and_precision_in_its_config():
+def test_the_config_of_a_packed_head_keeps_documents_and_precision():
     head = CnnHead(WIDTH, CLASSES, HEAD, dtype="mixed_bfloat16").rebuilt(3)
     twin = CnnHead.from_config(head.get_config())
     assert twin.get_config() == head.get_config()
@@ -114,7 +114,7 @@ def test_config_keeps_the_precision_of_encoder_and_head_and_logits_are_float32()
     np.testing.assert_array_equal(logits, model(INPUTS))
 
 
-def test_a_classifier_on_jax_waits_for_no_import_of_tensorflow():
+def test_a_classifier_on_jax_does_not_import_tensorflow():
     """TensorFlow takes seconds to import, and Keras imports it to serialise a dtype policy."""
     program = """
 import sys
@@ -128,7 +128,7 @@ sys.exit("tensorflow" in sys.modules)
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
-def test_keras_itself_can_compile_and_fit_it():
+def test_keras_compile_and_fit_work():
     model, labels = build_classifier(ENCODER, HEAD, CLASSES), np.array([0, 1, 2])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(1e-2), loss, metrics=["accuracy"], jit_compile=True)

@@ -99,7 +99,7 @@ def shapes_of(kind, settings):
 
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_the_weights_have_the_shapes_that_are_known_without_them(kind, layers):
+def test_the_weights_have_the_computed_shapes(kind, layers):
     made, shapes = (
         make(kind, layers=layers),
         shapes_of(kind, SETTINGS[kind].model_copy(update={"layers": layers})),
@@ -123,7 +123,7 @@ def test_a_later_token_never_changes_an_earlier_prediction(model, changed):
 @WITH_SOURCE
 @pytest.mark.on_jax
 @pytest.mark.parametrize("more", [1, 4])
-def test_more_padding_of_the_source_changes_next_to_nothing(model, more):
+def test_more_source_padding_changes_almost_nothing(model, more):
     padded = np.pad(SOURCE, ((0, 0), (0, more)))
     found = logits_of(model, source_ids=padded)
     np.testing.assert_allclose(found, logits_of(model), rtol=1e-5, atol=1e-5)
@@ -198,7 +198,7 @@ def test_both_layouts_of_the_positions_can_be_chosen():
 
 @pytest.mark.on_jax
 @pytest.mark.parametrize("known", [1, 3, TOKENS])
-def test_steps_with_kept_keys_and_values_equal_recomputing_the_whole_prefix(known):
+def test_steps_with_cached_keys_and_values_equal_recomputation(known):
     model = noisy(CausalTransformer)
     whole = logits_of(model)
     prefix = np.where(np.arange(TOKENS) < known, TARGET, 0)  # the rest is not known yet
@@ -219,7 +219,7 @@ def test_probabilities_sum_to_1_and_padding_is_never_copied():
     assert (pointer[np.repeat((SOURCE == 0)[:, None], TOKENS, axis=1)] == 0).all()
 
 
-def test_the_pointer_goes_on_after_the_word_written_last():
+def test_the_pointer_moves_to_the_token_after_the_last_copied_one():
     """With a large score for it, and no other, the token after "5" and after "9" is copied."""
     model = noisy(BertSummariser)
     model.gate.bias.assign([-20.0])
@@ -228,7 +228,7 @@ def test_the_pointer_goes_on_after_the_word_written_last():
     assert min(following[0, 1, 6], following[0, 2, 7], following[1, 1, 4]) > 0.99
 
 
-def test_without_copying_only_the_vocabulary_counts():
+def test_without_copying_only_vocabulary_scores_count():
     model, plain = noisy(BertSummariser), make(BertSummariser, copies=False)
     plain.set_weights(model.get_weights())
     logs = np.asarray(plain(inputs_of(plain))["vocabulary"])

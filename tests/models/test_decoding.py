@@ -171,13 +171,13 @@ def test_scores_are_those_of_calls_without_a_cache(model, written):
         np.testing.assert_allclose(written.scores[row], expected, rtol=0, atol=1e-5)
 
 
-def test_the_texts_of_a_source_are_sorted_and_different(written):
+def test_the_texts_of_a_source_are_sorted_and_distinct(written):
     assert (np.diff(written.scores, axis=1) <= 0).all()
     for texts in written.token_ids:
         assert len(set(map(without_padding, texts))) == len(texts)
 
 
-def test_tokens_that_are_never_written_are_not_written(model, written):
+def test_excluded_tokens_are_not_generated(model, written):
     never = {4, 7}
     assert never <= set(written.token_ids.ravel().tolist())
     tokens = found(model, settings_of(never=(PAD, START, *never)))[0]
@@ -185,7 +185,7 @@ def test_tokens_that_are_never_written_are_not_written(model, written):
     assert (tokens[~behind_the_end(tokens)] != PAD).all()
 
 
-def test_an_ended_text_keeps_its_padding(written):
+def test_a_finished_text_keeps_its_padding(written):
     behind = behind_the_end(written.token_ids)
     ended = (written.token_ids == END).any(axis=-1)
     assert ended.any()
@@ -195,7 +195,7 @@ def test_an_ended_text_keeps_its_padding(written):
     assert (written.attention[behind] == 0).all()
 
 
-def test_attention_is_that_of_the_text_it_belongs_to(model, written):
+def test_attention_belongs_to_its_own_text(model, written):
     texts = written.token_ids.reshape(-1, LENGTH)
     source = model.read(keras.ops.repeat(SOURCE, written.token_ids.shape[1], axis=0))
     state, last = model.begin(source), np.full(len(texts), START, np.int32)
@@ -213,7 +213,7 @@ def test_attention_is_that_of_the_text_it_belongs_to(model, written):
 @pytest.mark.parametrize(
     ("rows", "tokens"), [(slice(2, 0, -1), 6), (slice(1, None), 4)], ids=["rows", "padding"]
 )
-def test_neighbours_and_padding_of_the_source_change_no_text(model, written, rows, tokens):
+def test_source_neighbours_and_padding_do_not_change_the_texts(model, written, rows, tokens):
     token_ids, scores, attention = found(model, settings_of(), SOURCE[rows, :tokens])
     np.testing.assert_array_equal(token_ids, written.token_ids[rows])
     np.testing.assert_allclose(scores, written.scores[rows], rtol=0, atol=1e-5)
@@ -222,7 +222,7 @@ def test_neighbours_and_padding_of_the_source_change_no_text(model, written, row
 
 
 @pytest.mark.on_jax
-def test_a_compiled_search_finds_the_same_with_the_weights_of_the_moment(model, architecture):
+def test_a_compiled_search_uses_the_current_weights(model, architecture):
     twin, settings = make_model(architecture, VOCABULARY, LENGTH), settings_of(width=2)
     twin.set_weights(model.get_weights())
     program = compiled_search(twin, settings)

@@ -16,7 +16,7 @@ ENCODER = EncoderSettings(
 
 
 @pytest.mark.on_jax
-def test_rows_come_back_in_their_order_and_as_in_any_other_batch():
+def test_rows_keep_their_order_and_do_not_depend_on_the_batch():
     model = build_classifier(ENCODER, HeadSettings(window_sizes=(2,), filters=4), classes=3)
     generator = np.random.default_rng(0)
     token_ids = [
@@ -53,7 +53,7 @@ def test_on_a_gpu_batches_are_large_and_full(monkeypatch):
         assert all(len(plan.rows) == plan.size for plan in plans[:-1])
 
 
-def test_no_rows_give_no_outputs():
+def test_without_rows_there_are_no_outputs():
     inputs = keras.Input((2,))
     forward = Forward(keras.Model(inputs, keras.layers.Dense(3)(inputs)), padded_lengths=(8,))
     assert forward.rows(dict, np.empty(0, int)).shape == (0, 3)

@@ -96,7 +96,7 @@ def test_logits_losses_and_every_gradient_equal_hugging_face(model, batch, golde
         assert difference < 1e-4, weight.path
 
 
-def test_accuracies_count_the_weighted_places(model, batch, golden):
+def test_accuracies_count_only_weighted_positions(model, batch, golden):
     figures = pretraining_figures(model(inputs_of(model, batch)), batch)
     right = (golden["mlm_logits"].argmax(-1) == golden["masked_labels"]) * golden["masked_weights"]
     assert float(figures["mlm_accuracy"]) == pytest.approx(
@@ -110,7 +110,7 @@ def test_accuracies_count_the_weighted_places(model, batch, golden):
 @pytest.mark.parametrize(
     ("vocabulary", "width"), [(VOCABULARY, WIDTH), (4000, 256)], ids=["tiny", "mini"]
 )
-def test_at_initialisation_nothing_is_known(vocabulary, width):
+def test_an_initialised_model_predicts_uniformly(vocabulary, width):
     rows, places = 64, 8
     settings = SETTINGS.model_copy(update={"vocabulary_size": vocabulary, "width": width})
     model = BertPretraining(Bert(settings), seed=3)

@@ -61,7 +61,7 @@ def model():
 
 
 @pytest.mark.on_jax
-def test_it_gives_what_pytorch_gives_with_the_same_weights(model):
+def test_it_equals_pytorch_with_the_same_weights(model):
     assert not REAL.all()  # one row is padded
     assert all(set(row) == {0, 1} for row in INPUTS["segment_ids"])  # each has both segments
     scores = np.asarray(model(INPUTS))
@@ -76,7 +76,7 @@ def test_the_scores_are_float32_in_half_precision_too():
     assert np.isfinite(scores).all()
 
 
-def test_its_weights_have_the_stated_shapes_but_for_the_pooler(model):
+def test_its_weights_have_the_stated_shapes_without_the_pooler(model):
     shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
     without_pooler = {name: shape for name, shape in shapes.items() if "pooler" not in name}
     assert without_pooler == question_answering_shapes(SETTINGS)

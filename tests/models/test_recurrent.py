@@ -82,7 +82,7 @@ class Plain:
 
 
 @pytest.mark.on_jax
-def test_reading_and_every_step_equal_the_equations_written_out_in_numpy(model):
+def test_the_encoder_and_every_step_equal_the_equations_in_numpy(model):
     plain = Plain(model)
     source = model.read(keras.ops.convert_to_tensor(SOURCE))
     lengths = (SOURCE != 0).sum(axis=1)

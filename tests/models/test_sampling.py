@@ -38,13 +38,13 @@ def drawn(numbers, how):
 @pytest.mark.parametrize(
     "how", [(1, 7, 1), (0.5, 7, 1), (2, 7, 1), (1, 3, 1), (1, 7, 0.6), (1.3, 4, 0.8), (1, 1, 1)]
 )
-def test_an_even_grid_of_numbers_draws_tokens_with_the_probabilities_of_the_definition(how):
+def test_an_even_grid_draws_tokens_with_the_defined_probabilities(how):
     numbers = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(np.float32)
     shares = np.bincount(drawn(numbers, sampling(*how)), minlength=7) / DRAWS
     np.testing.assert_allclose(shares, expected(LOGITS, *how), atol=2 / DRAWS)
 
 
-def test_the_ends_of_the_interval_give_the_most_and_the_least_probable_kept_token():
+def test_the_interval_ends_give_the_most_and_least_probable_kept_tokens():
     ends = np.array([0.0, np.nextafter(np.float32(1), np.float32(0))], np.float32)
     assert drawn(ends, sampling()).tolist() == [1, 6]
     assert drawn(ends, sampling(top_k=3)).tolist() == [1, 3]

@@ -27,7 +27,7 @@ def shapes_of(model):
     return {weight.path: tuple(weight.shape) for weight in model.weights}
 
 
-def test_they_are_those_of_the_encoder_and_its_heads():
+def test_computed_shapes_equal_those_of_the_encoder_and_its_heads():
     model = BertPretraining(Bert(ENCODER, name="bert"))
     assert pretraining_shapes(ENCODER) == shapes_of(model)
     without_pooler = {
@@ -36,13 +36,13 @@ def test_they_are_those_of_the_encoder_and_its_heads():
     assert encoder_shapes(ENCODER) == without_pooler
 
 
-def test_they_are_those_of_question_answering_without_the_pooler():
+def test_computed_shapes_equal_those_of_question_answering():
     shapes = shapes_of(BertQuestionAnswering(Bert(ENCODER)))
     assert question_answering_shapes(ENCODER) == {
         name: shape for name, shape in shapes.items() if "pooler" not in name
     }
 
 
-def test_they_are_those_of_the_classifier():
+def test_computed_shapes_equal_those_of_the_classifier():
     head = HeadSettings(window_sizes=(2, 3), filters=6)
     assert classifier_shapes(ENCODER, head, 5) == shapes_of(build_classifier(ENCODER, head, 5))

@@ -18,7 +18,7 @@ def encoder():
     return Bert(SETTINGS)
 
 
-def test_weights_travel_by_name_to_another_model(encoder):
+def test_weights_are_copied_by_name_to_another_model(encoder):
     other = Bert(SETTINGS, seed=3)
     assign(other.weights, extract(encoder.weights), error=BundleError)
     for name, value in extract(other.weights).items():
@@ -42,7 +42,7 @@ def test_weights_travel_by_name_to_another_model(encoder):
         ),
     ],
 )
-def test_anything_that_does_not_fit_is_named_and_changes_nothing(encoder, change, message):
+def test_mismatched_weights_are_named_and_nothing_changes(encoder, change, message):
     before = extract(encoder.weights)
     values = {name: value + 1 for name, value in before.items()}
     change(values)

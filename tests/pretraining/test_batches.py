@@ -38,7 +38,7 @@ def all_batches(source, epoch=0):
 
 
 @BOTH
-def test_a_batch_is_what_the_contract_says(corpus, pack):
+def test_a_batch_has_the_documented_shapes_and_types(corpus, pack):
     chosen = settings(pack=pack)
     shapes = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), (B, T))
     masked = ("masked_positions", "masked_labels", "masked_weights")
@@ -103,9 +103,7 @@ def test_an_epoch_shows_every_token_of_the_training_documents_once(corpus, pack)
 
 
 @BOTH
-def test_a_batch_is_the_same_whenever_and_in_whatever_order_it_is_asked_for(
-    corpus, pack, monkeypatch
-):
+def test_a_batch_does_not_depend_on_the_order_of_requests(corpus, pack, monkeypatch):
     monkeypatch.setattr(batches_module, "_WINDOW", 64)  # so that there are several
     whole = PretrainingBatches(corpus, settings(pack=pack), seed=3)
     epochs = {
@@ -130,7 +128,7 @@ def test_epochs_and_seeds_differ_in_order_and_masks(corpus):
         assert not np.array_equal(first["masked_positions"], other["masked_positions"])
 
 
-def test_windows_give_every_document_once_and_batches_across_them(corpus, monkeypatch):
+def test_windows_give_every_document_once_and_batches_may_cross_them(corpus, monkeypatch):
     wide = PretrainingBatches(corpus, settings(pack=False))
     monkeypatch.setattr(batches_module, "_WINDOW", 50)
     narrow = PretrainingBatches(corpus, settings(pack=False))
@@ -142,7 +140,7 @@ def test_windows_give_every_document_once_and_batches_across_them(corpus, monkey
     assert all((batch["padding_mask"].sum(1) > 3).all() for batch in all_batches(narrow))
 
 
-def test_held_out_documents_are_never_trained_on_and_stay_the_same(corpus, tokenizer, tmp_path):
+def test_held_out_documents_stay_the_same_and_are_never_trained_on(corpus, tokenizer, tmp_path):
     training, held_out = (
         PretrainingBatches(corpus, settings(), part=part) for part in ("training", "held_out")
     )
@@ -157,7 +155,7 @@ def test_held_out_documents_are_never_trained_on_and_stay_the_same(corpus, token
     )
 
 
-def test_the_last_held_out_batch_is_filled_up_with_rows_that_do_not_count(corpus):
+def test_the_last_held_out_batch_is_padded_with_rows_of_weight_zero(corpus):
     source = PretrainingBatches(corpus, settings(batch_size=7), part="held_out")
     rows = source.report().rows
     last = source.batch(0, source.steps_per_epoch(0) - 1)
@@ -180,7 +178,7 @@ class Reads:
 
 
 @BOTH
-def test_processes_make_their_own_rows_and_read_disjoint_tokens(corpus, pack):
+def test_processes_read_disjoint_tokens(corpus, pack):
     source = PretrainingBatches(corpus, settings(pack=pack, batch_size=32))
     whole, read = source.batch(0, 1), []
     for own in (range(16), range(16, 32)):
@@ -208,7 +206,7 @@ def test_tickets_packed_into_rows_of_128_leave_less_than_5_percent_padding(token
     assert source.report().efficiency >= 0.95
 
 
-def test_a_corpus_smaller_than_a_batch_and_a_step_behind_the_last_are_refused(corpus):
+def test_a_corpus_smaller_than_a_batch_and_a_step_out_of_range_are_refused(corpus):
     with pytest.raises(SettingsError, match="expected at least the 5,000 rows of one batch"):
         PretrainingBatches(corpus, settings(batch_size=5000))
     with pytest.raises(SettingsError, match="step 9999 of epoch 0; expected one of its"):
@@ -229,13 +227,13 @@ def test_the_steps_of_a_run_are_counted_without_planning_its_epochs(corpus, monk
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 1000, 4096, 5000])
-def test_every_number_comes_once(size):
+def test_the_permutation_has_every_number_once(size):
     assert np.array_equal(
         np.sort(Shuffle(size, np.random.default_rng(4))(np.arange(size))), np.arange(size)
     )
 
 
-def test_places_may_be_asked_for_one_by_one():
+def test_positions_can_be_computed_one_by_one():
     order = Shuffle(1000, np.random.default_rng(1))
     whole = order(np.arange(1000))
     assert [int(order(np.array([place]))[0]) for place in (0, 7, 999)] == whole[
@@ -243,7 +241,7 @@ def test_places_may_be_asked_for_one_by_one():
     ].tolist()
 
 
-def test_every_number_comes_equally_often_first_and_neighbours_part():
+def test_every_number_is_equally_often_first_and_neighbours_separate():
     counts, steps = np.zeros(20), []
     for seed in range(4000):
         first = Shuffle(20, np.random.default_rng(seed))(np.arange(2))

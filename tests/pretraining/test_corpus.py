@@ -48,7 +48,7 @@ def scenario(name, place):
     return json.loads(done.stdout)
 
 
-def test_sentences_are_tokenised_as_the_tokenizer_does(texts, tokenizer, tmp_path):
+def test_sentences_are_tokenised_like_the_tokenizer(texts, tokenizer, tmp_path):
     corpus = open_corpus([texts], tokenizer, cache=tmp_path)
     starts = np.append(0, corpus.sentence_ends)
     found = [
@@ -66,7 +66,7 @@ def test_sentences_are_tokenised_as_the_tokenizer_does(texts, tokenizer, tmp_pat
     assert "1 documents without a word left out" in summary.lines()
 
 
-def test_the_second_time_the_corpus_comes_out_of_the_cache(texts, tokenizer, tmp_path):
+def test_the_corpus_is_cached(texts, tokenizer, tmp_path):
     first, second = Listener(), Listener()
     made = open_corpus([texts], tokenizer, cache=tmp_path, progress=first)
     found = open_corpus([texts], tokenizer, cache=tmp_path, progress=second)
@@ -77,9 +77,7 @@ def test_the_second_time_the_corpus_comes_out_of_the_cache(texts, tokenizer, tmp
     assert found.summary == made.summary
 
 
-def test_other_texts_or_another_tokenizer_make_another_corpus_but_no_other_name(
-    texts, tokenizer, tmp_path
-):
+def test_the_cache_depends_on_texts_and_tokenizer_but_not_on_file_names(texts, tokenizer, tmp_path):
     key = open_corpus([texts], tokenizer, cache=tmp_path).key
     moved = texts.rename(tmp_path / "moved.txt")
     assert open_corpus([moved], tokenizer, cache=tmp_path).key == key
@@ -92,7 +90,7 @@ def test_other_texts_or_another_tokenizer_make_another_corpus_but_no_other_name(
 
 
 @pytest.mark.parametrize("spoil", ["cut", "changed", "version", "missing"])
-def test_a_spoilt_corpus_is_made_again(texts, tokenizer, tmp_path, spoil):
+def test_a_damaged_corpus_is_built_again(texts, tokenizer, tmp_path, spoil):
     made = open_corpus([texts], tokenizer, cache=tmp_path)
     tokens, manifest = made.tokens.tolist(), made.folder / "manifest.json"
     data = (made.folder / "tokens.bin").read_bytes()
@@ -120,7 +118,7 @@ def test_a_long_document_is_stored_in_parts_of_one_key(tokenizer, tmp_path):
     assert len(set(corpus.part_keys.tolist())) == 2
 
 
-def test_documents_that_differ_in_case_and_digits_only_share_their_key(tokenizer, tmp_path):
+def test_documents_that_differ_only_in_case_and_digits_share_a_key(tokenizer, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("Order 12 is lost.\n\norder 47 IS lost\n\norder is found", encoding="utf-8")
     keys = open_corpus([path], tokenizer, cache=tmp_path).part_keys.tolist()
@@ -157,13 +155,13 @@ def test_a_vocabulary_without_mask_is_refused(texts, tmp_path):
         )
 
 
-def test_a_cache_that_cannot_be_written_is_named(texts, tokenizer, tmp_path):
+def test_an_unwritable_cache_is_named(texts, tokenizer, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
         open_corpus([texts], tokenizer, cache=tmp_path / "file")
 
 
-def test_a_file_that_changes_meanwhile_is_refused(texts, tokenizer, tmp_path):
+def test_a_file_that_changes_while_it_is_read_is_refused(texts, tokenizer, tmp_path):
     class Writing(Listener):
         def stage(self, name, total, unit="rows"):
             super().stage(name, total, unit)

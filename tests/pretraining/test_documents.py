@@ -22,7 +22,7 @@ def read(*paths, columns=None):
     return documents
 
 
-def test_blank_lines_part_the_documents_of_a_text_file(tmp_path):
+def test_blank_lines_separate_documents(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text(
         "\n\nNo signal. Since Monday!\nplease help\n \n\t\n\nsecond one\n", encoding="utf-8"
@@ -31,11 +31,11 @@ def test_blank_lines_part_the_documents_of_a_text_file(tmp_path):
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c"])
-def test_signs_that_end_no_line_stay_in_their_sentence(sign):
+def test_other_line_separators_stay_in_their_sentence(sign):
     assert split_sentences(f"no{sign}signal\r\nsince monday") == [f"no{sign}signal", "since monday"]
 
 
-def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
+def test_undecodable_lines_are_counted_and_left_out(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes(
         "café one.\ncafé two.\n".encode() + b"caf\xe9 broken.\n" + "\nthé three.\n".encode()
@@ -51,7 +51,7 @@ def test_lines_with_bytes_that_are_no_text_are_counted_and_left_out(tmp_path):
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"], ids=["windows", "old_mac"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
-def test_other_line_ends_and_encodings_are_found_out(tmp_path, newline, encoding):
+def test_line_ends_and_encodings_are_detected(tmp_path, newline, encoding):
     path = tmp_path / "texts.txt"
     lines = ["Störung in Köln.", "Geht nicht für mich.", "", "Grüße, überall schön."]
     path.write_bytes(newline.join(lines).encode(encoding))
@@ -139,6 +139,6 @@ def test_splitting_takes_linear_time(part):
     assert time.perf_counter() - started < 5
 
 
-def test_sentences_end_with_marks_before_white_space():
+def test_sentences_end_at_punctuation_before_white_space():
     sentences = ['He said "No."', "Then v2.1 came...", "Why?!", "没有。", "信号"]
     assert split_sentences('He said "No." Then v2.1 came... Why?! 没有。信号') == sentences

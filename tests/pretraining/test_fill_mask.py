@@ -44,7 +44,7 @@ def write(folder, *, heads=("pooler", "mlm", "nsp"), settings=SETTINGS, scale=0.
     return folder
 
 
-def test_the_head_decides_and_probabilities_are_among_all_pieces(tmp_path):
+def test_predictions_come_from_the_head_with_probabilities_over_all_pieces(tmp_path):
     (guesses,) = fill_mask(write(tmp_path / "encoder"), "Rome is the [MASK] of Italy.", best=3)
     assert [(guess.piece, round(guess.probability, 4)) for guess in guesses] == [
         ("capital", 0.6),
@@ -53,7 +53,7 @@ def test_the_head_decides_and_probabilities_are_among_all_pieces(tmp_path):
     ]
 
 
-def test_every_gap_is_guessed_from_its_own_place_with_the_models_probabilities(tmp_path):
+def test_every_mask_is_predicted_at_its_own_position(tmp_path):
     # rows of the embeddings without a piece of the vocabulary keep their share, and are not named
     settings = SETTINGS.model_copy(update={"vocabulary_size": len(VOCABULARY) + 10})
     folder = write(tmp_path / "encoder", settings=settings, scale=1.0)
@@ -81,7 +81,7 @@ def test_every_gap_is_guessed_from_its_own_place_with_the_models_probabilities(t
         ("[MASK]", 0, r"0 predictions for each \[MASK\]; expected at least 1"),
     ],
 )
-def test_a_text_that_cannot_be_filled_is_refused(tmp_path, text, best, message):
+def test_a_text_without_mask_is_refused(tmp_path, text, best, message):
     with pytest.raises(SettingsError, match=message):
         fill_mask(write(tmp_path / "encoder"), text, best=best)
 

@@ -7,7 +7,7 @@ from bertcnn.pretraining.loop import evaluated_after, make_optimizer
 from bertcnn.settings import PretrainingSettings
 
 
-def test_a_run_is_evaluated_ten_times_the_last_time_at_its_end():
+def test_a_run_is_evaluated_ten_times_including_its_end():
     for steps in (1, 3, 10, 25, 1000):
         after = evaluated_after(steps)
         assert after == sorted(set(after))
@@ -15,7 +15,7 @@ def test_a_run_is_evaluated_ten_times_the_last_time_at_its_end():
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5])
-def test_the_learning_rate_warms_up_and_then_falls_to_nothing(warmup):
+def test_the_learning_rate_warms_up_and_decays_to_zero(warmup):
     settings = PretrainingSettings(learning_rate=1e-3, warmup_fraction=warmup)
     optimizer = make_optimizer(settings, 100)
     rates = []

@@ -55,7 +55,7 @@ def test_15_percent_of_the_ordinary_tokens_are_chosen(whole_words, length):
 
 
 @BY_WORDS
-def test_80_percent_are_shown_as_mask_10_as_another_piece_and_10_as_they_are(whole_words):
+def test_80_percent_become_mask_10_another_piece_and_10_stay(whole_words):
     tokens = rows()
     result = masked(tokens, whole_words=whole_words)
     batch, places = np.nonzero(result.masked_weights)
@@ -67,7 +67,7 @@ def test_80_percent_are_shown_as_mask_10_as_another_piece_and_10_as_they_are(who
     assert within(np.mean((shown != MASK) & (shown != labels)), 0.1, len(shown))
 
 
-def test_random_pieces_come_from_the_whole_vocabulary_but_the_special_tokens():
+def test_random_pieces_come_from_the_vocabulary_without_special_tokens():
     tokens = np.full((3000, T), MASK + 1, np.int32)
     result = masked(tokens)
     shown = result.token_ids[(result.token_ids != MASK) & (result.token_ids != MASK + 1)]
@@ -79,7 +79,7 @@ def test_random_pieces_come_from_the_whole_vocabulary_but_the_special_tokens():
 
 
 @BY_WORDS
-def test_special_tokens_are_never_chosen_and_all_others_stay(whole_words):
+def test_special_tokens_are_never_chosen_and_unchosen_tokens_stay(whole_words):
     tokens = rows()
     result = masked(tokens, whole_words=whole_words)
     batch, places = np.nonzero(result.masked_weights)
@@ -101,7 +101,7 @@ def test_every_position_is_chosen_equally_often():
     assert all(within(share, 0.15, 10 * B) for share in shares)
 
 
-def test_positions_ascend_and_fillers_are_0():
+def test_positions_ascend_and_padding_is_0():
     result = masked(rows())
     used = result.masked_weights > 0
     assert (np.diff(result.masked_positions, axis=1)[used[:, 1:]] > 0).all()
@@ -111,13 +111,13 @@ def test_positions_ascend_and_fillers_are_0():
 
 
 @BY_WORDS
-def test_no_row_has_more_masked_tokens_than_places(whole_words):
+def test_no_row_has_more_masked_tokens_than_the_maximum(whole_words):
     result = masked(rows(), whole_words=whole_words, mask_fraction=0.5, masked_limit=5)
     assert result.masked_positions.shape == (B, 5)
     assert result.masked_weights.sum(1).max() == 5
 
 
-def test_whole_words_are_chosen_as_a_whole():
+def test_whole_words_are_masked_together():
     tokens = rows()
     result = masked(tokens, whole_words=True)
     chosen = np.zeros((B, T), bool)

@@ -50,7 +50,7 @@ def test_half_of_the_pairs_are_true_and_half_from_another_document(many):
     assert np.array_equal(first != second, pairs["next_label"][counted] == 1)
 
 
-def test_a_true_second_segment_starts_where_the_first_ends_and_both_at_sentences(many):
+def test_a_true_second_segment_follows_the_first_at_a_sentence_boundary(many):
     sentences, tokens = many
     pairs = draw(sentences, tokens)
     true = (pairs["next_label"] == 0) & (pairs["next_weight"] > 0)
@@ -66,7 +66,7 @@ def test_every_pair_fits_a_row_and_rows_are_nearly_full(many):
     assert pair_lengths(draw(sentences, tokens)).mean() > 0.85 * T
 
 
-def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_true(many):
+def test_segment_lengths_do_not_reveal_true_pairs(many):
     pairs = draw(*many)
     counted = pairs["next_weight"] > 0
     for lengths in (
@@ -79,7 +79,7 @@ def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_true(many):
         assert abs(random.mean() - true.mean()) < 4 * error
 
 
-def test_each_epoch_draws_other_pairs(many):
+def test_each_epoch_draws_different_pairs(many):
     first, again, other = draw(*many, seed=1), draw(*many, seed=1), draw(*many, seed=2)
     assert np.array_equal(first["second_start"], again["second_start"])
     assert not np.array_equal(first["second_start"], other["second_start"])
@@ -108,7 +108,7 @@ def test_long_single_sentences_are_divided_at_a_word_in_their_middle():
     assert not draw(sentences, tokens, halve_from=0)["next_weight"].any()
 
 
-def test_duplicates_and_parts_of_a_document_are_no_other_document():
+def test_duplicates_and_parts_do_not_count_as_another_document():
     sentences, tokens = documents([4] * 60, keys=[place // 20 for place in range(60)])
     pairs = draw(sentences, tokens)
     random = (pairs["next_label"] == 1) & (pairs["next_weight"] > 0)
@@ -117,7 +117,7 @@ def test_duplicates_and_parts_of_a_document_are_no_other_document():
     assert (keys != sentences.keys[document_of(sentences, pairs["second_start"][random])]).all()
 
 
-def test_where_one_document_is_nearly_all_it_stays_half_and_half():
+def test_half_of_the_pairs_are_true_even_if_one_document_dominates():
     pairs = draw(*documents([300, 12, 12]))
     counted = pairs["next_weight"] > 0
     assert 0 < counted.sum() < len(pairs)
@@ -146,7 +146,7 @@ def test_some_segments_are_cut_short(many):
 
 
 @pytest.mark.parametrize("next_sentence", [False, True])
-def test_no_documents_give_no_pairs(next_sentence):
+def test_without_documents_there_are_no_pairs(next_sentence):
     empty = np.zeros(0, np.int64)
     sentences = Sentences(empty, empty, empty, empty.astype(np.uint64))
     assert len(draw(sentences, np.zeros(0, np.uint16), next_sentence=next_sentence)) == 0

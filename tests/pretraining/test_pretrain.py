@@ -47,7 +47,7 @@ def weights_of(folder):
 
 
 @pytest.mark.on_jax
-def test_a_run_leaves_an_encoder_with_both_heads_and_its_history(unbroken, place):
+def test_a_run_saves_an_encoder_with_both_heads_and_its_history(unbroken, place):
     report, notes = unbroken
     assert (report.folder, report.steps, report.resumed_at) == (place / "unbroken", STEPS, 0)
     assert sorted(path.name for path in report.folder.iterdir()) == [
@@ -98,7 +98,7 @@ def test_every_weight_has_learned(unbroken):
 
 
 @pytest.mark.on_jax
-def test_a_run_that_is_interrupted_killed_and_damaged_ends_with_the_same_bytes(unbroken, place):
+def test_an_interrupted_killed_and_damaged_run_ends_with_the_same_bytes(unbroken, place):
     out, notes = place / "broken", Listener()
 
     def interrupt(step):
@@ -150,7 +150,7 @@ def refuse_other_settings(place):
         tiny_run(place / "other.txt", place / "broken", place / "cache", Listener())
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_is_never_saved(place):
+def test_a_non_finite_loss_stops_the_run_and_is_not_saved(place):
     with pytest.raises(
         TrainingError,
         match=r"(loss|norm).* became (nan|inf) at step [23];.*nothing was saved",
@@ -160,7 +160,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_is_never_saved(place):
     assert not checkpoint_folder(place / "exploded").exists()
 
 
-def test_a_place_that_is_taken_is_refused_before_any_work(unbroken, place, tmp_path):
+def test_an_existing_output_is_refused_before_any_work(unbroken, place, tmp_path):
     with pytest.raises(OutputError, match=r"holds an encoder already.*--force"):
         run(place, "unbroken")
     (tmp_path / "diary.txt").write_text("mine")

@@ -115,7 +115,7 @@ def test_automatic_answers_are_shown_with_the_labels_targets():
         ),
     ],
 )
-def test_it_claims_the_scope_that_the_model_has(changes, told):
+def test_it_states_the_models_scope(changes, told):
     assert told in card(**changes).replace("\n", " ")
 
 
@@ -149,7 +149,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_label_or_name_of_the_data_becomes_markup(name):
+def test_labels_and_names_are_escaped(name):
     """Check a card as rendered with HTML enabled.
 
     It has the same tags as with harmless names, and every name appears unchanged.

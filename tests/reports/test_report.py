@@ -89,14 +89,14 @@ def made(names, rows=300, seed=0, **changes):
     return Report(**{**parts, **changes}), true, called, confidence, before
 
 
-def test_the_page_begins_with_three_sentences_for_a_manager():
+def test_the_page_begins_with_a_three_sentence_summary():
     page = read_page(render(made(["billing", "<b>"])[0]))
     first = page.one(id="in-short").text
     assert [word in first for word in ("get the right label", "It answers", "Watch")] == 3 * [True]
     assert not list(page.one(id="in-short").all("b"))
 
 
-def test_a_model_that_knows_nothing_is_marked_above_all_figures():
+def test_an_uninformative_model_is_marked_above_all_figures():
     plain = render(made(["a", "b"])[0])
     assert "no-information" not in plain
     assert "The weights of epoch 2 were kept" in plain
@@ -113,7 +113,7 @@ def test_long_texts_and_texts_with_different_labels_are_observations():
 
 
 @pytest.mark.parametrize("labels", [3, 77])
-def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
+def test_its_figures_equal_scikit_learns_and_the_evaluations(labels):
     names = [f"label_{place:02}" for place in range(labels)]
     report, true, called, confidence, before = made(names, rows=900)
     page = read_page(render(report))
@@ -151,7 +151,7 @@ def test_its_figures_are_those_of_scikit_learn_and_of_the_evaluation(labels):
     assert gaps == pytest.approx(calibration_error(confidence, right), abs=1e-12)
 
 
-def test_texts_of_the_user_are_text_wherever_they_stand():
+def test_user_texts_are_escaped_everywhere():
     parts = ((NASTY[1], True), (NASTY[5], False))
     row = ExampleRow(parts, NASTY[3], NASTY[4], 0.9, "auto")
     examples = ExampleGroups(((NASTY[0], (row,)),))
@@ -170,7 +170,7 @@ def test_texts_of_the_user_are_text_wherever_they_stand():
     assert NASTY[1] in page.one(id="about").text
 
 
-def test_it_asks_no_server_and_runs_no_script_but_its_own():
+def test_it_loads_nothing_and_runs_only_its_own_script():
     html = render(made(NASTY)[0])
 
     asking = ("src", "href", "xlink:href", "action", "srcset", "data", "poster")
@@ -190,7 +190,7 @@ def test_it_asks_no_server_and_runs_no_script_but_its_own():
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in html
 
 
-def test_every_link_of_the_page_leads_somewhere_and_scrolling_parts_take_the_keyboard():
+def test_every_link_has_a_target_and_scrolling_parts_are_focusable():
     page = read_page(render(made(NASTY)[0]))
     places = {element.attributes.get("id") for element in page.all()}
     assert {link.attributes["href"][1:] for link in page.all("a")} <= places
@@ -206,7 +206,7 @@ def test_every_link_of_the_page_leads_somewhere_and_scrolling_parts_take_the_key
     assert all(drawing.attributes.get("aria-label") for drawing in page.all("svg", role="img"))
 
 
-def test_a_thousand_labels_are_under_a_megabyte_and_the_matrix_holds_the_worst():
+def test_a_thousand_labels_take_under_a_megabyte_with_the_worst_in_the_matrix():
     html = render(made([f"label {place}" for place in range(1000)], rows=3000)[0])
     assert len(html.encode()) < 1_000_000
     page = read_page(html)
@@ -214,7 +214,7 @@ def test_a_thousand_labels_are_under_a_megabyte_and_the_matrix_holds_the_worst()
     assert len(page.table("confusion-table")) == LARGEST_MATRIX
 
 
-def test_what_is_not_known_is_not_shown():
+def test_unknown_figures_are_not_shown():
     perfect = evaluate(["a", "b"], ["a", "b", "b"], ["a", "b", "b"])
     confidence, right = np.array([0.9, 0.8, 0.7]), np.ones(3, bool)
     slices = slice_by_length(np.array([3, 3, 3]), Answered(right, confidence, ~right))
@@ -235,7 +235,7 @@ def test_what_is_not_known_is_not_shown():
     assert "all go to review" in page.text
 
 
-def test_no_share_of_errors_is_drawn_as_allowed_where_labels_have_targets_of_their_own():
+def test_no_allowed_error_is_drawn_if_labels_have_their_own_targets():
     curve = risk_coverage(np.array([0.9, 0.8, 0.7]), np.array([True, True, False]))
     one, several = (
         render(made(["a", "b"], operation=Operation(counts, target, "told", curve))[0])
@@ -259,7 +259,7 @@ def test_rows_of_equal_confidence_are_answered_together():
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
-def test_in_a_browser_nothing_runs_or_hangs_over_and_headings_sort(tmp_path):
+def test_in_a_browser_nothing_overflows_and_headings_sort(tmp_path):
     from playwright.sync_api import sync_playwright
 
     (tmp_path / "report.html").write_text(

@@ -104,7 +104,7 @@ def test_the_saved_report_quotes_no_text(trained):
     assert "quotes no text" in content
 
 
-def test_it_is_in_the_manifest_and_survives_loading_and_saving(trained, tmp_path):
+def test_it_is_in_the_manifest_and_is_kept_when_saved_again(trained, tmp_path):
     again = BertCNNClassifier.load(trained / "model")
     again.save(tmp_path / "again", engine="keras")
     saved = (trained / "model" / "report.html").read_bytes()
@@ -114,7 +114,7 @@ def test_it_is_in_the_manifest_and_survives_loading_and_saving(trained, tmp_path
         read_bundle(tmp_path / "again")
 
 
-def test_a_report_of_own_rows_has_the_evaluations_figures_and_marked_examples(trained, tmp_path):
+def test_a_report_on_given_rows_has_the_evaluations_figures_and_marked_examples(trained, tmp_path):
     place = tmp_path / "new" / "mine"
     figures = evaluate_csv(trained / "model", trained / "data.csv", report=place)
     page = read_page((place / "report.html").read_text())
@@ -193,7 +193,7 @@ def test_nothing_is_overwritten_without_force(trained, tmp_path):
         report_path(tmp_path / "mine" / "report.html")
 
 
-def test_places_where_no_report_may_go_are_refused(trained, tmp_path):
+def test_invalid_report_paths_are_refused(trained, tmp_path):
     model = trained / "model"
     for place in (model, model / "new.html", model / "engine" / "x"):
         with pytest.raises(OutputError, match="the model's folder"):

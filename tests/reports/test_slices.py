@@ -21,7 +21,7 @@ def test_each_part_has_its_own_figures_and_the_weak_one_is_marked():
     assert abs(chat.confidence - 0.7) < 1e-12
 
 
-def test_values_of_fewer_than_three_rows_are_not_named():
+def test_values_of_fewer_than_three_rows_are_hidden():
     parts = slice_by_value(
         ["chat"] * 5 + ["Mrs Miller", "Mr Smith", "Ms Young", "", "", ""], answered([True] * 11)
     )
@@ -54,7 +54,7 @@ def test_lengths_make_four_parts_that_hold_all_rows():
     assert one.name == "5 tokens"
 
 
-def test_slices_of_many_columns_are_hardly_ever_called_weak():
+def test_slices_of_many_random_columns_are_rarely_called_weak():
     generator, weak = np.random.default_rng(1), 0
     columns = [[f"v{value}" for value in generator.integers(0, 4, 400)] for _ in range(10)]
     for _ in range(100):

@@ -22,14 +22,14 @@ def rows(each=30):
     return texts, labels
 
 
-def test_codes_and_names_that_go_with_a_label_are_found():
+def test_codes_and_names_tied_to_a_label_are_found():
     found = {(mark.kind, mark.word): mark for mark in find_spurious_tokens(*rows(), nothing)}
     code, name = found["code", "INC-###"], found["name", "Sandra"]
     assert (code.label, code.texts, code.with_label) == ("billing", 30, 30)
     assert (name.label, name.used) == ("hardware", False)
 
 
-def test_the_model_is_asked_whether_it_uses_them_and_those_it_uses_come_first():
+def test_tokens_that_the_model_uses_come_first():
     def names_it(texts):
         found = nothing(texts)
         for row, text in enumerate(texts):
@@ -65,7 +65,7 @@ def test_ordinary_words_and_words_without_a_label_are_not_reported():
     assert find_spurious_tokens(texts, [label for _, label in words], nothing) == ()
 
 
-def test_among_many_labels_random_codes_are_hardly_ever_reported():
+def test_random_codes_are_rarely_reported_among_many_labels():
     generator, told = np.random.default_rng(0), 0
     for _ in range(40):
         codes, labels = generator.integers(0, 100, 600), generator.integers(0, 40, 600)

@@ -17,7 +17,7 @@ def automatic(rows, sure, right):
     return Automation(rows, sure, 0, right, 0, "0.95")
 
 
-def test_a_manager_reads_how_right_how_automatic_and_what_to_watch():
+def test_the_summary_gives_accuracy_automation_and_what_to_watch():
     assert three_sentences(figures(90, 10), automatic(100, 60, 57)) == (
         "90 of 100 tickets that were kept aside get the right label; on similar tickets expect 83%"
         " to 94%.",
@@ -32,6 +32,6 @@ def test_a_model_without_automatic_answers_says_so():
     assert third == "Nothing stands out; keep reading audits once it is in use."
 
 
-def test_a_model_that_knows_nothing_is_not_to_be_used():
+def test_an_uninformative_model_is_not_recommended():
     third = three_sentences(figures(90, 10), automatic(100, 0, 0), knows_nothing=True)[2]
     assert third.startswith("Do not use it yet")

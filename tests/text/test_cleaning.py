@@ -10,7 +10,7 @@ ANY_TEXT = st.text(st.characters())  # hypothesis generates surrogates
 
 
 @given(ANY_TEXT)
-def test_what_comes_out_is_utf8_without_nul_and_stays(text):
+def test_cleaned_text_is_utf8_without_nul_and_cleaning_again_changes_nothing(text):
     cleaned = clean_text(text)
     assert "\0" not in cleaned
     assert cleaned.encode("utf-8").decode("utf-8") == cleaned
@@ -18,7 +18,7 @@ def test_what_comes_out_is_utf8_without_nul_and_stays(text):
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
-def test_a_sound_text_stays_character_for_character(text):
+def test_a_valid_text_is_unchanged(text):
     assert clean_text(text) == text
 
 
@@ -32,7 +32,7 @@ def test_a_sound_text_stays_character_for_character(text):
         ("\0é\0", "\ufffdé\ufffd"),
     ],
 )
-def test_halves_of_a_character_are_joined_or_replaced(text, cleaned):
+def test_surrogate_halves_are_joined_or_replaced(text, cleaned):
     assert clean_text(text) == cleaned
 
 
@@ -41,12 +41,12 @@ BLANK += ["\u3000\0", "\ud83d", "\x1f\x7f"]
 
 
 @pytest.mark.parametrize("text", BLANK)
-def test_nothing_to_see_is_blank(text):
+def test_invisible_text_is_blank(text):
     assert is_blank(text)
 
 
 @pytest.mark.parametrize(
     "text", ["a", " . ", "\u200ba", "😀", "\u0301", "NA", "null", "0", "-", "\ud83d\ude00"]
 )
-def test_anything_to_see_is_not_blank(text):
+def test_visible_text_is_not_blank(text):
     assert not is_blank(text)

@@ -35,7 +35,7 @@ from bertcnn.text.joining import join_words
         ("[MASK] - [MASK]", "[MASK] - [MASK]"),
     ],
 )
-def test_spaces_stand_where_a_person_would_put_them(words, text):
+def test_spaces_are_where_a_person_would_put_them(words, text):
     assert join_words(words.split()) == text
 
 

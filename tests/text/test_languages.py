@@ -28,7 +28,7 @@ def test_a_text_in_another_language_is_foreign(language, text):
 
 
 @pytest.mark.parametrize("text", ["", "ok", "gracias", "12345 67890 12345 67890", "???", "\ud800"])
-def test_what_is_too_short_to_tell_stays_as_it_is(text):
+def test_a_text_too_short_to_tell_is_not_foreign(text):
     assert language_of(text) is None
     assert not is_foreign(text, ("en",))
 
@@ -37,13 +37,13 @@ def test_without_languages_nothing_is_foreign():
     assert not is_foreign(FOREIGN["de"], ())
 
 
-def test_of_our_english_tickets_hardly_any_is_foreign():
+def test_hardly_any_english_sample_ticket_is_foreign():
     texts = [row["text"] for row in csv.DictReader((DATA / "isp_tickets.csv").open())]
     assert sum(is_foreign(text, ("en",)) for text in texts) == 0
     assert not is_foreign(texts[0].upper(), ("en",))  # capitals look like another language
 
 
-def test_the_main_languages_are_those_of_a_twentieth_of_the_texts():
+def test_a_main_language_has_at_least_a_twentieth_of_the_texts():
     english = [row["text"] for row in csv.DictReader((DATA / "isp_tickets.csv").open())][:100]
     assert main_languages(english) == ("en",)
     assert main_languages([*english, FOREIGN["fr"]]) == ("en",)

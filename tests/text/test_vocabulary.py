@@ -78,7 +78,7 @@ def test_every_piece_is_seen_in_enough_documents_and_often_enough(
 
 @settings(max_examples=150, deadline=None)
 @given(DOCUMENTS, st.booleans())
-def test_every_character_of_three_documents_can_be_written_wherever_it_stands(documents, lowercase):
+def test_every_character_of_three_documents_can_be_encoded_anywhere_in_a_word(documents, lowercase):
     found = words_of(documents, lowercase)
     counts = Counter(char for words in found for char in {char for word in words for char in word})
     shared = {char for char, count in counts.items() if count >= 3}
@@ -97,7 +97,7 @@ def test_every_character_of_three_documents_can_be_written_wherever_it_stands(do
 
 @settings(max_examples=100, deadline=None)
 @given(documents=ANY_DOCUMENTS, lowercase=st.booleans(), min_documents=st.integers(1, 3))
-def test_any_text_gives_a_vocabulary_that_survives_being_written(
+def test_any_text_gives_a_vocabulary_that_can_be_written_and_read(
     documents, lowercase, min_documents, tmp_path_factory
 ):
     pieces = learn_vocabulary(documents, lowercase=lowercase, min_documents=min_documents)
@@ -113,17 +113,17 @@ ANY_ORDER = ["no signal", "signal lost", "no cable", "cable lost", "no no signal
 
 @settings(max_examples=50, deadline=None)
 @given(st.permutations(ANY_ORDER))
-def test_neither_the_run_nor_the_order_of_documents_changes_anything(documents):
+def test_the_vocabulary_does_not_depend_on_the_run_or_the_order_of_documents(documents):
     assert learn_vocabulary(documents) == learn_vocabulary(ANY_ORDER)
 
 
-def test_the_most_frequent_pair_becomes_a_piece_first_and_equal_ones_in_the_order_of_their_pieces():
+def test_the_most_frequent_pair_is_merged_first_and_ties_are_in_order():
     learned = learn_vocabulary(["cd cd ab", "ab cd", "cd ab zx"])[5:]
     assert learned == [*"abcd", "##a", "##b", "##c", "##d", "cd", "ab"]
     assert learn_vocabulary(["cd ab", "ab cd", "cd ab"])[-2:] == ["ab", "cd"]
 
 
-def test_what_one_person_wrote_is_not_learned_however_often():
+def test_a_word_of_one_document_is_not_learned_however_frequent():
     private = "Kowalczyk 4711-0815 " * 50
     others = ["my bill", "my bill is wrong", "a bill, my bill: 12 kW lost"]
     pieces = learn_vocabulary([private, private, *others])
@@ -131,32 +131,32 @@ def test_what_one_person_wrote_is_not_learned_however_often():
     assert not any(part in piece for piece in pieces for part in ("kow", "wal", "czyk", "47", "08"))
 
 
-def test_a_character_at_the_beginning_of_some_words_and_inside_others_counts_together():
+def test_a_characters_counts_at_the_start_and_inside_of_words_are_added():
     assert "##x" in learn_vocabulary(["x", "ax", "bx"])
 
 
-def test_too_long_words_teach_their_characters_only():
+def test_only_the_characters_of_too_long_words_are_learned():
     long, whole = "ab" * LONGEST_WORD, "ab" * (LONGEST_WORD // 2)
     pieces = learn_vocabulary([long, long, f"{whole}a a", "a"], min_documents=3)
     assert pieces[5:] == ["a", "b", "##a", "##b"]
     assert whole in learn_vocabulary([whole] * 3)
 
 
-def test_casing_is_kept_on_request():
+def test_case_is_kept_on_request():
     documents = ["Café NO", "Café no", "Café No"]
     assert {"Café"} <= set(learn_vocabulary(documents, lowercase=False))
     assert {"cafe", "no"} <= set(learn_vocabulary(documents))
 
 
 @pytest.mark.parametrize("size", [100, 500, 2_000])
-def test_the_size_is_met_and_a_smaller_vocabulary_is_the_beginning_of_a_larger_one(tickets, size):
+def test_the_size_is_exact_and_a_smaller_vocabulary_is_a_prefix_of_a_larger_one(tickets, size):
     pieces = learn_vocabulary(tickets, size=size)
     assert len(pieces) == size
     assert len(set(pieces)) == size
     assert learn_vocabulary(tickets, size=size + 10)[:size] == pieces
 
 
-def test_the_sample_tickets_need_fewer_tokens_with_more_pieces_and_nothing_is_unknown(tickets):
+def test_the_sample_tickets_need_fewer_tokens_with_more_pieces_and_none_unknown(tickets):
     pieces = learn_vocabulary(tickets)
     assert 2_000 < len(pieces) < PUBLISHED_SIZE
     tokens = []
@@ -168,7 +168,7 @@ def test_the_sample_tickets_need_fewer_tokens_with_more_pieces_and_nothing_is_un
     assert tokens[0] > 1.3 * tokens[1] > 1.3 * 1.3 * tokens[2]
 
 
-def test_documents_are_read_once_and_not_kept():
+def test_documents_are_read_once_and_not_held_in_memory():
     class Document(str):
         """A string that can be referred to weakly."""
 
@@ -197,7 +197,7 @@ def test_documents_are_read_once_and_not_kept():
         (["a", "b", "c"], "3 documents of which no 3 have a character in common"),
     ],
 )
-def test_a_text_that_teaches_nothing_is_refused(documents, message):
+def test_documents_without_common_characters_are_refused(documents, message):
     with pytest.raises(TableError, match=message):
         learn_vocabulary(documents)
 
@@ -213,12 +213,12 @@ def test_a_text_that_teaches_nothing_is_refused(documents, message):
         ({"min_frequency": -1}, "min_frequency was -1; expected at least 1"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(options, message):
+def test_impossible_settings_are_refused(options, message):
     with pytest.raises(SettingsError, match=message):
         learn_vocabulary(["ab"] * 4, **options)
 
 
-def test_the_sizes_that_a_refusal_names_work_and_one_string_does_not():
+def test_the_size_named_in_a_refusal_works_and_a_single_string_is_refused():
     for size in (9, 10):
         assert len(learn_vocabulary(["ab"] * 4, size=size)) == size
     with pytest.raises(SettingsError, match="one string; expected several documents"):

@@ -47,7 +47,7 @@ def tokenizers():
 @example(texts=[" \u0301a", "e\u0301 \u0327b", "\u200b a\u200b \u200bb"], lowercase=False)
 # more different words than go in a line
 @example(texts=[" ".join(map(chr, range(0x100, 0x200)))] * 2, lowercase=True)
-def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers, texts, lowercase):
+def test_cached_words_give_the_pieces_of_the_whole_text(tokenizers, texts, lowercase):
     texts = [text.replace("\0", "") for text in texts]
     found = tokenize_words(tokenizers[lowercase], texts)
     wanted = [tokenizers[lowercase].encode(text, add_special_tokens=False) for text in texts]
@@ -60,7 +60,7 @@ def test_a_texts_pieces_are_those_that_the_library_finds_in_all_of_it(tokenizers
 
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.integers(2, 8), st.integers(0, 8))
-def test_of_a_long_text_the_middle_is_left_out(lengths, most, head):
+def test_the_middle_of_a_long_text_is_left_out(lengths, most, head):
     head = min(head, most)
     numbers = ranges(np.zeros(len(lengths), np.int64), np.array(lengths, np.int64)).astype(np.int32)
     left = TokenizedWords(

@@ -54,7 +54,7 @@ def test_ids_equal_hugging_faces(minilm):
         assert found.tolist() == wanted.tolist(), text
 
 
-def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(minilm):
+def test_surrogate_halves_and_nul_are_dropped_like_the_replacement_character(minilm):
     texts = ("no signal", "no sig\0nal", "no sig\ud83dnal", "\ude00no sig\ufffdnal\0\0")
     plain, *others = ids(minilm, *texts)
     assert others == [plain] * 3
@@ -63,7 +63,7 @@ def test_halves_of_characters_and_nul_vanish_as_the_replacement_character_does(m
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters()))
-def test_every_string_gives_ids_of_the_vocabulary_between_two_marks(tiny, text):
+def test_every_string_gives_vocabulary_ids_between_cls_and_sep(tiny, text):
     (row,) = ids(tiny, text)
     assert (row[0], row[-1]) == (2, 3)
     assert set(row[1:-1]) <= set(range(len(tiny.vocabulary))) - {0, 2, 3, 4}
@@ -112,9 +112,9 @@ def test_a_cased_tokenizer_keeps_case_and_accents():
 @pytest.mark.parametrize(
     ("unit", "characters"),
     [
-        *((unit, 50_000) for unit in ("é", "a ", "ab.", "e\u0301")),
-        ("x", 1_000_000),  # a single word
-        ("e\u0301\u0327", 300_000),
+        *((unit, 5_000) for unit in ("é", "a ", "ab.", "e\u0301")),
+        ("x", 100_000),  # a single word
+        ("e\u0301\u0327", 30_000),
     ],
 )
 def test_time_is_linear_in_the_length(tiny, unit, characters):
@@ -127,7 +127,7 @@ def test_time_is_linear_in_the_length(tiny, unit, characters):
         return min(found)
 
     small, large = seconds(characters), seconds(10 * characters)
-    assert large < 40 * small + 0.1  # quadratic time would be 100 times as long
+    assert large < 40 * small + 0.05  # quadratic time would be 100 times as long
 
 
 # === Places in the text ===
@@ -140,7 +140,7 @@ MIXED = st.text(
 
 @settings(max_examples=300, deadline=None)
 @given(text=MIXED, lowercase=st.booleans())
-def test_what_stands_at_a_tokens_place_is_the_token(characters, text, lowercase):
+def test_the_text_at_a_tokens_span_is_the_token(characters, text, lowercase):
     tokenizer = characters[lowercase]
     encoded = tokenizer.encode([text], spans=True)
     pieces = [tokenizer.vocabulary[index] for index in encoded.token_ids[0][1:-1]]
@@ -190,7 +190,7 @@ def test_decoded_text_has_the_same_ids(characters, text, lowercase):
     assert tokenizer.encode([decoded]).token_ids[0].tolist() == row.tolist()
 
 
-def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm, tickets):
+def test_decoding_restores_most_sample_tickets_except_for_case(minilm, tickets):
     rows = ids(minilm, *tickets)
     back = [minilm.decode(row, special_tokens=False) for row in rows]
     again = ids(minilm, *back)
@@ -201,7 +201,7 @@ def test_decoding_the_sample_tickets_gives_back_most_of_them_but_for_case(minilm
     assert sum(map(str.__eq__, back, wanted)) > 0.7 * len(tickets)
 
 
-def test_whole_words_are_those_of_one_piece_each_once_a_text():
+def test_whole_words_are_single_pieces_counted_once_per_text():
     tokenizer = WordPieceTokenizer([*SPECIAL, "router", "##s", "the", "?", "dead"])
     texts = ["The router? THE dead router", "", "routers, the routers??", "unheard dead"]
     words = tokenizer.whole_words(tokenizer.encode(texts).token_ids).tolist()
@@ -221,7 +221,7 @@ def test_whole_words_are_those_of_one_piece_each_once_a_text():
         ([4, 6, 5, 7], "[MASK] ##s router!", "##s router!"),
     ],
 )
-def test_pieces_are_joined_and_special_tokens_left_out_on_request(row, with_special, without):
+def test_pieces_are_joined_without_special_tokens_on_request(row, with_special, without):
     tokenizer = WordPieceTokenizer([*SPECIAL, "[MASK]", "router", "##s", "!"])
     assert tokenizer.decode(row) == with_special
     assert tokenizer.decode(np.array(row, np.int32), special_tokens=False) == without
@@ -273,7 +273,7 @@ def tokenizers_disagree_about(char):
 # === Vocabularies ===
 
 
-def test_a_vocabulary_without_a_special_token_or_with_a_piece_twice_is_refused():
+def test_a_vocabulary_without_a_special_token_or_with_a_repeated_piece_is_refused():
     for missing in SPECIAL:
         pieces = [*(token for token in SPECIAL if token != missing), "a"]
         with pytest.raises(EncoderError, match=rf"4 pieces without \{missing[:-1]}\]; expected"):
@@ -291,7 +291,7 @@ def test_a_vocabulary_without_a_special_token_or_with_a_piece_twice_is_refused()
         ("é\n\u2028\n", ("é", "\u2028")),
     ],
 )
-def test_a_vocabulary_is_one_piece_a_line(tmp_path, content, pieces):
+def test_a_vocabulary_file_has_one_piece_per_line(tmp_path, content, pieces):
     path = tmp_path / "vocab.txt"
     path.write_bytes(content.encode())
     assert read_vocabulary(path) == pieces

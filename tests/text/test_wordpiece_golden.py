@@ -71,7 +71,7 @@ def test_every_character_alone_and_inside_a_word_has_hugging_faces_ids(encoders,
     assert not wrong, "make_wordpiece_golden.py show U+... prints the ids of one of them"
 
 
-def test_every_character_of_the_basic_plane_has_the_ids_alone_that_it_has_beside_others(encoders):
+def test_a_basic_plane_character_has_the_same_ids_alone_and_beside_others(encoders):
     characters = [chr(point) for point in given.CODE_POINTS if point < 0x10000]
     encode = encoders["uncased"]
     beside = encode([" ".join(form.format(char) for form in given.FORMS) for char in characters])
@@ -114,7 +114,7 @@ def test_naughty_strings_have_hugging_faces_ids(encoders, golden, kind):
 
 
 @pytest.mark.parametrize("kind", ["uncased", "cased"])
-def test_but_for_a_listed_difference_random_strings_have_the_older_tokenizers_ids(
+def test_random_strings_have_the_older_tokenizers_ids_with_listed_exceptions(
     strings, random_ids, legacy, kind
 ):
     listed = {
@@ -136,7 +136,7 @@ def test_but_for_a_listed_difference_random_strings_have_the_older_tokenizers_id
     assert found == legacy[kind]["random_digests"]
 
 
-def test_nearly_all_listed_differences_are_characters_that_nobody_has_assigned(legacy):
+def test_nearly_all_listed_differences_are_unassigned_characters(legacy):
     assert legacy["reasons"] == list(given.REASONS)
     for kind in ("uncased", "cased"):
         for count, found in zip(legacy[kind]["counts"], legacy[kind]["ranges"], strict=True):

@@ -16,13 +16,13 @@ def answers(shares, rows=400, seeds=5):
     return np.stack([generator.random((seeds, rows)) < share for share in shares])
 
 
-def test_a_clear_gain_is_told_from_a_loss_and_from_chance():
+def test_a_clear_gain_is_distinguished_from_loss_and_chance():
     assert judge(answers((0.7, 0.9)), 10).word == "helped"
     assert judge(answers((0.9, 0.7)), 10).word == "did not help"
     assert judge(answers((0.8, 0.8), rows=40), 10).word == "cannot tell"
 
 
-def test_between_seeds_alone_the_interval_is_that_of_the_paired_t_test():
+def test_with_seeds_alone_the_interval_equals_the_paired_t_test():
     right = np.zeros((2, 4, 1000))
     for seed, (old, new) in enumerate(((700, 720), (710, 715), (690, 730), (705, 712))):
         right[0, seed, :old], right[1, seed, :new] = 1, 1
@@ -34,7 +34,7 @@ def test_between_seeds_alone_the_interval_is_that_of_the_paired_t_test():
     assert verdict.high - verdict.low == pytest.approx(peer.high - peer.low, rel=0.2)
 
 
-def test_an_interval_holds_what_it_says():
+def test_intervals_have_their_stated_coverage():
     generator = np.random.default_rng(1)
     held = 0
     for _ in range(400):
@@ -80,7 +80,7 @@ def test_an_encoder_is_no_better_than_itself(encoder_folder, tmp_path, monkeypat
     assert "2 seeds, 18 rows to learn from, 18 to test on" in verdict.describe()
 
 
-def test_bad_requests_are_told(encoder_folder, tmp_path):
+def test_bad_requests_are_refused(encoder_folder, tmp_path):
     (tmp_path / "tickets.csv").write_text(as_csv(*tickets()))
     (tmp_path / "sets.csv").write_text(
         as_csv([f"text {row}" for row in range(20)], ["a", "b", "a;b", "a"] * 5)

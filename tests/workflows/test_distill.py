@@ -57,7 +57,7 @@ def small(teacher, files):
     return files / "small"
 
 
-def test_it_begins_as_the_teacher_without_its_first_layer(teacher):
+def test_the_student_starts_as_the_teacher_without_its_first_layer(teacher):
     student = Student.of(teacher, 1, seed=0)
     large, small = read_bundle(teacher).tensors, extract(student.start.encoder.weights)
     assert student.start.encoder.settings.layers == 1
@@ -71,7 +71,7 @@ def test_it_begins_as_the_teacher_without_its_first_layer(teacher):
         np.testing.assert_array_equal(value, large[name])
 
 
-def test_labelled_rows_are_half_learned_from_the_teacher_and_others_wholly(teacher):
+def test_labelled_rows_use_half_teacher_targets_and_others_only_those(teacher):
     predictor = bertcnn.load(teacher)
     student = Student.of(teacher, 1, seed=0)
     texts, others = ["a router", "an invoice"], ["a password", "my modem led"]
@@ -104,7 +104,7 @@ def test_the_student_answers_as_the_teacher_does_with_fewer_layers(teacher, smal
     assert answer.because
 
 
-def test_soft_targets_and_a_head_that_is_there_are_what_full_begins_and_learns_with(make_rows):
+def test_full_starts_from_a_given_head_and_learns_soft_targets(make_rows):
     rows, valid = make_rows(48, 0), make_rows(24, 1)
     other_way = np.eye(3, dtype=np.float32)[(rows.labels + 1) % 3]
     settings = FULL.model_copy(update={"epochs": 8, "batch_size": 8, "learning_rate": 1e-2})
@@ -133,7 +133,7 @@ def test_soft_targets_and_a_head_that_is_there_are_what_full_begins_and_learns_w
         np.testing.assert_allclose(value, first[name], atol=1e-6)
 
 
-def test_several_labels_are_learned_as_probabilities_too(encoder_folder, tmp_path):
+def test_several_labels_are_distilled_as_probabilities(encoder_folder, tmp_path):
     texts, labels = pairs()
     tiny.quick(encoder_folder).fit(texts, labels).save(tmp_path / "large")
     large = bertcnn.load(tmp_path / "large")
@@ -160,12 +160,12 @@ def test_several_labels_are_learned_as_probabilities_too(encoder_folder, tmp_pat
         ({"layers": 1, "recipe": "frozen"}, "recipe 'frozen'; expected the recipe 'full'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_any_work(teacher, changes, message):
+def test_impossible_requests_are_refused_before_any_work(teacher, changes, message):
     with pytest.raises(SettingsError, match=message):
         BertCNNClassifier(teacher=teacher, **changes).fit(*tickets())
 
 
-def test_other_labels_than_the_teachers_are_refused_and_nothing_is_written(
+def test_labels_other_than_the_teachers_are_refused_and_nothing_is_written(
     teacher, files, tmp_path
 ):
     texts, labels = tickets(10)

@@ -42,7 +42,7 @@ def trained(encoder_folder, tmp_path_factory):
     return folder, notes.notes, report
 
 
-def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart(trained):
+def test_unreadable_training_and_validation_rows_are_written_beside_the_model(trained):
     folder, notes, report = trained
     assert (report.rows, report.metrics["rows"], report.recipe) == (19, 6, "frozen")
     lines = {
@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_read_go_beside_the_model_those_for_validation_apart
     assert any(" lack their last cells, which are blank" in note for note in notes)
 
 
-def test_the_columns_are_remembered_and_used_for_files_with_others(trained):
+def test_the_training_columns_are_used_for_files_with_more_columns(trained):
     folder = trained[0]
     config = bertcnn.load(folder / "model").bundle.config
     assert (config.text_columns, config.label_column) == (("subject", "body"), "team")
@@ -65,7 +65,7 @@ def test_the_columns_are_remembered_and_used_for_files_with_others(trained):
     assert any(note.startswith("text: 'subject', 'body'") for note in notes.notes)
 
 
-def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, tmp_path):
+def test_evaluation_reports_rows_left_out_without_a_label(encoder_folder, tmp_path):
     notes = Notes()
     data = write(tmp_path / "data.csv", as_csv(*tickets(4)) + '90,"router",\n91\n')
     assert evaluate_csv(saved(encoder_folder), data, progress=notes).rows == 12
@@ -78,7 +78,7 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
         evaluate_csv(saved(encoder_folder), empty, label="label")
 
 
-def test_evaluating_leaves_rows_without_a_text_out_and_says_so(encoder_folder, tmp_path):
+def test_evaluation_reports_rows_left_out_without_a_text(encoder_folder, tmp_path):
     notes = Notes()
     whole = write(tmp_path / "whole.csv", as_csv(*tickets(4)))
     gaps = write(tmp_path / "gaps.csv", as_csv(*tickets(4)) + '90,"  ",billing\n91,,software\n')
@@ -89,9 +89,7 @@ def test_evaluating_leaves_rows_without_a_text_out_and_says_so(encoder_folder, t
     assert "text: 'text' (as in training)" not in notes.notes  # this model was trained on lists
 
 
-def test_an_unknown_label_is_told_before_anything_is_computed(
-    encoder_folder, tmp_path, monkeypatch
-):
+def test_unknown_labels_are_reported_before_any_work(encoder_folder, tmp_path, monkeypatch):
     predictor = bertcnn.load(saved(encoder_folder))
     monkeypatch.setattr(predictor, "predict", None)
     data = write(tmp_path / "data.csv", as_csv(["router"], ["parcels"]))
@@ -99,7 +97,7 @@ def test_an_unknown_label_is_told_before_anything_is_computed(
         evaluate_csv(predictor, data, label="label")
 
 
-def test_equal_texts_with_different_labels_are_told_before_training(encoder_folder, tmp_path):
+def test_equal_texts_with_different_labels_are_reported_before_training(encoder_folder, tmp_path):
     notes, texts = Notes(), "no signal,a\nmy bill,b\nno signal ,b\nmy bill,b\n"
     data = write(tmp_path / "in.csv", "text,label\n" + texts)
     classifier = quick(encoder_folder, progress=notes)
@@ -111,7 +109,7 @@ def test_equal_texts_with_different_labels_are_told_before_training(encoder_fold
     )
 
 
-def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, tmp_path):
+def test_rare_labels_are_merged_on_request_and_similar_names_reported(encoder_folder, tmp_path):
     texts, labels = tickets(6)
     more = ["net > wifi", "net > cable", "post", "shop"]
     rows = as_csv([*texts, "wifi", "cable", "a parcel", "late parcel"], [*labels, *more])
@@ -136,7 +134,7 @@ def test_rare_labels_are_merged_on_request_and_look_alikes_told(encoder_folder, 
     assert "label: 'label' (as in training)" in told.notes
 
 
-def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_that_cannot_be(
+def test_validation_rows_among_the_training_rows_and_an_impossible_refit_are_reported(
     encoder_folder, tmp_path
 ):
     texts, labels = tickets(6)
@@ -152,7 +150,7 @@ def test_validation_rows_that_are_learned_from_too_are_told_and_so_is_a_refit_th
 
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2)])
-def test_a_training_that_was_broken_off_goes_on_and_ends_as_an_unbroken_one(
+def test_an_interrupted_training_resumes_to_the_same_model(
     shallow_encoder_folder, tmp_path, monkeypatch, recipe, trainings
 ):
     class Stopping(Notes):
@@ -201,7 +199,7 @@ def test_validation_rows_need_the_same_columns_and_labels(encoder_folder, tmp_pa
     assert not (tmp_path / "model").exists()
 
 
-def test_labels_are_compared_as_people_see_them(encoder_folder, tmp_path):
+def test_labels_are_compared_as_displayed(encoder_folder, tmp_path):
     texts, labels = tickets(6)
     cafe = unicodedata.normalize("NFD", "Café")
     ways = {
@@ -227,7 +225,7 @@ def test_labels_are_compared_as_people_see_them(encoder_folder, tmp_path):
     assert classifier.score(texts, spelled) == found.accuracy
 
 
-def test_rows_with_a_label_that_the_model_never_saw_are_wrong_and_told(encoder_folder, tmp_path):
+def test_rows_with_an_unknown_label_count_as_wrong_and_are_reported(encoder_folder, tmp_path):
     texts, labels = tickets(4)
     labels[0], labels[5] = "parcels", "letters"
     data, notes = write(tmp_path / "data.csv", as_csv(texts, labels)), Notes()
@@ -245,9 +243,7 @@ def test_rows_with_a_label_that_the_model_never_saw_are_wrong_and_told(encoder_f
     assert [note.startswith(told) for note in notes.notes] == [True]
 
 
-def test_validation_rows_with_a_label_that_is_never_learned_choose_nothing(
-    encoder_folder, tmp_path
-):
+def test_validation_rows_with_an_untrained_label_are_not_used(encoder_folder, tmp_path):
     data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Notes()
     rows = as_csv(["router", "bill", "a parcel"], ["hardware", "billing ", "parcels"])
     valid = write(tmp_path / "valid.csv", rows)
@@ -258,7 +254,7 @@ def test_validation_rows_with_a_label_that_is_never_learned_choose_nothing(
     assert any(note.startswith(told) for note in notes.notes)
 
 
-def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_path):
+def test_comparison_signs_are_not_levels_and_levels_can_be_set(encoder_folder, tmp_path):
     texts, labels = tickets(6)
 
     def trained(names, **given):
@@ -290,9 +286,7 @@ def test_comparisons_are_no_levels_and_levels_can_be_chosen(encoder_folder, tmp_
             trained(tree, levels=levels)
 
 
-def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
-    encoder_folder, tmp_path
-):
+def test_a_file_without_labels_is_used_like_rows_with_blank_labels(encoder_folder, tmp_path):
     def learned(name, rows, **given):
         notes, training = Notes(), {**ONE_EPOCH, "contrast_steps": 0}
         classifier = quick(encoder_folder, recipe="few-shot", training=training, progress=notes)
@@ -313,7 +307,7 @@ def test_a_file_without_labels_is_learned_from_as_rows_are_whose_label_is_blank(
     assert (tmp_path / "apart.unlabelled.rejects.csv").read_text().count("\n") == 2
 
 
-def test_a_place_that_is_taken_is_refused_before_the_data_is_read(encoder_folder, tmp_path):
+def test_an_existing_output_is_refused_before_the_data_is_read(encoder_folder, tmp_path):
     with pytest.raises(OutputError, match=r"--force|overwrite"):
         train_csv(tmp_path / "missing.csv", saved(encoder_folder), quick(encoder_folder))
     with pytest.raises(OutputError, match="which is no part of a model"):

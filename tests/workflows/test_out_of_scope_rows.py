@@ -38,7 +38,7 @@ def by_label(encoder_folder, tmp_path_factory):
     return folder / "model", notes.notes, data
 
 
-def test_the_label_is_found_told_saved_and_never_answered(by_label):
+def test_the_out_of_scope_label_is_found_reported_saved_and_never_predicted(by_label):
     model, notes, _ = by_label
     bundle = read_bundle(model)
     assert bundle.labels == tuple(sorted(WORDS))
@@ -51,7 +51,7 @@ def test_the_label_is_found_told_saved_and_never_answered(by_label):
     assert "spam" not in bertcnn.load(model).predict(strange(5)).tolist()
 
 
-def test_they_are_counted_in_the_decisions(by_label):
+def test_out_of_scope_rows_are_counted_in_the_decisions(by_label):
     model, notes, data = by_label
     bundle = read_bundle(model)
     held_out, found = bundle.decisions.held_out, automation(bundle.decisions)
@@ -65,7 +65,7 @@ def test_they_are_counted_in_the_decisions(by_label):
     assert np.mean(others.decisions == 0) <= 0.2  # few are automatic
 
 
-def test_a_file_of_them_does_as_well(encoder_folder, tmp_path):
+def test_a_file_of_out_of_scope_texts_works_too(encoder_folder, tmp_path):
     texts, labels = tickets(20)
     (tmp_path / "data.csv").write_text(as_csv(texts, labels))
     with (tmp_path / "strange.csv").open("w", newline="") as stream:
@@ -81,7 +81,7 @@ def test_a_file_of_them_does_as_well(encoder_folder, tmp_path):
     assert bundle.config.out_of_scope_labels == ()
 
 
-def test_it_can_be_refused_and_named(encoder_folder, tmp_path):
+def test_detection_can_be_turned_off_and_the_label_named(encoder_folder, tmp_path):
     texts, labels = tickets(8)
     rows = as_csv([*texts, *strange(6)], [*labels, *["spam"] * 6])
     (tmp_path / "spam.csv").write_text(rows)

@@ -32,7 +32,7 @@ def rows(tmp_path):
     return texts, labels
 
 
-def test_confidence_and_decisions_are_those_of_the_new_rows(model, rows, tmp_path):
+def test_confidence_and_decisions_are_fitted_on_the_new_rows(model, rows, tmp_path):
     texts, labels = rows
     found = recalibrate_csv(model, tmp_path / "new.csv", tmp_path / "again")
     old, new = read_bundle(model), read_bundle(tmp_path / "again")
@@ -57,7 +57,7 @@ def test_confidence_and_decisions_are_those_of_the_new_rows(model, rows, tmp_pat
         np.testing.assert_array_equal(new.tensors[name], tensor)
 
 
-def test_the_card_and_the_figures_say_so_once(model, rows, tmp_path):
+def test_the_card_and_the_figures_report_it_once(model, rows, tmp_path):
     recalibrate_csv(model, tmp_path / "new.csv", tmp_path / "again")
     recalibrate_csv(tmp_path / "again", tmp_path / "new.csv", tmp_path / "third")
     card = (tmp_path / "third" / "MODEL_CARD.md").read_text()
@@ -96,7 +96,7 @@ def test_too_few_rows_and_unknown_labels_are_refused(model, tmp_path):
     assert not (tmp_path / "again").exists()
 
 
-def test_an_existing_model_is_not_overwritten_unasked(model, rows, tmp_path):
+def test_an_existing_model_is_not_overwritten(model, rows, tmp_path):
     shutil.copytree(model, tmp_path / "again")
     with pytest.raises(OutputError, match="holds a saved model already"):
         recalibrate_csv(model, tmp_path / "new.csv", tmp_path / "again")

@@ -11,7 +11,7 @@ from bertcnn.workflows.space import LONGEST, defaults, suggest
 
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
 @pytest.mark.filterwarnings("error")  # Optuna warns of a value outside its bounds
-def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
+def test_the_defaults_are_inside_the_space(recipe):
     training, head = suggest(FixedTrial(defaults(recipe, 20)), recipe, 20)
     own = FROZEN if recipe == "frozen" else FULL
     assert recipe_settings(recipe, training) == own.model_copy(
@@ -21,7 +21,7 @@ def test_the_defaults_lie_inside_and_mean_the_defaults(recipe):
 
 
 @pytest.mark.parametrize("recipe", ["frozen", "full"])
-def test_every_point_is_a_setting(recipe):
+def test_every_point_gives_valid_settings(recipe):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     seen = set()
     for _ in range(40):

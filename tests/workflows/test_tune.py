@@ -80,7 +80,7 @@ def unbroken(folder, encoder):
     return search(folder, encoder, progress=listener), listener
 
 
-def test_the_defaults_come_first_and_a_better_trial_is_chosen(unbroken, folder):
+def test_the_defaults_are_tried_first_and_a_better_trial_is_chosen(unbroken, folder):
     tuned, listener = unbroken
     first, best = tuned.trials[0], tuned.trials[tuned.best_trial]
     assert first["training"]["learning_rate"] == 3e-3
@@ -99,7 +99,7 @@ def test_the_defaults_come_first_and_a_better_trial_is_chosen(unbroken, folder):
     assert sorted(path.name for path in folder.glob("settings.json*")) == ["settings.json"]
 
 
-def test_trials_that_are_worse_end_early(unbroken):
+def test_worse_trials_are_pruned(unbroken):
     tuned, listener = unbroken
     pruned = [trial for trial in tuned.trials if trial["outcome"] == "pruned"]
     assert pruned
@@ -171,14 +171,14 @@ def test_the_time_limit_ends_a_trial_in_progress(folder, encoder, monkeypatch):
     assert not (folder / "limited.json.study").exists()
 
 
-def test_few_rows_are_validated_in_folds(folder, encoder, monkeypatch):
+def test_few_rows_are_validated_by_cross_validation(folder, encoder, monkeypatch):
     monkeypatch.setattr("bertcnn.workflows.search._ENOUGH", 20)
     tuned = search(folder, encoder, out="folds.json", valid=None, trials=1)
     assert (tuned.folds, tuned.validation_rows) == (2, 24)
     assert tuned.trials[0]["epochs"] == 2 * 8
 
 
-def test_labels_by_chance_keep_the_defaults(folder, encoder):
+def test_random_labels_keep_the_defaults(folder, encoder):
     texts, labels = tickets(20)
     noise = np.random.default_rng(0).permutation(labels).tolist()
     (folder / "noise.csv").write_text(as_csv(texts, noise))
@@ -188,7 +188,7 @@ def test_labels_by_chance_keep_the_defaults(folder, encoder):
     assert "the defaults are kept" in tuned.verdict
 
 
-def test_an_infinite_loss_is_not_chosen_and_ends_a_search_of_which_it_is_the_default(
+def test_a_diverged_trial_is_not_chosen_and_diverged_defaults_end_the_search(
     folder, encoder, monkeypatch
 ):
     monkeypatch.setattr("bertcnn.workflows.space._LEARNING_RATES", {"frozen": (1e29, 1e30)})
@@ -202,7 +202,7 @@ def test_an_infinite_loss_is_not_chosen_and_ends_a_search_of_which_it_is_the_def
         search(folder, encoder, out="never.json")
 
 
-def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, encoder):
+def test_existing_outputs_and_bad_requests_are_refused(unbroken, folder, encoder):
     with pytest.raises(OutputError, match=r"settings.json' exists.*--force"):
         search(folder, encoder)
     with pytest.raises(OutputError, match="or in none"):
@@ -244,7 +244,7 @@ def test_a_place_that_is_taken_and_bad_requests_are_refused(unbroken, folder, en
         ({"head": {"filters": 0}}, "head.filters was '0'"),
     ],
 )
-def test_what_is_no_settings_file_is_refused(unbroken, tmp_path, content, words):
+def test_other_files_than_settings_are_refused(unbroken, tmp_path, content, words):
     if isinstance(content, dict):
         content = json.dumps({**unbroken[0].model_dump(mode="json"), **content}).encode()
     if content is not None:
@@ -272,7 +272,7 @@ def test_the_fewer_rows_there_are_the_more_folds(count, folds, least):
         assert sorted([*train, *valid]) == list(range(count))
 
 
-def test_duplicates_stay_together_and_every_label_is_learned():
+def test_duplicates_stay_in_one_fold_and_every_label_is_in_training():
     more = [("Only one!", "lonely"), ("only ONE", "lonely"), ("dup a", "odd"), ("Dup A", "odd")]
     texts, labels, parts = divide(rows(60) + more)
     assert len(texts) == 64
@@ -282,12 +282,12 @@ def test_duplicates_stay_together_and_every_label_is_learned():
         assert len({62, 63} & set(valid.tolist())) in (0, 2)
 
 
-def test_rows_of_which_none_can_be_held_out_are_refused():
+def test_rows_that_cannot_be_split_are_refused():
     with pytest.raises(LabelError, match="no row that can be validated"):
         divide([("a 1", "a"), ("a 2", "a"), ("b 1", "b"), ("b 2", "b")])
 
 
-def test_validation_rows_with_a_label_that_is_not_learned_are_left_out():
+def test_validation_rows_with_an_untrained_label_are_left_out():
     texts, labels, parts = divide(rows(20), [("x", "odd"), ("y", "spam")])
     assert (texts[20:], labels[20:]) == (["x"], ["odd"])
     assert [part.tolist() for part in parts[0]] == [list(range(20)), [20]]
