@@ -1,5 +1,6 @@
 """Forged models with consistent hashes, and the outcomes of loading and running them."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -67,6 +68,36 @@ def reseal(folder: Path) -> None:
         (place / MANIFEST).write_bytes(
             write_manifest(FolderFormat("bertcnn engine", ENGINE_SCHEMA_VERSION, ()), parts)[1]
         )
+
+
+def replace_member(folder: Path, name: str, data: bytes) -> None:
+    """Replace a member and update the hashes."""
+    (folder / name).write_bytes(data)
+    reseal(folder)
+
+
+def change_manifest(folder: Path, change: Callable[[Any], Any]) -> None:
+    """Change the manifest itself and update its id."""
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    change(manifest)
+    del manifest["bundle_id"]
+    manifest["bundle_id"] = hashlib.sha256(canonical_json(manifest)).hexdigest()
+    (folder / MANIFEST).write_bytes(canonical_json(manifest))
+
+
+def put(path: str, value: Any) -> Callable[[Any], None]:
+    """A change of a JSON object; ">" leads into objects, and None removes."""
+
+    def change(inner: Any) -> None:
+        *above, key = path.split(">")
+        for step in above:
+            inner = inner[step]
+        if value is None:
+            del inner[key]
+        else:
+            inner[key] = value
+
+    return change
 
 
 def change_json(folder: Path, name: str, change: Callable[[Any], Any]) -> None:

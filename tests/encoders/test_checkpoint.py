@@ -17,18 +17,13 @@ from bertcnn.encoders.checkpoint import (
 )
 from bertcnn.encoders.layout import check_layout
 from bertcnn.errors import EncoderError
-from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import pretraining_shapes
 from bertcnn.text.tokenizer_settings import read_tokenizer_settings
+from tests.tiny import tiny_settings
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Rome", "is", "##s")
-SETTINGS = EncoderSettings(
-    vocabulary_size=len(VOCABULARY),
-    width=4,
-    layers=2,
-    heads=2,
-    feed_forward_width=6,
-    max_positions=5,
+SETTINGS = tiny_settings(
+    vocabulary_size=len(VOCABULARY), width=4, heads=2, feed_forward_width=6, max_positions=5
 )
 
 
@@ -65,7 +60,7 @@ def write(folder, *, settings=SETTINGS, heads=HEADS, lowercase=True):
     [(), ("pooler",), ("mlm",), ("pooler", "mlm"), HEADS],
     ids=lambda heads: "-".join(heads) or "none",
 )
-def test_what_is_written_is_read_again_with_the_heads_there_are(tmp_path, heads):
+def test_a_written_checkpoint_is_read_with_its_heads(tmp_path, heads):
     write(tmp_path, heads=heads, lowercase=False)
     check_layout(tmp_path)
     found = read_checkpoint(tmp_path)
@@ -112,7 +107,7 @@ def test_a_head_in_part_is_refused_by_name():
 
 
 @pytest.mark.parametrize(("change", "heads"), [(0, HEADS), (1, ("pooler", "nsp"))])
-def test_a_decoder_of_its_own_is_no_mlm_head(change, heads):
+def test_an_untied_decoder_is_not_an_mlm_head(change, heads):
     tensors = published(random_tensors())
     table = tensors["embeddings.word_embeddings.weight"]
     decoder = {"cls.predictions.decoder.weight": table + change}
