@@ -46,7 +46,7 @@ _TRIES = 5  # attempts of a pull while others push to the same URL
 _ATTEMPTS = 3  # attempts in a row without a new byte of a file
 _MOST_URLS = 1000  # most URLs whose latest model is remembered
 _LOOKS_EVERY = 0.2  # seconds between checks of another process that fetches the same model
-_PATIENCE = 120.0  # seconds to wait for such a process without progress
+_PATIENCE = 120.0
 
 
 def keep_model(source: Source, cache: Path) -> Path:
@@ -62,9 +62,15 @@ def keep_model(source: Source, cache: Path) -> Path:
 
 
 class Pull:
-    """Fetches one model into the cache."""
+    """Fetches one model into the cache.
 
-    def __init__(self, url: str, cache: Path, progress: Progress) -> None:
+    `patience` is the seconds to wait for another process that fetches it without progress.
+    """
+
+    def __init__(
+        self, url: str, cache: Path, progress: Progress, *, patience: float = _PATIENCE
+    ) -> None:
+        self._patience = patience
         self._shown = shown(url) if is_url(url) else url
         self._url, self._models, self._progress = url, cache / "models", progress
         digest = blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -138,7 +144,7 @@ class Pull:
                 before, size = size, _bytes_in(partial)
                 if size != before:
                     grew = time.monotonic()
-                elif time.monotonic() - grew > _PATIENCE:
+                elif time.monotonic() - grew > self._patience:
                     raise
                 time.sleep(_LOOKS_EVERY)
 

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -24,19 +26,19 @@ from bertcnn import (
     recalibrate_csv,
     score_csv,
 )
-from bertcnn.bundle import model_cache
 from bertcnn.bundle.addresses import is_url
+from bertcnn.bundle.model_cache import Pull
 from bertcnn.bundle.places import MissingError, RemoteError, UnreachableError
 from bertcnn.cli.push import pull, push
 from bertcnn.errors import BundleError, OutputError, SettingsError
 from bertcnn.export.export import check_export
-from bertcnn.progress import Silent
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.store import open_review
 from bertcnn.storage.folders import held_folder
-from tests.bundle.hub import Hub
-from tests.bundle.test_bundle import forge, write_manifest
+from tests.forging import change_manifest, replace_member
+from tests.hub import Hub
+from tests.listener import Acting, Listener, interrupt
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "saved" / "model"
@@ -57,13 +59,8 @@ def second(tmp_path_factory) -> Path:
     """Another model, without an engine."""
     folder = tmp_path_factory.mktemp("second") / "model"
     shutil.copytree(GOLDEN, folder, ignore=shutil.ignore_patterns("engine"))
-    spoil(folder, "MODEL_CARD.md", b"# Another model\n")
+    replace_member(folder, "MODEL_CARD.md", b"# Another model\n")
     return folder
-
-
-def spoil(folder: Path, name: str, data: bytes) -> None:
-    """Change a member and update the manifest, as a save would."""
-    forge(folder, **{name.replace(".", "__"): data})
 
 
 def identity(folder: Path) -> str:
@@ -122,34 +119,48 @@ def hub(monkeypatch):
     hub.close()
 
 
+@pytest.fixture(scope="module")
+def cloud_server():
+    """The port of a server that behaves like Google Cloud Storage."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.bundle.gcs", "models"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as server:
+        yield int(server.stdout.readline())
+        server.stdin.close()
+
+
+@pytest.fixture
+def cloud(cloud_server):
+    """Gives the URL of a path, and can make the server refuse requests."""
+
+    def url(path: str) -> str:
+        return (
+            f"gs://anonymous@{path}?scheme=http&endpoint_override=127.0.0.1:{cloud_server}"
+            "&retry_limit_seconds=1"
+        )
+
+    def refuse(status: int) -> None:
+        address = f"http://127.0.0.1:{cloud_server}/refuse/{status}"
+        urllib.request.urlopen(address, data=b"").close()
+
+    yield url, refuse
+    refuse(0)
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
-class Watch(Silent):
-    """Acts each time that progress is reported."""
-
-    def __init__(self, act=lambda: None) -> None:
-        self.act, self.bytes, self.notes = act, 0, []
-
-    def advance(self, done, **_) -> None:
-        self.bytes += done
-        self.act()
-
-    def note(self, message) -> None:
-        self.notes.append(message)
-
-
 def once(act):
     """A callable that acts on its first call only."""
     first = iter([act])
     return lambda: next(first, lambda: None)()
-
-
-def interrupt() -> None:
-    raise KeyboardInterrupt
 
 
 def both_refuse(url, model, error, match):
@@ -181,7 +192,7 @@ def write(files, path: str, data: bytes) -> None:
 # === Addresses ===
 
 
-def test_a_folder_is_no_url_and_a_url_that_went_through_pathlib_is_one_still(first):
+def test_folders_are_distinguished_from_urls_even_after_pathlib(first):
     assert not is_url("models/triage")
     assert not is_url(r"C:\models\triage")
     assert local_folder("models/triage") == Path("models/triage")
@@ -203,7 +214,7 @@ def test_a_folder_is_no_url_and_a_url_that_went_through_pathlib_is_one_still(fir
         ),
     ],
 )
-def test_an_address_that_is_none_is_refused(url, error, message):
+def test_an_invalid_url_is_refused(url, error, message):
     with pytest.raises(error, match=message):
         local_folder(url)
 
@@ -221,7 +232,7 @@ def test_an_address_that_is_none_is_refused(url, error, message):
     ],
 )
 def test_no_password_of_a_url_is_ever_shown(url, first):
-    assert not re.search("hid|ada", both_refuse(url, first, SettingsError, ""))
+    assert not re.search("hid|ada", both_refuse(url, first, SettingsError, "."))
 
 
 @pytest.mark.parametrize("scheme", ["s3://bucket", "hf://org", "file://", "ftp://x"])
@@ -233,26 +244,76 @@ def test_characters_that_cannot_be_seen_never_leave_a_url(scheme, first):
 # === An object store ===
 
 
+@dataclass(frozen=True)
+class Store:
+    """A kind of store.
+
+    Attributes:
+        url: an empty place in it.
+        missing: a place in a bucket or repository that does not exist.
+        is_missing: what the message says of that.
+        refuse: makes it answer every request with an HTTP status; 0 ends that.
+        credentials: what the message says where they are refused.
+    """
+
+    url: str
+    missing: str
+    is_missing: str
+    refuse: Callable[[int], None]
+    credentials: str
+
+
+@pytest.fixture
+def s3(store, monkeypatch):
+    endpoint = store.endpoint
+
+    def refuse(status: int) -> None:
+        store.check_access(status == 403)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9" if status == 503 else endpoint)
+
+    refuse(0)
+    url = f"s3://models/triage{next(_NUMBER)}"
+    yield Store(url, "s3://none/x", "the bucket 'none' of ", refuse, "AWS_ACCESS_KEY_ID")
+    refuse(0)
+
+
+@pytest.fixture
+def gs(cloud):
+    url, refuse = cloud
+    place, none = url(f"models/triage{next(_NUMBER)}"), url("none/x")
+    return Store(place, none, "the bucket 'none' of ", refuse, "GOOGLE_APPLICATION_CREDENTIALS")
+
+
+@pytest.fixture
+def hf(hub):
+    def refuse(status: int) -> None:
+        hub.refuses = status or None
+
+    missing = "you may not see it.*HF_TOKEN"
+    return Store("hf://org/triage", "hf://org/none", missing, refuse, "hub answered 403")
+
+
+@pytest.fixture(params=["s3", "gs", "hf"])
+def kind(request):
+    """Each kind of store."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(params=["s3", "gs", "hf", "file"])
 def place(request, tmp_path):
     """The URL of an empty place of each kind."""
-    if request.param == "s3":
-        return request.getfixturevalue("url")
-    if request.param == "gs":
-        return request.getfixturevalue("cloud")[0]("models/triage")
-    if request.param == "hf":
-        request.getfixturevalue("hub")
-        return "hf://org/triage"
-    return (tmp_path / "a b" / "model").as_uri()
+    if request.param == "file":
+        return (tmp_path / "a b" / "model").as_uri()
+    return request.getfixturevalue(request.param).url
 
 
 def test_every_kind_of_place_keeps_a_model_until_it_is_replaced(first, second, place, cache):
     with pytest.raises(BundleError, match=r"there is no model at|does not exist"):
         local_folder(place)
     assert push_model(first, place).pushed
-    watch = Watch()
+    watch = Listener()
     assert not push_model(first, place, progress=watch).pushed
-    assert watch.bytes == 0
+    assert watch.figures == []
     assert same(first, local_folder(place))
     with pytest.raises(OutputError, match="--force"):
         push_model(second, place)
@@ -260,16 +321,32 @@ def test_every_kind_of_place_keeps_a_model_until_it_is_replaced(first, second, p
     assert same(second, local_folder(place))
 
 
-def test_what_was_pushed_is_in_the_cache_and_answers(first, url, cache):
+def test_a_missing_bucket_or_repository_and_a_missing_permission_are_named(kind, first, cache):
+    with pytest.raises(RemoteError, match=kind.is_missing):
+        local_folder(kind.missing)
+    kind.refuse(403)
+    both_refuse(kind.url, first, RemoteError, f"no permission for .*{kind.credentials}")
+
+
+def test_an_unreachable_store_leaves_the_last_model_with_a_warning(kind, first, cache, caplog):
+    push_model(first, kind.url)
+    folder = local_folder(kind.url)
+    kind.refuse(503)
+    assert local_folder(kind.url) == folder
+    assert f"the model {identity(first)[:12]} is used, which was there at" in caplog.text
+    assert "cannot be reached (" in caplog.text
+
+
+def test_a_pushed_model_is_fetched_into_the_cache_and_answers(first, url, cache):
     report = push_model(first, url)
     assert (report.pushed, report.bundle_id) == (True, identity(first))
     assert "?" not in report.url
     assert local_folder(url) == cache / "models" / identity(first)
     expected = load(first).predict(["my router is broken"])
     assert load(url).predict(["my router is broken"]) == expected
-    watch = Watch()
+    watch = Listener()
     assert push_model(first, url, overwrite=True, progress=watch).pushed
-    assert watch.bytes > 0
+    assert watch.done > 0
 
 
 def test_an_unchanged_model_costs_a_look_at_its_manifest(first, url, store, cache):
@@ -292,7 +369,7 @@ def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
         found.append(folder.name)
         assert same(folder, {identity(first): first, identity(second): second}[folder.name])
 
-    push_model(second, url, overwrite=True, progress=Watch(pull))
+    push_model(second, url, overwrite=True, progress=Acting(pull))
     pull()
     assert found[0] == identity(first)
     assert found[-1] == identity(second)
@@ -301,29 +378,24 @@ def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
 def test_a_reader_whose_model_is_replaced_meanwhile_gets_the_new_one(first, second, url, cache):
     push_model(first, url)
     other = once(lambda: push_model(second, url, overwrite=True))
-    folder = local_folder(url, progress=Watch(other))
+    folder = local_folder(url, progress=Acting(other))
     assert same(second, folder)
 
 
-def test_a_push_that_broke_off_leaves_one_clear_line_and_goes_on(first, url, cache):
+def test_a_push_that_broke_off_leaves_what_was_there_and_can_be_repeated(first, second, url, cache):
     with pytest.raises(KeyboardInterrupt):
-        push_model(first, url, progress=Watch(interrupt))
+        push_model(first, url, progress=Acting(interrupt))
     with pytest.raises(MissingError, match="a push is under way or was broken off"):
         local_folder(url)
     push_model(first, url)
-    assert same(first, local_folder(url))
-
-
-def test_a_replacing_push_that_broke_off_leaves_the_old_model(first, second, url, cache):
-    push_model(first, url)
     with pytest.raises(KeyboardInterrupt):
-        push_model(second, url, overwrite=True, progress=Watch(interrupt))
+        push_model(second, url, overwrite=True, progress=Acting(interrupt))
     assert same(first, local_folder(url))
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
 
 
-def test_a_push_goes_on_with_what_was_sent(first, url, store):
+def test_a_repeated_push_skips_files_already_sent(first, url, store):
     broken = iter([False] * 4)
 
     def stop() -> None:
@@ -331,7 +403,7 @@ def test_a_push_goes_on_with_what_was_sent(first, url, store):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        push_model(first, url, progress=Watch(stop))
+        push_model(first, url, progress=Acting(stop))
     before = len(store.requests())
     push_model(first, url)
     sent = [line for line in store.requests()[before:] if line.startswith("PUT")]
@@ -344,9 +416,9 @@ def test_of_two_pushes_at_once_the_last_one_stays_and_nothing_of_the_other(
 ):
     push_model(first, url)
     third = Path(shutil.copytree(second, cache.with_name("third")))
-    spoil(third, "MODEL_CARD.md", b"# A third model\n")
+    replace_member(third, "MODEL_CARD.md", b"# A third model\n")
     other = once(lambda: push_model(third, url, overwrite=True))
-    push_model(second, url, overwrite=True, progress=Watch(other))
+    push_model(second, url, overwrite=True, progress=Acting(other))
     assert same(second, local_folder(url))
     assert not any(identity(one) in path for path in paths(files, url) for one in (first, third))
 
@@ -356,7 +428,7 @@ def test_without_force_a_model_that_appeared_meanwhile_is_not_replaced(first, se
     with pytest.raises(
         RemoteError, match=f"the model {identity(second)[:12]} was pushed to .* mean"
     ):
-        push_model(first, url, progress=Watch(other))
+        push_model(first, url, progress=Acting(other))
     assert same(second, local_folder(url))
 
 
@@ -368,7 +440,7 @@ def test_a_file_that_another_push_has_removed_is_noticed(first, url, files):
             files.delete_file(card)
 
     with pytest.raises(RemoteError, match=r"MODEL_CARD\.md of the model is not at .* any more"):
-        push_model(first, url, progress=Watch(remove))
+        push_model(first, url, progress=Acting(remove))
 
 
 def test_a_model_that_was_copied_there_by_hand_is_read_and_replaced(
@@ -419,9 +491,13 @@ def test_a_member_that_is_gone_is_named(name, first, url, files, cache):
 def test_a_manifest_that_no_model_has_is_refused_before_a_file_is_fetched(
     first, url, files, cache, tmp_path, name, size, message
 ):
-    manifest = json.loads((first / "manifest.json").read_bytes())
-    manifest["members"][name] = {**manifest["members"]["vocab.txt"], "bytes": size}
-    write_manifest(tmp_path, manifest)
+    shutil.copy(first / "manifest.json", tmp_path)
+    change_manifest(
+        tmp_path,
+        lambda manifest: manifest["members"].update(
+            {name: {**manifest["members"]["vocab.txt"], "bytes": size}}
+        ),
+    )
     write(files, f"{path_of(url)}/manifest.json", (tmp_path / "manifest.json").read_bytes())
     with pytest.raises(BundleError, match=message):
         local_folder(url)
@@ -451,37 +527,11 @@ def test_a_damaged_model_is_not_pushed(first, url, tmp_path):
 
 def test_a_model_that_changes_while_it_is_pushed_is_not_published(first, url, tmp_path, cache):
     changing = Path(shutil.copytree(first, tmp_path / "changing"))
-    watch = Watch(lambda: (changing / "vocab.txt").write_bytes(b"other"))
+    watch = Acting(lambda: (changing / "vocab.txt").write_bytes(b"other"))
     with pytest.raises(BundleError, match=r"vocab\.txt is not what was saved"):
         push_model(changing, url, progress=watch)
     with pytest.raises(MissingError):
         local_folder(url)
-
-
-def test_a_missing_bucket_or_model_and_a_missing_permission_are_named(first, url, store, cache):
-    none = store.url("none/x")
-    both_refuse(none, first, RemoteError, "the bucket 'none' of s3://none/x does not exist")
-    with pytest.raises(MissingError, match="there is no model at"):
-        local_folder(url)
-    store.check_access(True)
-    try:
-        both_refuse(url, first, RemoteError, r"no permission for .*AWS_ACCESS_KEY_ID")
-    finally:
-        store.check_access(False)
-
-
-def test_without_a_network_the_last_model_is_used_with_a_warning(
-    first, url, cache, caplog, monkeypatch
-):
-    # AWS_ENDPOINT_URL, so that the URL stays the same when the server is gone
-    plain = url.partition("?")[0]
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{url.rpartition('=')[2]}")
-    push_model(first, plain)
-    folder = local_folder(plain)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert local_folder(plain) == folder  # pyarrow retries for six seconds
-    assert f"the model {identity(first)[:12]} is used, which was there at" in caplog.text
-    assert "cannot be reached (could not connect to server)" in caplog.text
 
 
 # === The cache ===
@@ -517,16 +567,9 @@ def test_a_pull_that_was_killed_goes_on_and_leaves_nothing_behind(first, url, ca
 _KILLED_PULL = """
 import os, sys
 from bertcnn import local_folder
-from bertcnn.progress import Silent
+from tests.listener import Acting
 
-class Killer(Silent):
-    left = 12
-    def advance(self, done, **figures):
-        self.left -= 1
-        if not self.left:
-            os._exit(77)
-
-local_folder(sys.argv[1], progress=Killer())
+local_folder(sys.argv[1], progress=Acting(lambda: os._exit(77), after=12))
 """
 
 
@@ -556,54 +599,6 @@ def test_a_cache_that_cannot_be_written_is_named(first, url, tmp_path):
         local_folder(url, cache=tmp_path / "cache")
 
 
-# === Google Cloud Storage ===
-
-
-@pytest.fixture(scope="module")
-def cloud_server():
-    """The port of a server that behaves like Google Cloud Storage."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.bundle.gcs", "models"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as server:
-        yield int(server.stdout.readline())
-        server.stdin.close()
-
-
-@pytest.fixture
-def cloud(cloud_server):
-    """Gives the URL of a path, and can make the server refuse requests."""
-
-    def url(path: str) -> str:
-        return (
-            f"gs://anonymous@{path}?scheme=http&endpoint_override=127.0.0.1:{cloud_server}"
-            "&retry_limit_seconds=1"
-        )
-
-    def refuse(status: int) -> None:
-        address = f"http://127.0.0.1:{cloud_server}/refuse/{status}"
-        urllib.request.urlopen(address, data=b"").close()
-
-    yield url, refuse
-    refuse(0)
-
-
-def test_the_errors_of_google_cloud_storage_are_explained(first, cloud, cache, caplog):
-    url, refuse = cloud
-    both_refuse(url("none/x"), first, RemoteError, r"the bucket 'none' of gs://.* does not exist")
-    push_model(first, url("models/errors"))
-    folder = local_folder(url("models/errors"))
-    refuse(403)
-    with pytest.raises(RemoteError, match=r"no permission for .*GOOGLE_APPLICATION_CREDENTIALS"):
-        local_folder(url("models/errors"))
-    refuse(503)
-    assert local_folder(url("models/errors")) == folder
-    assert "cannot be reached" in caplog.text
-
-
 # === A folder ===
 
 
@@ -631,7 +626,7 @@ def test_a_model_on_the_hub_is_private_and_one_commit(first, hub, cache):
     assert hub.requests == ["GET /org/triage/resolve/main/manifest.json"]
 
 
-def test_a_commit_of_the_hub_is_not_asked_about_again(first, second, hub, cache, monkeypatch):
+def test_a_pinned_commit_needs_no_further_request(first, second, hub, cache, monkeypatch):
     push_model(first, "hf://org/triage")
     pinned = f"hf://org/triage@{hub.repositories['org/triage']['main']}"
     push_model(second, "hf://org/triage", overwrite=True)
@@ -664,20 +659,20 @@ def test_a_push_to_the_hub_names_the_commit_that_it_replaces(first, second, hub,
     assert hub.parents[after] == before  # a concurrent push would have been refused
 
 
-def test_what_is_pulled_is_of_one_commit(first, second, hub, cache):
+def test_all_pulled_files_are_of_one_commit(first, second, hub, cache):
     push_model(first, "hf://org/triage")
     other = once(lambda: push_model(second, "hf://org/triage", overwrite=True))
-    folder = local_folder("hf://org/triage", progress=Watch(other))
+    folder = local_folder("hf://org/triage", progress=Acting(other))
     assert same(first, folder)
 
 
-def test_a_connection_that_breaks_is_taken_up_again(first, hub, cache):
+def test_a_broken_connection_is_resumed(first, hub, cache):
     push_model(first, "hf://org/triage")
     hub.drops = [10_000] * 2
     assert same(first, local_folder("hf://org/triage"))
 
 
-def test_a_connection_that_the_hub_closed_meanwhile_is_opened_again(first, hub, cache):
+def test_a_closed_connection_is_reopened(first, hub, cache):
     push_model(first, "hf://org/triage")
     hub.hangs_up = 1
     assert same(first, local_folder("hf://org/triage"))
@@ -686,9 +681,7 @@ def test_a_connection_that_the_hub_closed_meanwhile_is_opened_again(first, hub, 
         local_folder("hf://org/other")
 
 
-def test_missing_or_refused_items_on_the_hub_are_reported(first, hub, cache):
-    with pytest.raises(MissingError, match=r"does not exist, or you may not see it.*HF_TOKEN"):
-        local_folder("hf://org/none")
+def test_missing_or_changed_items_on_the_hub_are_reported(first, hub, cache):
     push_model(first, "hf://org/triage")
     with pytest.raises(MissingError, match="no revision 'v2'"):
         local_folder("hf://org/triage@v2")
@@ -698,16 +691,7 @@ def test_missing_or_refused_items_on_the_hub_are_reported(first, hub, cache):
     hub.files("org/triage")["labels.json"] = b"[]"
     with pytest.raises(BundleError, match=r"hf://org/triage: labels\.json is not what was saved"):
         local_folder("hf://org/triage")
-    hub.refuses = 403
-    both_refuse("hf://org/triage", first, RemoteError, r"no permission for .*hub answered 403\)")
-
-
-def test_a_hub_that_is_down_leaves_the_last_model(first, hub, cache, caplog):
-    push_model(first, "hf://org/triage")
-    folder = local_folder("hf://org/triage")
     hub.refuses = 503
-    assert local_folder("hf://org/triage") == folder
-    assert "cannot be reached (it answered 503)" in caplog.text
     with pytest.raises(UnreachableError, match="run the same command again"):
         local_folder("hf://org/other")
 
@@ -747,7 +731,7 @@ def test_other_functions_take_a_url_too(read, tmp_path, monkeypatch):
         read("file:///no/model")
 
 
-def test_what_another_user_began_to_fetch_is_left_alone(first, url, cache):
+def test_another_users_partial_download_is_left_alone(first, url, cache):
     push_model(first, url)
     other = cache / "models" / f"{identity(first)}.{os.getuid() + 1}.partial" / "config.json"
     other.parent.mkdir(parents=True)
@@ -756,15 +740,14 @@ def test_what_another_user_began_to_fetch_is_left_alone(first, url, cache):
     assert other.read_bytes() == b"other"
 
 
-def test_waiting_for_a_stalled_process_has_a_limit(first, url, cache, monkeypatch):
-    monkeypatch.setattr(model_cache, "_PATIENCE", 0.3)
+def test_waiting_for_a_stalled_process_has_a_limit(first, url, cache):
     push_model(first, url)
     partial = cache / "models" / f"{identity(first)}.{os.getuid()}.partial"
     with (
         held_folder(partial, does="fetches a model into"),
         pytest.raises(OutputError, match="another run fetches a model into"),
     ):
-        local_folder(url)
+        Pull(url, cache, Listener(), patience=0.3).folder()
 
 
 def test_commands_push_pull_and_use_a_url(first, url, cache, capsys):

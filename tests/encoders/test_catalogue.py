@@ -44,7 +44,7 @@ def test_a_name_is_found_in_any_case_and_by_its_repository():
     assert find_encoder("sentence-transformers/all-MiniLM-L6-v2") is CATALOGUE["minilm-l6"]
 
 
-def test_an_unknown_name_is_told_the_names_and_the_closest():
+def test_an_unknown_name_is_refused_with_the_closest_names():
     with pytest.raises(EncoderError) as caught:
         find_encoder("minilm-16")
     message = str(caught.value)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from pathlib import Path
 
 import h5py
@@ -111,14 +110,6 @@ def test_a_preset_has_its_tokenizer(saved):
     assert inputs["token_ids"].tolist() == [[2, 5, 6, 7, 3], [2, 9, 10, 3, 0]]
 
 
-def test_a_preset_embeds_texts(saved, backbone):
-    ids = np.array([[2, 5, 6, 7, 3]])
-    inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 0 * ids + 1}
-    expected = np.asarray(backbone(inputs)["sequence_output"])[0]
-    (tokens,) = load_encoder(saved).embed(["The routers"], pool="none")
-    np.testing.assert_allclose(tokens, expected, rtol=0, atol=1e-5)
-
-
 def test_settings_vocabulary_and_case_come_from_the_preset(saved, cache):
     fetched = fetch_encoder(str(saved), cache=cache)
     settings = read_settings(fetched.folder)
@@ -137,7 +128,7 @@ def test_a_cased_preset_stays_cased(folder, cache):
     assert not read_tokenizer_settings(fetched).lowercase
 
 
-def test_the_copy_in_the_cache_is_used_again_and_made_anew_when_the_preset_changes(folder, cache):
+def test_the_cached_copy_is_reused_until_the_preset_changes(folder, cache):
     first = fetch_encoder(folder, cache=cache).folder
     written = (first / "model.safetensors").stat().st_mtime_ns
     assert fetch_encoder(folder, cache=cache).folder == first
@@ -182,7 +173,7 @@ def test_names_of_former_versions_are_read_as_keras_reads_them(saved, backbone, 
     assert same_tensors(folder, saved)
 
 
-def test_info_tells_the_presets_shape_without_copying_it(saved, backbone, cache):
+def test_info_shows_the_presets_shape_without_copying_it(saved, backbone, cache):
     found = encoder_info(saved, cache=cache)
     assert (found.name, found.description, found.folder) == (
         "tiny",
@@ -324,7 +315,7 @@ def test_an_unknown_preset_is_refused_with_the_closest_names(cache):
         fetch_encoder("keras_hub:../../x", cache=cache)
 
 
-def test_info_of_a_preset_that_is_not_here_says_how_to_get_it(cache):
+def test_info_of_a_preset_that_is_not_cached_says_how_to_get_it(cache):
     with pytest.raises(
         EncoderError,
         match=rf"not on this machine yet .*run `bertcnn encoder pull keras_hub:{NAME}`",
@@ -332,21 +323,9 @@ def test_info_of_a_preset_that_is_not_here_says_how_to_get_it(cache):
         encoder_info(f"keras_hub:{NAME}", cache=cache)
 
 
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        (False, r"Kaggle cannot be reached\).*on a machine that reaches it.*the folder"),
-        (True, r"the download stalled for 3 s\)"),
-    ],
-    ids=["unreachable", "silent"],
-)
-def test_a_kaggle_that_gives_nothing_is_given_up(cache, tmp_path, monkeypatch, answers, message):
+def test_a_kaggle_that_cannot_be_reached_is_reported(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.getsockname()[1]}")
-        if answers:
-            monkeypatch.setattr(keras_hub_source, "PATIENCE", 3.0)
-        else:
-            server.close()
-        with pytest.raises(EncoderError, match=rf"could not be fetched \({message}"):
-            fetch_encoder(f"keras_hub:{NAME}", cache=cache)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    message = r"Kaggle cannot be reached\).*on a machine that reaches it.*the folder"
+    with pytest.raises(EncoderError, match=rf"could not be fetched \({message}"):
+        fetch_encoder(f"keras_hub:{NAME}", cache=cache)

@@ -103,7 +103,7 @@ def test_no_texts_have_no_embeddings(encoder_folder):
         assert one.embed([], pool="none") == []
 
 
-def test_what_cannot_be_embedded_is_refused_in_one_line(encoder_folder):
+def test_unusable_input_of_embed_is_refused_in_one_line(encoder_folder):
     encoder, model = load_encoder(encoder_folder), load(saved(encoder_folder))
     for one in (encoder, model):
         with pytest.raises(SettingsError, match="pool 'max'; expected 'mean' for one vector"):

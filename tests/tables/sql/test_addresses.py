@@ -12,14 +12,15 @@ from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tables.sql.addresses import database_at, is_address
 from bertcnn.tables.sql.identifiers import TableName
 from bertcnn.tables.sql.targets import Target
+from tests.listener import Acting, Listener, interrupt
 from tests.review.conftest import PASSWORD, USER
 from tests.tables.sql.conftest import LITE, refused
-from tests.tables.sql.test_score_table import QUERY, Told, interrupt
+from tests.tables.sql.test_score_table import QUERY
 
 SECRET = "hunter2"
 
 
-def test_an_address_is_no_path():
+def test_addresses_are_distinguished_from_paths():
     assert all(map(is_address, ("postgresql://host/db", "sqlite:///a.db", "s3://bucket/in.csv")))
     assert not any(map(is_address, ("in.csv", "C://in.csv", "folder/with://colons")))
 
@@ -53,7 +54,7 @@ def test_an_address_is_shown_without_its_password(address, shown):
         "sqlite://desk.db",
     ],
 )
-def test_an_address_that_is_none_is_refused_without_its_password(address):
+def test_an_invalid_address_is_refused_without_showing_its_password(address):
     with pytest.raises(DatabaseError) as caught:
         database_at(address)
     assert SECRET not in str(caught.value)
@@ -66,7 +67,7 @@ def test_a_missing_file_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path, predictor):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path, predictor):
     (tmp_path / "in.csv").write_text("id,text\n1,router\n" * 100)
     with refused(DatabaseError, "the query cannot be run", "file is not a database"):
         score_table(predictor, f"sqlite:///{tmp_path}/in.csv", query=QUERY, into="answers")
@@ -74,7 +75,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path, predictor):
 
 def test_the_password_is_shown_nowhere(postgres, predictor, cache):
     address = postgres.new_database()
-    told = Told(interrupt, after=1)
+    told = Acting(interrupt, "scoring", 1)
     options = {"into": "answers", "progress": told}
     query = "select id, 'router ' || id as text from generate_series(1, 500) as id"
     assert quote(PASSWORD, safe="") in address
@@ -146,7 +147,7 @@ def test_a_lost_connection_and_a_locked_table_pass(tickets, predictor, monkeypat
             " AND datname = current_database()"
         )
 
-    told = Told(cut, stage="writing", after=1)
+    told = Acting(cut, "writing", 1)
     with pytest.raises(DatabaseError, match=r"run the same command again") as caught:
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert caught.value.passes
@@ -157,10 +158,9 @@ def test_two_runs_into_the_same_table_do_not_mix_their_answers(tickets, predicto
     def again():
         score_table(predictor, tickets.address, query=QUERY, into="Answers")
 
+    told = Acting(again, "scoring", 1)
     with refused(OutputError, "another run is writing the table answers"):
-        score_table(
-            predictor, tickets.address, query=QUERY, into="answers", progress=Told(again, after=1)
-        )
+        score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
 
 
 def test_a_full_disk_of_temporary_files_passes(tickets, predictor, monkeypatch):
@@ -182,10 +182,10 @@ def test_a_table_that_cannot_be_made_is_refused_before_any_scoring(tmp_path, pre
     file = tmp_path / "desk.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE tickets AS SELECT 1 AS id, 'router' AS text")
-    told = Told()
+    told = Listener()
     with refused(DatabaseError, "the table sqlite_new cannot be written", "reserved"):
         score_table(predictor, f"sqlite:///{file}", query=QUERY, into="sqlite_new", progress=told)
-    assert told.name == ""
+    assert told.stages == []
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_table_is_written_and_figures_printed(run, tickets, model):  # noqa: F
         ((*WHERE, "--id", "number"), "there is no column 'number'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(run, tickets, model, arguments, words):  # noqa: F811
+def test_unsuitable_options_are_refused_in_one_line(run, tickets, model, arguments, words):  # noqa: F811
     code, out, err = run("score", model, tickets.address, *arguments)
     assert (code, out) == (2, "")
     assert words in err.splitlines()[-1]

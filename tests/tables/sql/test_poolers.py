@@ -50,7 +50,7 @@ def another_program(desk):
             thread.join(10)
 
 
-def test_scoring_harms_nobody_who_shares_its_connections(pooled, predictor):
+def test_scoring_does_not_disturb_programs_that_share_its_connections(pooled, predictor):
     with another_program(pooled) as (done, errors):
         for _ in range(3):
             score_table(predictor, pooled.address, query=QUERY, into="answers")

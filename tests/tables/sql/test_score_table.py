@@ -8,38 +8,10 @@ import pytest
 from bertcnn import score_csv, score_table
 from bertcnn.errors import ColumnError, DatabaseError
 from bertcnn.scoring.run import ScoringInterrupted
+from tests.listener import Acting, Listener, interrupt
 from tests.tables.sql.conftest import CHUNK_ROWS, LITE, POSTGRES, ROWS, refused, ticket_rows
 
 QUERY = "select id, text from tickets order by id"
-
-
-class Told:
-    """Keeps all reports, and acts when a stage begins or after `after` reports of it."""
-
-    def __init__(self, act=None, stage="scoring", after=0):
-        self.act, self.wanted, self.left = act, stage, after
-        self.name, self.notes = "", []
-
-    def stage(self, name, total, unit="rows"):  # noqa: ARG002
-        self.name = name
-        self._count()
-
-    def advance(self, done, **figures):  # noqa: ARG002
-        self._count()
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def _count(self):
-        if self.act is None or not self.name.startswith(self.wanted):
-            return
-        self.left -= 1
-        if self.left == -1:
-            self.act()
-
-
-def interrupt():
-    raise KeyboardInterrupt
 
 
 def answers(desk, table="answers"):
@@ -82,7 +54,7 @@ def test_a_real_network_gives_equal_answers_and_the_text_column_is_guessed(desk,
     rows = [(row, f"{text} {row}", "web") for row, text in enumerate(texts)]
     desk.execute("CREATE TABLE tickets (id integer, body text, channel text)")
     desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
-    told = Told()
+    told = Listener()
     query = "select * from tickets order by id;  "
     score_table(model, desk.address, query=query, into="answers", progress=told)
     assert told.notes[0].startswith("text: 'body' (")
@@ -138,7 +110,7 @@ def test_a_query_without_rows_makes_an_empty_table(tickets, predictor):
 
 def test_nothing_is_seen_before_the_end(tickets, predictor):
     seen = []
-    told = Told(lambda: seen.append(tickets.tables()), stage="writing", after=0)
+    told = Acting(lambda: seen.append(tickets.tables()), "writing", 0)
     score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert seen == [{"tickets"}]
     assert len(answers(tickets)) == ROWS
@@ -150,12 +122,12 @@ def test_nothing_is_seen_before_the_end(tickets, predictor):
 )
 def test_an_interrupted_run_goes_on_with_its_answers(tickets, predictor, stage, after, kept):
     stop = ScoringInterrupted if kept else KeyboardInterrupt
-    told = Told(interrupt, stage, after)
+    told = Acting(interrupt, stage, after)
     with pytest.raises(stop) as stopped:
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert tickets.tables() == {"tickets"}
     assert getattr(stopped.value, "rows", 0) == kept
-    told = Told()
+    told = Listener()
     score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     on_record = [note for note in told.notes if "already answered by an interrupted run" in note]
     assert [int(note.split()[0].replace(",", "")) for note in on_record] == [kept] * bool(kept)
@@ -165,11 +137,11 @@ def test_an_interrupted_run_goes_on_with_its_answers(tickets, predictor, stage, 
 
 
 def test_answers_to_other_texts_are_not_taken(tickets, predictor, cache):
-    told = Told(interrupt, after=1)
+    told = Acting(interrupt, "scoring", 1)
     with pytest.raises(ScoringInterrupted):
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     tickets.execute("UPDATE tickets SET text = 'refund' WHERE id = 5")
-    told = Told()
+    told = Listener()
     score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert [note for note in told.notes if "the texts of the query have changed" in note]
     broken = answers(tickets)
@@ -196,7 +168,7 @@ def test_answers_to_other_texts_are_not_taken(tickets, predictor, cache):
         (" ; ", ["one SELECT", "--query"]),
     ],
 )
-def test_a_query_that_will_not_do_is_refused_in_one_line(tickets, predictor, query, words):
+def test_an_unusable_query_is_refused_in_one_line(tickets, predictor, query, words):
     with pytest.raises((DatabaseError, ColumnError)) as caught:
         score_table(predictor, tickets.address, query=query, into="answers")
     message = str(caught.value)
@@ -225,7 +197,7 @@ def test_a_query_that_will_not_do_is_refused_in_one_line(tickets, predictor, que
         ),
     ],
 )
-def test_what_only_postgresql_refuses_is_refused_too(tickets, predictor, query, error, words):
+def test_queries_that_only_postgresql_refuses_are_refused(tickets, predictor, query, error, words):
     tickets.execute(
         "CREATE FUNCTION sneaky(number integer) RETURNS text LANGUAGE sql VOLATILE AS"
         " $$ DELETE FROM tickets WHERE id = number RETURNING text $$"
@@ -243,19 +215,17 @@ def test_what_only_postgresql_refuses_is_refused_too(tickets, predictor, query, 
         ("%", ["cannot be written", "ON CONFLICT"]),
     ],
 )
-def test_a_table_that_will_not_do_is_refused_before_the_model_is_asked(
-    tickets, predictor, table, words
-):
+def test_an_unusable_table_is_refused_before_inference(tickets, predictor, table, words):
     ours = "id integer, predicted_label text, confidence real, decision text, because text"
     tickets.execute(f"CREATE TABLE answers ({table.replace('%', ours)})")
-    told = Told()
+    told = Listener()
     with refused(DatabaseError, *words):
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
-    assert told.name == ""
+    assert told.stages == []
     assert answers(tickets) == []
 
 
-def test_any_name_of_a_table_or_column_does_no_harm(desk, predictor):
+def test_any_table_or_column_name_is_quoted(desk, predictor):
     desk.execute('CREATE TABLE tickets ("a ""b"" id" integer, "the; text" text)')
     desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router"), (2, "refund")])
     options = {"id": 'a "b" id', "text": "the; text", "query": "select * from tickets"}
@@ -268,7 +238,7 @@ def test_any_name_of_a_table_or_column_does_no_harm(desk, predictor):
     assert desk.tables() == {"tickets", *names}
 
 
-def test_an_id_with_the_name_of_a_column_of_ours_keeps_it(desk, predictor):
+def test_an_id_named_like_an_output_column_keeps_its_name(desk, predictor):
     desk.execute("CREATE TABLE tickets (decision integer, text text)")
     desk.execute("INSERT INTO tickets VALUES (?, ?)", [(1, "router")])
     report = score_table(
@@ -338,10 +308,10 @@ def test_ids_that_are_equal_to_the_key_are_refused_before_a_text_is_scored(
     if key is not None:
         ours = "predicted_label text, confidence real, decision text, because text"
         desk.execute(f"CREATE TABLE answers (id {key} PRIMARY KEY, {ours})")
-    told, query = Told(), "select id, text from tickets"
+    told, query = Listener(), "select id, text from tickets"
     with refused(DatabaseError, words, "nothing was written", "--id"):
         score_table(predictor, desk.address, query=query, into="answers", progress=told)
-    assert told.name == "reading the query"
+    assert [name for name, *_ in told.stages] == ["reading the query"]
 
 
 def test_different_ids_of_such_a_type_are_scored(desk, predictor):
@@ -364,11 +334,11 @@ def test_a_column_that_holds_no_text_is_refused_with_its_type(desk, predictor, c
 
 
 @pytest.mark.parametrize("desk", [POSTGRES], indirect=True)
-def test_rows_and_bytes_are_no_candidates_for_the_text(desk, model):
+def test_row_and_bytea_columns_are_not_candidates_for_the_text(desk, model):
     desk.execute("CREATE TABLE tickets (id integer, file bytea, body text)")
     rows = [(row, b"a file of many words", f"router is off {row}") for row in range(20)]
     desk.execute("INSERT INTO tickets VALUES (?, ?, ?)", rows)
-    told = Told()
+    told = Listener()
     query = "select tickets.*, tickets as whole from tickets"
     score_table(model, desk.address, query=query, into="answers", progress=told)
     assert told.notes[0].startswith("text: 'body' (")

@@ -1,4 +1,7 @@
-"""A Hugging Face hub on loopback, with the routes that pushing and pulling a model use."""
+"""A Hugging Face hub on loopback, with the routes for models and encoders; it fails on request.
+
+Weights are redirected to another host (here "localhost"), as the hub does for large files.
+"""
 
 import base64
 import hashlib
@@ -6,6 +9,8 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 class Hub:
@@ -17,10 +22,15 @@ class Hub:
         commits: the files of each commit, content by path.
         parents: for every new commit, the parent that its author named.
         blobs: large files, by sha256.
+        announced: the sha256 announced for a weight file, where it is not the true one.
         refuses: the status sent for every request instead of an answer.
         drops: for the next answers with a large file, after how many bytes each breaks off.
         hangs_up: how many of the next requests get no answer, only a closed connection.
+        hangs: never answers.
+        stops_at: how many bytes of a weight file are sent before the connection stalls.
+        sending: set when a connection has stalled.
         requests: method and path of all requests.
+        ranges: the Range headers of the requests for weights.
     """
 
     def __init__(self) -> None:
@@ -29,30 +39,44 @@ class Hub:
         self.commits: dict[str, dict[str, bytes]] = {}
         self.parents: dict[str, str | None] = {}
         self.blobs: dict[str, bytes] = {}
+        self.announced: dict[str, str] = {}
         self.refuses: int | None = None
         self.drops: list[int] = []
         self.hangs_up = 0
+        self.hangs = False
+        self.stops_at: int | None = None
+        self.sending, self._closing = threading.Event(), threading.Event()
         self.requests: list[str] = []
+        self.ranges: list[str | None] = []
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self})
         )
         self._server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.port = self._server.server_address[1]
+        self.endpoint = f"http://127.0.0.1:{self.port}"
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
 
-    def commit(self, repository: str, branch: str, files: dict[str, bytes]) -> str:
+    def commit(
+        self, repository: str, branch: str, files: dict[str, bytes], name: str | None = None
+    ) -> str:
         """Add a commit with these files at the head of a branch."""
-        name = hashlib.sha1(f"{repository} {branch} {len(self.commits)}".encode()).hexdigest()
+        new = f"{repository} {branch} {len(self.commits)}".encode()
+        name = name or hashlib.sha1(new).hexdigest()
         self.commits[name] = files
-        self.repositories[repository][branch] = name
+        self.repositories.setdefault(repository, {})[branch] = name
         return name
 
     def files(self, repository: str, branch: str = "main") -> dict[str, bytes]:
         return self.commits[self.repositories[repository][branch]]
 
+    def wait(self) -> None:
+        """Stay silent until the test is over."""
+        self._closing.wait(60)
+
     def close(self) -> None:
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -74,7 +98,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append(f"{self.command} {path}")
-        if self.hub.hangs_up:
+        if self.hub.hangs:
+            self.hub.wait()
+            self.close_connection = True
+        elif self.hub.hangs_up:
             self.hub.hangs_up -= 1
             self.close_connection = True
         elif self.hub.refuses is not None:
@@ -89,6 +116,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("/api/models/"):
             owner, name, what, revision = path.removeprefix("/api/models/").split("/", 3)
             self._of_repository(f"{owner}/{name}", what, revision, body)
+        elif path.startswith("/weights/"):
+            commit, name = path.removeprefix("/weights/").split("/", 1)
+            self.hub.ranges.append(self.headers.get("Range"))
+            self._content(self.hub.commits[commit][name], commit, may_stall=True)
         elif "/resolve/" not in path:  # requests that the hub library makes by itself
             self._send(404)
         else:
@@ -175,20 +206,46 @@ class _Handler(BaseHTTPRequestHandler):
             self._missing("RevisionNotFound")
         elif file not in self.hub.commits[commit]:
             self._missing("EntryNotFound", commit)
+        elif file in WEIGHTS:
+            self._redirect(commit, file)
         else:
             self._content(self.hub.commits[commit][file], commit)
 
-    def _content(self, data: bytes, commit: str) -> None:
+    def _redirect(self, commit: str, file: str) -> None:
+        content = self.hub.commits[commit][file]
+        announced = self.hub.announced.get(file, hashlib.sha256(content).hexdigest())
+        headers = {
+            "X-Repo-Commit": commit,
+            "X-Linked-Etag": f'"{announced}"',
+            "X-Linked-Size": str(len(content)),
+            "Location": f"http://localhost:{self.hub.port}/weights/{commit}/{file}",
+            "Accept-Ranges": "bytes",
+        }
+        self._send(302, headers)
+
+    def _content(self, data: bytes, commit: str, *, may_stall: bool = False) -> None:
         start = int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        rest = data[start:]
         self.send_response(206 if start else 200)
         self.send_header("X-Repo-Commit", commit)
-        self.send_header("Content-Length", str(len(data) - start))
+        self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
-        if self.hub.drops and len(data) - start > self.hub.drops[0]:
-            self.wfile.write(data[start:][: self.hub.drops.pop(0)])
+        if self.command == "HEAD":
+            return
+        if self.hub.drops and len(rest) > self.hub.drops[0]:
+            self.wfile.write(rest[: self.hub.drops.pop(0)])
+            self.close_connection = True
+        elif may_stall and self.hub.stops_at is not None:
+            self.wfile.write(rest[: self.hub.stops_at])
+            self.wfile.flush()
+            self.hub.sending.set()
+            self.hub.wait()
             self.close_connection = True
         else:
-            self.wfile.write(data[start:])
+            self.wfile.write(rest)
 
     def _missing(self, code: str, commit: str | None = None) -> None:
         self._send(404, {"X-Error-Code": code, "X-Repo-Commit": commit or "0" * 40})
