@@ -40,14 +40,30 @@ def has_bfloat16() -> bool:
     return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
-def has_fast_int8() -> bool:
-    """Whether this CPU computes int8 products faster than float32 products."""
-    return is_fast_at_int8(cpu_flags())
+def has_fast_int8(flags: str | None = None) -> bool:
+    """Whether a CPU with these Linux flags computes int8 products faster than float32 products.
+
+    By default it is this CPU. True if the flags say nothing, as on other systems than Linux.
+    Without VNNI and AVX-512, an int8 product takes three instructions, so OpenVINO's int8 is only
+    as fast as float32, and quantization costs extra.
+
+    Example:
+        >>> plain, vnni = "flags : sse2 avx2 fma", "flags : sse2 avx2 fma avx_vnni"
+        >>> has_fast_int8(plain), has_fast_int8(vnni)
+        (False, True)
+    """
+    features = set((cpu_flags() if flags is None else flags).split())
+    return "sse2" not in features or any(
+        flag.startswith("avx512") or "vnni" in flag for flag in features
+    )
 
 
-def has_vnni() -> bool:
-    """Whether this CPU adds up int8 products without overflowing 16 bits; False if unknown."""
-    return any("vnni" in flag for flag in cpu_flags().split())
+def has_vnni(flags: str | None = None) -> bool:
+    """Whether a CPU, by default this one, adds up int8 products without overflowing 16 bits.
+
+    False if its flags are unknown.
+    """
+    return any("vnni" in flag for flag in (cpu_flags() if flags is None else flags).split())
 
 
 def cpu_description() -> tuple[object, ...]:
@@ -61,38 +77,30 @@ def _cpu(core: ov.Core) -> list[Any]:
     ]
 
 
-def cpu_flags() -> str:
+def cpu_flags(about: Path = _ABOUT_CPU) -> str:
     """The CPU flags from Linux; empty on other systems."""
     try:
-        with _ABOUT_CPU.open(encoding="ascii", errors="replace") as lines:
+        with about.open(encoding="ascii", errors="replace") as lines:
             return next((line for line in lines if line.startswith("flags")), "")
     except OSError:
         return ""
 
 
-def is_fast_at_int8(flags: str) -> bool:
-    """Whether an x86 CPU with these Linux flags computes int8 faster than float32.
+def kept_as(
+    engine_id: str,
+    bundle_id: str,
+    precision: str,
+    weight_bits: int,
+    *,
+    flags: str | None = None,
+) -> tuple[str, str]:
+    """Id and precision of the engine that a machine runs for a saved one.
 
-    True if the flags say nothing, as on other CPUs. Without VNNI and AVX-512, an int8 product takes
-    three instructions, so OpenVINO's int8 is only as fast as float32, and quantization costs extra.
-
-    Example:
-        >>> plain, vnni = "flags : sse2 avx2 fma", "flags : sse2 avx2 fma avx_vnni"
-        >>> is_fast_at_int8(plain), is_fast_at_int8(vnni)
-        (False, True)
+    It is the model in float32 where int8 is slow or would saturate. `flags` are the CPU's, as from
+    `cpu_flags`; by default this machine's.
     """
-    features = set(flags.split())
-    return "sse2" not in features or any(
-        flag.startswith("avx512") or "vnni" in flag for flag in features
-    )
-
-
-def kept_as(engine_id: str, bundle_id: str, precision: str, weight_bits: int) -> tuple[str, str]:
-    """Id and precision of the engine that this machine runs for a saved one.
-
-    It is the model in float32 where int8 is slow or would saturate.
-    """
-    if precision == "int8" and not (has_fast_int8() and (weight_bits == 7 or has_vnni())):
+    is_exact = weight_bits == 7 or has_vnni(flags)
+    if precision == "int8" and not (has_fast_int8(flags) and is_exact):
         return in_float32(bundle_id), "float32"
     return engine_id, precision
 
@@ -166,7 +174,7 @@ def _compiled(core: ov.Core, model: ov.Model, options: dict[str, Any]) -> ov.Com
         ) from None
 
 
-def read_ahead(engine: Path, streams: int) -> None:
+def read_ahead(engine: Path, streams: int, *, flags: str | None = None) -> None:
     """Start to read a compiled engine on a thread of its own.
 
     Reading takes 0.2 s; meanwhile Python can import other modules. `compiled_model` uses the result
@@ -174,21 +182,22 @@ def read_ahead(engine: Path, streams: int) -> None:
     them.
 
     `engine` is the saved engine's folder within a model's; if it does not exist, the engine made
-    from the model's own weights is read.
+    from the model's own weights is read. `flags` are the CPU's, as in `kept_as`.
     """
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, BertCNNError):
-        engine_id, precision = _runs(engine)
+        engine_id, precision = _runs(engine, flags)
         core, options = ov.Core(), _options(streams, precision)
         _read_ahead.begin(core, _place(core, engine_id, options), options)
 
 
-def _runs(engine: Path) -> tuple[str, str]:
+def _runs(engine: Path, flags: str | None) -> tuple[str, str]:
     """Id and precision, as from `kept_as`, of the engine in a folder."""
     if not os.path.lexists(engine):
         return in_float32(str(_json_of(engine.parent / _MANIFEST)["bundle_id"])), "float32"
     record = _json_of(engine / "engine.json")
     engine_id = str(_json_of(engine / _MANIFEST)["bundle_id"])
-    return kept_as(engine_id, str(record["bundle_id"]), record["precision"], record["weight_bits"])
+    precision, weight_bits = record["precision"], record["weight_bits"]
+    return kept_as(engine_id, str(record["bundle_id"]), precision, weight_bits, flags=flags)
 
 
 class _ReadAhead:

@@ -34,8 +34,16 @@ def usable_cores() -> int:
                 fix=f"correct {CORES} or remove it",
             )
         return int(value)
-    cores, quota = machine_cores(), processor_quota()
-    # 1.5 cores give two threads; a fraction below half a core gives none
+    return cores_within(machine_cores(), processor_quota())
+
+
+def cores_within(cores: int, quota: float | None) -> int:
+    """The cores of a machine that a CPU quota allows, rounded to whole cores, at least 1.
+
+    Example:
+        >>> cores_within(4, 1.5), cores_within(4, 0.2), cores_within(4, None)
+        (2, 1, 4)
+    """
     return cores if quota is None else max(1, min(cores, int(quota + 0.5)))
 
 

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -52,6 +53,40 @@ _FASTER: Final = 0.9  # of the other engine's time; a smaller gain is not worth 
 _FURTHEST: Final = 0.25
 
 
+def trial_seconds(engines: Mapping[str, Engine], vocabulary_size: int) -> dict[str, float]:
+    """The time in seconds that each engine takes for the same random texts.
+
+    Engines take turns; the fastest of three rounds counts.
+    """
+    token_ids = _made_up(_TRIAL_TEXTS * usable_cores(), vocabulary_size)
+    seconds = dict.fromkeys(engines, math.inf)
+    for number in range(_TRIAL_ROUNDS + 1):
+        for name, engine in engines.items():
+            started = time.perf_counter()
+            engine.run(token_ids, evidence=True)
+            if number:  # the first round sets up each shape
+                seconds[name] = min(seconds[name], time.perf_counter() - started)
+    return seconds
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the choice between the engines depends on.
+
+    Attributes:
+        flags: the CPU's, as from `cpu_flags`; by default this machine's.
+        least_multiplications: per token; smaller networks are not timed.
+        trial: times the engines by name, for a vocabulary size.
+    """
+
+    flags: str | None = None
+    least_multiplications: int = _LEAST_MULTIPLICATIONS
+    trial: Callable[[Mapping[str, Engine], int], Mapping[str, float]] = trial_seconds
+
+
+_THIS_MACHINE: Final = Machine()
+
+
 def running_engine(
     saved: SavedEngine,
     folder: Path,
@@ -59,6 +94,7 @@ def running_engine(
     *,
     engine: str = "auto",
     streams: int | None = None,
+    machine: Machine = _THIS_MACHINE,
 ) -> Engine:
     """The engine for a saved model that is fastest or requested on this machine.
 
@@ -71,11 +107,13 @@ def running_engine(
     """
 
     def by_openvino() -> OpenVINOEngine:
-        return OpenVINOEngine.from_saved(saved, folder, bundle, streams=streams)
+        flags = machine.flags
+        return OpenVINOEngine.from_saved(saved, folder, bundle, streams=streams, flags=flags)
 
     if engine == "onnx":
         return onnx_engine(saved, folder, bundle, streams=streams)
-    if engine == "openvino" or not _is_float32_here(saved) or _is_small(bundle.config.encoder):
+    is_small = _multiplications(bundle.config.encoder) < machine.least_multiplications
+    if engine == "openvino" or is_small or not _is_in_float32(saved, machine):
         return by_openvino()
     in_float32 = cache(by_openvino)
     return _faster(
@@ -83,19 +121,22 @@ def running_engine(
         lambda: onnx_engine(saved, folder, bundle, streams=streams, reference=in_float32),
         bundle.config.encoder,
         saved.record.weight_bits,
+        machine,
     )
 
 
-def _is_float32_here(saved: SavedEngine) -> bool:
-    """Whether OpenVINO runs an int8 engine in float32 on this machine."""
+def _is_in_float32(saved: SavedEngine, machine: Machine) -> bool:
+    """Whether OpenVINO runs an int8 engine in float32 on the machine."""
     record = saved.record
-    _, here = kept_as("", record.bundle_id, record.precision, record.weight_bits)
+    bits, flags = record.weight_bits, machine.flags
+    _, here = kept_as("", record.bundle_id, record.precision, bits, flags=flags)
     return record.precision == "int8" and here != "int8"
 
 
-def _is_small(encoder: EncoderSettings) -> bool:
+def _multiplications(encoder: EncoderSettings) -> int:
+    """The multiplications per token."""
     of_block = 2 * encoder.width * (2 * encoder.width + encoder.feed_forward_width)
-    return encoder.layers * of_block < _LEAST_MULTIPLICATIONS
+    return encoder.layers * of_block
 
 
 def _faster(
@@ -103,6 +144,7 @@ def _faster(
     by_onnx: Callable[[], Engine],
     encoder: EncoderSettings,
     weight_bits: int,
+    machine: Machine,
 ) -> Engine:
     """The faster engine on this machine, from the cache or timed now."""
     try:
@@ -121,29 +163,13 @@ def _faster(
     if remembered == "onnx":
         return onnx
     plain = by_openvino()
-    seconds = trial_seconds({"openvino": plain, "onnx": onnx}, encoder.vocabulary_size)
+    seconds = machine.trial({"openvino": plain, "onnx": onnx}, encoder.vocabulary_size)
     chosen = "onnx" if seconds["onnx"] < _FASTER * seconds["openvino"] else "openvino"
     with suppress(OSError):  # without a writable cache, engines are timed at each start
-        record = {"engine": chosen, "seconds": seconds}
+        record = {"engine": chosen, "seconds": dict(seconds)}
         if path is not None:
             keep(path, json.dumps(record).encode(), _KEPT)
     return onnx if chosen == "onnx" else plain
-
-
-def trial_seconds(engines: Mapping[str, Engine], vocabulary_size: int) -> dict[str, float]:
-    """The time in seconds that each engine takes for the same random texts.
-
-    Engines take turns; the fastest of three rounds counts.
-    """
-    token_ids = _made_up(_TRIAL_TEXTS * usable_cores(), vocabulary_size)
-    seconds = dict.fromkeys(engines, math.inf)
-    for number in range(_TRIAL_ROUNDS + 1):
-        for name, engine in engines.items():
-            started = time.perf_counter()
-            engine.run(token_ids, evidence=True)
-            if number:  # the first round sets up each shape
-                seconds[name] = min(seconds[name], time.perf_counter() - started)
-    return seconds
 
 
 def onnx_engine(

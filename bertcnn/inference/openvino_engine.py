@@ -66,14 +66,20 @@ class OpenVINOEngine:
 
     @classmethod
     def from_saved(
-        cls, saved: SavedEngine | None, folder: Path, bundle: Bundle, *, streams: int | None = None
+        cls,
+        saved: SavedEngine | None,
+        folder: Path,
+        bundle: Bundle,
+        *,
+        streams: int | None = None,
+        flags: str | None = None,
     ) -> OpenVINOEngine:
         """The engine that this machine runs for a saved model; its compiled form is cached.
 
         It is float32 if no engine was saved, and where int8 would saturate or is no faster. The
         weights of `bundle` are read from `folder` if they are needed. By default there is one
         stream per core, best for many rows. With 1, all cores share a batch and the engine loads
-        faster, which is best for single texts.
+        faster, which is best for single texts. `flags` are the CPU's, as in `kept_as`.
 
         Raises:
             BundleError: the engine or the weights were changed after saving, or OpenVINO cannot
@@ -83,7 +89,11 @@ class OpenVINOEngine:
         if saved is not None:
             record = saved.record
             engine_id, precision = kept_as(
-                str(saved.engine_id), record.bundle_id, record.precision, record.weight_bits
+                str(saved.engine_id),
+                record.bundle_id,
+                record.precision,
+                record.weight_bits,
+                flags=flags,
             )
 
         def graph() -> ov.Model:

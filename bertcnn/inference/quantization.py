@@ -99,6 +99,7 @@ def build_engine(
     quantization_data: QuantizationData,
     *,
     decided: EngineRecord | None = None,
+    weight_bits: Sequence[WeightBits] | None = None,
     progress: Progress,
 ) -> BuiltEngine:
     """Compile the model to the fastest precision that keeps the quality of float32.
@@ -114,15 +115,16 @@ def build_engine(
     assigned at a probability of at least 1/2; lost labels lower the macro-F1.
 
     `decided` is the record of the engine built before the model learned from these rows; its
-    precision and figures are kept. `progress` receives a note on the result.
+    precision and figures are kept. Otherwise `weight_bits` are tried in this order; by default 7,
+    and 8 if this CPU has VNNI. `progress` receives a note on the result.
     """
     progress.stage("compiling for fast scoring", 2, "steps")
     rows = quantization_data.calibration
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     batches = list(packed_batches(rows, plan_packed(lengths), quantization_data.pad_id))
     refused: list[_Comparison] = []
-    candidates = _candidates(tensors, encoder, head, batches, decided, progress)
-    for precision, weight_bits, int8 in candidates:
+    to_try = _to_try(decided, weight_bits)
+    for precision, bits, int8 in _candidates(tensors, encoder, head, batches, to_try, progress):
         if precision == "int8" and not refused:
             progress.advance(1)
         graph = classifier_graph(tensors, encoder, head, int8=int8)
@@ -130,7 +132,7 @@ def build_engine(
         valid = running.run(quantization_data.valid, evidence=True)
         comparison = _compared(
             quantization_data,
-            "int8 with weights of 8 bits" if weight_bits == 8 else precision,
+            "int8 with weights of 8 bits" if bits == 8 else precision,
             valid.logits,
         )
         if decided is not None or comparison.fit or precision == "float32":
@@ -152,9 +154,24 @@ def build_engine(
                 }
             ),
         )
-    record = _engine_record(precision, weight_bits, comparison, refused, quantization_data)
+    record = _engine_record(precision, bits, comparison, refused, quantization_data)
     progress.note(f"engine: {record.precision}, since {record.reason}")
     return _built(int8, running, valid, record)
+
+
+def _to_try(
+    decided: EngineRecord | None, weight_bits: Sequence[WeightBits] | None
+) -> list[tuple[Precision, WeightBits]]:
+    """The precisions and bits of int8 weights to try, in this order; see `build_engine`."""
+    in_float32: tuple[Precision, WeightBits] = "float32", 7
+    if decided is not None:
+        return [(decided.precision, decided.weight_bits), in_float32]
+    usual: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
+    int8 = usual if weight_bits is None else weight_bits
+    tried: list[tuple[Precision, WeightBits]] = [("int8", bits) for bits in int8]
+    if has_bfloat16():
+        tried.append(("bfloat16", 7))
+    return [*tried, in_float32]
 
 
 def _candidates(
@@ -162,22 +179,19 @@ def _candidates(
     encoder: EncoderSettings,
     head: HeadSettings,
     batches: Sequence[Mapping[str, np.ndarray]],
-    decided: EngineRecord | None,
+    to_try: Sequence[tuple[Precision, WeightBits]],
     progress: Progress,
 ) -> Iterator[tuple[Precision, WeightBits, Int8Tensors | None]]:
-    """The precisions to try, in this order, with the int8 tensors; float32 is the last one."""
-    tried: tuple[WeightBits, ...] = (7, 8) if has_vnni() else (7,)
-    if decided is not None:
-        tried = (decided.weight_bits,) if decided.precision == "int8" else ()
-    for bits in tried:
+    """The precisions to try that are possible, with the int8 tensors."""
+    for precision, bits in to_try:
+        if precision != "int8":
+            yield precision, bits, None
+            continue
         graph = classifier_graph(tensors, encoder, head, int8_tokens=True)
         try:
             yield "int8", bits, quantize(graph, batches, encoder, head, weight_bits=bits)
         except ValueError as error:
             progress.note(f"engine: int8 is not tried, since NNCF gave {error}")
-    if has_bfloat16() if decided is None else decided.precision == "bfloat16":
-        yield "bfloat16", 7, None
-    yield "float32", 7, None
 
 
 def _engine_record(
@@ -253,6 +267,7 @@ def quantize(
     head: HeadSettings | None = None,
     *,
     weight_bits: WeightBits = 7,
+    smoothing: float = _SMOOTHING,
 ) -> Int8Tensors:
     """The tensors of a graph's matrix products in int8, as in `int8_shapes`.
 
@@ -263,18 +278,22 @@ def quantize(
         encoder: the graph's settings.
         head: the graph's settings.
         weight_bits: 7 leaves the eighth bit of the weights unused.
+        smoothing: share of the activations' spread that is moved to the weights.
 
     Raises:
         ValueError: NNCF rounded other places than it does for these networks.
     """
-    tensors = int8_tensors(quantized_by_nncf(graph, batches, weight_bits), encoder, head)
+    tensors = int8_tensors(quantized_by_nncf(graph, batches, weight_bits, smoothing), encoder, head)
     share_activation_range(tensors, encoder)
     round_from_zero(tensors)
     return tensors
 
 
 def quantized_by_nncf(
-    graph: ov.Model, batches: Sequence[Mapping[str, np.ndarray]], weight_bits: WeightBits
+    graph: ov.Model,
+    batches: Sequence[Mapping[str, np.ndarray]],
+    weight_bits: WeightBits,
+    smoothing: float = _SMOOTHING,
 ) -> ov.Model:
     """NNCF's own graph with its matrix products in int8; `graph` is unusable afterwards."""
     with without_telemetry():
@@ -298,7 +317,7 @@ def quantized_by_nncf(
             ignored_scope=nncf.IgnoredScope(names=plain),
             advanced_parameters=AdvancedQuantizationParameters(
                 overflow_fix=OverflowFix.ENABLE if weight_bits == 7 else OverflowFix.DISABLE,
-                smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=_SMOOTHING),
+                smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=smoothing),
                 disable_bias_correction=True,  # took 4 of 11 s and changed no label of 1,001 rows
             ),
         )

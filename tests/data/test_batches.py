@@ -197,15 +197,11 @@ LONGEST = 40
 def logits_of():
     """Logits of rows in one batch padded to `LONGEST`; the tiny classifier has random weights."""
     from bertcnn.models.classifier import build_classifier
-    from bertcnn.settings import EncoderSettings, HeadSettings
+    from bertcnn.settings import HeadSettings
+    from tests.tiny import noisy, tiny_settings
 
-    shape = {"width": 16, "layers": 2, "heads": 2, "feed_forward_width": 32}
-    encoder = EncoderSettings(vocabulary_size=50, max_positions=LONGEST, **shape)
-    model = build_classifier(encoder, HeadSettings(filters=8), classes=3, seed=1)
-    generator = np.random.default_rng(0)
-    for weight in model.weights:
-        if weight.dtype == "float32":
-            weight.assign(weight.numpy() + generator.normal(0, 0.1, weight.shape))
+    encoder = tiny_settings(heads=2)
+    model = noisy(build_classifier(encoder, HeadSettings(filters=8), classes=3, seed=1))
     return lambda token_ids, plan: model.predict_on_batch(pad(token_ids, plan).inputs())[
         : len(plan.rows)
     ]
@@ -231,7 +227,7 @@ def test_more_padding_changes_no_logit(logits_of, length):
     assert np.abs(expected).max() > 0.1
 
 
-def test_what_follows_a_separator_is_the_second_segment():
+def test_tokens_after_a_separator_are_the_second_segment():
     mark = 3
     token_ids = [np.array(ids, np.int32) for ids in ([2, 7, mark, 8, mark], [2, 7, mark])]
     batch = pad(token_ids, BatchPlan(np.array([1, 0]), 6, 3))

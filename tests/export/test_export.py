@@ -24,7 +24,6 @@ from bertcnn.cli.main import main
 from bertcnn.errors import (
     BundleError,
     ExportError,
-    MissingPackageError,
     OutputError,
     SettingsError,
 )
@@ -70,7 +69,7 @@ def record_of(folder):
 
 
 @pytest.mark.parametrize("form", [*FORMATS, "mlflow"])
-def test_an_export_says_what_it_is_and_lists_its_files(exported, form, encoder_folder):
+def test_an_export_records_its_format_and_files(exported, form, encoder_folder):
     folder = exported(form)
     bundle = read_bundle(saved(encoder_folder), weights=False)
     record = record_of(folder)
@@ -180,7 +179,7 @@ def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_fold
 
 
 def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
-    encoder_folder, tmp_path, monkeypatch
+    encoder_folder, tmp_path
 ):
     bundle, notes, model = read_bundle(saved(encoder_folder)), Notes(), tmp_path / "model"
     stored = read_engine(saved(encoder_folder), bundle.bundle_id)
@@ -190,8 +189,6 @@ def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
     report = export_model(model, "openvino", tmp_path / "out", progress=notes)
     assert report.record.precision == "float32"
     assert "weights of 8 bits, which would saturate on a CPU without VNNI" in " ".join(notes.notes)
-    monkeypatch.setattr("bertcnn.inference.compiled.has_vnni", lambda: False)
-    assert bertcnn.load(model).engine.name == "openvino-float32"
 
 
 def compared(reference, other, precision, **options):
@@ -229,28 +226,11 @@ def test_int8_may_move_probabilities_but_no_clear_label():
         compared([clear], [1 - clear], "int8")
 
 
-def test_an_unknown_format_and_a_folder_that_is_no_model_are_refused(encoder_folder, tmp_path):
+def test_an_unknown_format_and_a_missing_model_are_refused(encoder_folder, tmp_path):
     with pytest.raises(SettingsError, match=r"format 'tflite'; expected one of openvino, saved"):
         export_model(saved(encoder_folder), "tflite", tmp_path / "out")
     with pytest.raises(BundleError, match="does not exist"):
         export_model(tmp_path / "none", "onnx", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("form", "package", "install"),
-    [
-        ("onnx", "onnx", "pip install 'onnx>="),
-        ("savedmodel", "tensorflow_text", "pip install tensorflow-text"),
-    ],
-)
-def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    form, package, install, encoder_folder, tmp_path, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    words = f"the package {package} is not installed.*{install}"
-    with pytest.raises(MissingPackageError, match=words):
-        export_model(saved(encoder_folder), form, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -269,7 +249,7 @@ def test_only_an_export_is_overwritten_and_only_with_force(encoder_folder, expor
 
 
 @pytest.mark.parametrize("record", [None, "{}", "not json", '{"format": "onnx"}'])
-def test_a_folder_that_is_no_export_is_never_replaced(record, encoder_folder, tmp_path):
+def test_a_folder_that_is_not_an_export_is_never_replaced(record, encoder_folder, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("mine")
@@ -281,7 +261,7 @@ def test_a_folder_that_is_no_export_is_never_replaced(record, encoder_folder, tm
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "a\0b"])
-def test_a_place_that_cannot_hold_it_is_told(out, encoder_folder, tmp_path):
+def test_an_unusable_target_is_refused(out, encoder_folder, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError):
         check_export(saved(encoder_folder), "onnx", f"{tmp_path}/{out}", overwrite=True)
@@ -304,7 +284,7 @@ def run(monkeypatch, capsys):
     return call
 
 
-def test_the_command_says_where_it_is_how_it_compares_and_what_next(run, encoder_folder, tmp_path):
+def test_the_command_reports_place_parity_and_next_step(run, encoder_folder, tmp_path):
     out = tmp_path / "deep" / "out"
     arguments = (saved(encoder_folder), "--format", "onnx", "--out", out)
     code, err = run(*arguments)
@@ -472,6 +452,6 @@ def test_a_version_for_tensorflow_serving_is_a_numbered_folder(encoder_folder, t
         ("onnx", 0, "a number from 1 on"),
     ],
 )
-def test_a_version_that_nobody_serves_is_refused(form, version, message, encoder_folder, tmp_path):
+def test_an_unsupported_version_is_refused(form, version, message, encoder_folder, tmp_path):
     with pytest.raises(SettingsError, match=message):
         check_export(saved(encoder_folder), form, tmp_path / "out", False, version)

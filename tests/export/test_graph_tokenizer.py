@@ -72,7 +72,7 @@ def test_random_strings(both):
     assert different(both, texts) == []
 
 
-def test_bytes_that_are_no_text_and_no_texts_at_all(both):
+def test_invalid_utf_8_and_no_texts(both):
     tokenizer, encode = both
     assert encode(tf.constant([b"ref\xffund", b"\xed\xa0\x80"])).to_list() == [
         ids.tolist() for ids in tokenizer.encode(["refund", ""]).token_ids

@@ -24,9 +24,10 @@ from bertcnn.inference.openvino_engine import OpenVINOEngine, token_embeddings
 from bertcnn.inference.openvino_graph import classifier_graph, encoder_graph, one_text_a_row
 from bertcnn.models.bert import Bert
 from bertcnn.models.classifier import BertCnn
-from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from bertcnn.settings import HeadSettings, TokenizerSettings
 from bertcnn.shapes import classifier_shapes
 from bertcnn.text.wordpiece import WordPieceTokenizer
+from tests.tiny import tiny_settings
 
 PAD_ID, LONGEST, LABELS = 0, 40, ("billing", "hardware", "software")
 LENGTHS = (2, 3, 5, 8, 13, 21, LONGEST)  # tokens of a row; the last row is truncated
@@ -42,15 +43,7 @@ SHAPES = [
 def bundle(request, tiny_vocabulary):
     """A model in which no weight is 0 or 1, so that a missing weight is noticed."""
     activation, windows = request.param
-    encoder = EncoderSettings(
-        vocabulary_size=len(tiny_vocabulary),
-        width=16,
-        layers=2,
-        heads=4,
-        feed_forward_width=24,
-        max_positions=LONGEST,
-        activation=activation,
-    )
+    encoder = tiny_settings(vocabulary_size=len(tiny_vocabulary), activation=activation)
     head = HeadSettings(window_sizes=windows, filters=6)
     generator = np.random.default_rng(1)
     tensors = {

@@ -4,10 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from bertcnn import BertCNNClassifier
 from bertcnn.errors import SettingsError
 from bertcnn.inference.attribution import gradient_of
-from tests.tiny import saved, trained
+from tests.tiny import trained
 
 TEXTS = ["My router's led is red", "refund \ud83d\ude00 the bill", ""]
 LAYERS, HEADS = 2, 2
@@ -48,14 +47,7 @@ def test_the_backends_gradient_is_the_derivative_of_each_row():
     np.testing.assert_allclose(found, 3 * hidden**2, rtol=1e-5)
 
 
-def test_a_loaded_classifier_sees_the_same(encoder_folder):
-    loaded = BertCNNClassifier.load(saved(encoder_folder))
-    ours, theirs = loaded.attention(TEXTS), trained(encoder_folder).attention(TEXTS)
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
-
-
-def test_unknown_methods_labels_and_steps_are_told(encoder_folder):
+def test_unknown_methods_labels_and_steps_are_refused(encoder_folder):
     classifier = trained(encoder_folder)
     with pytest.raises(
         SettingsError, match=r"method 'lime'; expected 'windows' or 'integrated_gradients'"

@@ -9,11 +9,11 @@ import pytest
 import bertcnn
 from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.errors import BundleError
-from bertcnn.inference import compiled
+from bertcnn.inference import KerasEngine, classifier_of, compiled
 from bertcnn.inference.compiled import (
     compiled_model,
+    cpu_flags,
     has_fast_int8,
-    is_fast_at_int8,
     kept_as,
     read_ahead,
 )
@@ -30,19 +30,18 @@ OLDER = (  # AMD before Zen 4, Intel up to Broadwell
 
 
 @pytest.fixture
-def engine(encoder_folder, tmp_path, monkeypatch):
+def engine(encoder_folder, cpu_with_vnni, tmp_path, monkeypatch):
     """A saved engine's folder and the engine, with an empty cache and a CPU with fast int8."""
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
-    monkeypatch.setattr(compiled, "has_fast_int8", lambda: True)
     folder = saved(encoder_folder)
     return folder / "engine", read_engine(folder, read_bundle(folder).bundle_id)
 
 
-def running(folder, streams=1):
+def running(folder, streams=1, flags=None):
     """The saved engine, with the folder of a model's `engine`."""
     bundle = read_bundle(folder.parent, weights=False)
     stored = read_engine(folder.parent, bundle.bundle_id)
-    return OpenVINOEngine.from_saved(stored, folder.parent, bundle, streams=streams)
+    return OpenVINOEngine.from_saved(stored, folder.parent, bundle, streams=streams, flags=flags)
 
 
 def refuse():
@@ -60,7 +59,7 @@ def loads_of_the_cache(monkeypatch):
     return found
 
 
-def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
+def test_a_preloaded_engine_is_used(engine, monkeypatch):
     folder, stored = engine
     expected = running(folder).run(rows()).logits
     found = loads_of_the_cache(monkeypatch)
@@ -72,7 +71,7 @@ def test_what_was_read_ahead_is_what_is_used(engine, monkeypatch):
     assert found == ["bertcnn-read-ahead", "MainThread"]
 
 
-def test_another_engine_or_number_of_streams_is_not_taken_for_it(engine, monkeypatch):
+def test_another_engine_or_number_of_streams_is_not_preloaded(engine, monkeypatch):
     folder, stored = engine
     for streams in (1, 2):
         running(folder, streams)
@@ -96,7 +95,7 @@ def test_where_nothing_can_be_read_ahead_it_is_compiled_as_usual(engine, tmp_pat
 
 
 @pytest.mark.parametrize("manifest", [None, b"\xff", b"[]", b'{"bundle_id": 3}', b"[" * 60_000])
-def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
+def test_a_folder_without_an_engine_is_ignored(tmp_path, manifest):
     if manifest is not None:
         (tmp_path / "manifest.json").write_bytes(manifest)
     read_ahead(tmp_path, streams=1)
@@ -114,50 +113,40 @@ def test_a_folder_that_is_no_engine_is_left_alone(tmp_path, manifest):
     ],
 )
 def test_int8_is_for_cpus_that_are_fast_at_it_and_8_bits_for_those_that_do_not_saturate(
-    feature, is_fast, precisions, tmp_path, monkeypatch
+    feature, is_fast, precisions, tmp_path
 ):
     flags = OLDER.replace("vaes", feature)
-    assert is_fast_at_int8(flags) is is_fast
     (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}", encoding="ascii")
-    monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "cpuinfo")
-    assert tuple(kept_as("engine", "model", "int8", bits)[1] for bits in (7, 8)) == precisions
-    assert kept_as("engine", "model", "bfloat16", 7) == ("engine", "bfloat16")
+    assert cpu_flags(tmp_path / "cpuinfo") == flags
+    assert has_fast_int8(flags) is is_fast
+    found = [kept_as("engine", "model", "int8", bits, flags=flags)[1] for bits in (7, 8)]
+    assert tuple(found) == precisions
+    assert kept_as("engine", "model", "bfloat16", 7, flags=flags) == ("engine", "bfloat16")
 
 
-@pytest.mark.parametrize(
-    ("flags", "is_fast"), [("flags : sse2", False), ("Features : fp asimd", True), ("", True)]
-)
-def test_a_cpu_is_taken_for_fast_at_int8_if_its_flags_are_unknown(
-    flags, is_fast, tmp_path, monkeypatch
-):
-    assert is_fast_at_int8(flags) is is_fast
-    monkeypatch.setattr(compiled, "_ABOUT_CPU", tmp_path / "none")
-    assert has_fast_int8()
+def test_a_cpu_is_taken_for_fast_at_int8_if_its_flags_are_unknown(tmp_path):
+    assert cpu_flags(tmp_path / "none") == ""
+    for flags, is_fast in (("flags : sse2", False), ("Features : fp asimd", True), ("", True)):
+        assert has_fast_int8(flags) is is_fast
 
 
-def test_a_cpu_that_is_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(
+def test_a_cpu_slow_at_int8_computes_the_models_own_weights_and_keeps_them_compiled(
     encoder_folder, tmp_path, monkeypatch
 ):
-    folder, texts = (
-        saved(encoder_folder),
-        [" ".join(["refund", "router"] * count) for count in range(1, 30)],
-    )
+    folder = saved(encoder_folder)
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
-    monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
-    first = bertcnn.load(folder, engine="openvino", streams=1)
-    assert first.engine.name == "openvino-float32"
-    expected = bertcnn.load(folder, engine="keras").predict_proba(texts)
-    np.testing.assert_allclose(first.predict_proba(texts), expected, atol=1e-5)
+    first = running(folder / "engine", flags=OLDER)
+    assert first.name == "openvino-float32"
+    expected = KerasEngine(classifier_of(read_bundle(folder)), 0).run(rows()).logits
+    np.testing.assert_allclose(first.run(rows()).logits, expected, atol=1e-4)
     found = loads_of_the_cache(monkeypatch)
-    # the cached engine needs no weights
-    monkeypatch.setattr("bertcnn.inference.openvino_engine.with_weights", refuse)
-    read_ahead(folder / "engine", streams=1)
-    again = bertcnn.load(folder, engine="openvino", streams=1)
+    read_ahead(folder / "engine", streams=1, flags=OLDER)
+    again = running(folder / "engine", flags=OLDER)
     assert found == ["bertcnn-read-ahead"]
-    np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+    np.testing.assert_array_equal(again.run(rows()).logits, first.run(rows()).logits)
 
 
-def test_without_an_engine_the_weights_are_kept_compiled_and_still_compared_with_what_was_saved(
+def test_without_an_engine_the_compiled_weights_are_cached_and_still_verified(
     encoder_folder, tmp_path, monkeypatch
 ):
     folder = tmp_path / "model"
@@ -165,7 +154,6 @@ def test_without_an_engine_the_weights_are_kept_compiled_and_still_compared_with
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     first = bertcnn.load(folder, streams=1)
     found = loads_of_the_cache(monkeypatch)
-    monkeypatch.setattr("bertcnn.inference.openvino_graph.classifier_graph", refuse)
     read_ahead(folder / "engine", streams=1)
     again = bertcnn.load(folder, streams=1)
     assert found == ["bertcnn-read-ahead"]
@@ -186,11 +174,10 @@ def test_weights_that_were_saved_over_meanwhile_are_not_taken_for_the_models(
     shutil.copytree(saved(encoder_folder), folder)
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
     bundle = read_bundle(folder, weights=False)
-    monkeypatch.setattr(compiled, "has_fast_int8", lambda: False)
     stored = read_engine(folder, bundle.bundle_id)
     quick(encoder_folder, seed=1).fit(*tickets()).save(folder, overwrite=True)
     with pytest.raises(BundleError, match=r"another model was saved in .* meanwhile"):
-        OpenVINOEngine.from_saved(stored, folder, bundle)
+        OpenVINOEngine.from_saved(stored, folder, bundle, flags=OLDER)
 
 
 def test_a_compiled_copy_far_larger_than_its_model_is_not_kept(tmp_path, monkeypatch, caplog):

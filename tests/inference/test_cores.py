@@ -5,7 +5,7 @@ import pytest
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import SettingsError
 from bertcnn.inference import compiled_model, engine_graph
-from bertcnn.inference.cores import machine_cores, processor_quota, usable_cores
+from bertcnn.inference.cores import cores_within, machine_cores, processor_quota, usable_cores
 from tests.tiny import saved
 
 
@@ -46,12 +46,9 @@ def test_the_smallest_quota_on_the_way_up_counts(tmp_path, files, group, quota):
     assert processor_quota(tmp_path / "nothing", tmp_path) is None
 
 
-@pytest.mark.parametrize(("quota", "cores"), [(0.2, 1), (1.4, 1), (1.5, 2), (900, None)])
-def test_a_quota_is_rounded_to_whole_cores(monkeypatch, quota, cores):
-    monkeypatch.delenv("BERTCNN_CORES", raising=False)
-    monkeypatch.setattr("bertcnn.inference.cores.processor_quota", lambda: quota)
-    monkeypatch.setattr("bertcnn.inference.cores.machine_cores", lambda: 4)
-    assert usable_cores() == (cores or 4)
+@pytest.mark.parametrize(("quota", "cores"), [(0.2, 1), (1.4, 1), (1.5, 2), (900, 4), (None, 4)])
+def test_a_quota_is_rounded_to_whole_cores(quota, cores):
+    assert cores_within(4, quota) == cores
 
 
 def test_the_setting_decides(monkeypatch):

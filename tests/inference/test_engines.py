@@ -34,7 +34,7 @@ def engine(request, bundle, encoder_folder):
         engine = OnnxEngine(model, 0, encoder.max_positions, streams=2)
     else:
         graph = engine_graph(None if request.param == "openvino-float32" else stored, bundle)
-        engine = OpenVINOEngine.of_graph(graph, 0)
+        engine = OpenVINOEngine.of_graph(graph, 0, streams=2)
     if not request.param.startswith("served"):
         return engine
     served = ServedEngine(engine, 0, encoder.max_positions)
@@ -68,7 +68,7 @@ def test_rows_come_back_in_order_whatever_their_neighbours(engine):
     np.testing.assert_allclose(together.logits[::20], alone, atol=1e-4)
 
 
-def test_a_logit_is_the_sum_of_what_the_evidence_says(engine, bundle):
+def test_a_logit_is_the_sum_of_its_evidence(engine, bundle):
     output = engine.run(rows(count=40), evidence=True)
     evidence = output.requested_evidence
     features = np.concatenate([evidence.activations, evidence.means], axis=1)
@@ -76,14 +76,14 @@ def test_a_logit_is_the_sum_of_what_the_evidence_says(engine, bundle):
     np.testing.assert_allclose(output.logits, logits, atol=1e-4)
 
 
-def test_no_rows_are_no_answers(engine):
+def test_no_rows_give_no_answers(engine):
     output = engine.run([], evidence=True)
     assert output.logits.shape == (0, 3)
     assert output.evidence.windows.shape == output.evidence.activations.shape == (0, 48)
     assert output.evidence.means.shape == (0, 16)
 
 
-def test_several_threads_may_share_it(engine):
+def test_more_threads_than_streams_may_share_it(engine):
     token_ids = rows(count=50)
     expected = engine.run(token_ids).logits
     for answers in at_once(lambda _: [engine.run(token_ids).logits for _ in range(3)]):

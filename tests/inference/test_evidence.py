@@ -47,26 +47,6 @@ def test_bias_mean_and_windows_add_up_to_the_logit(either, label):
         assert parts == pytest.approx(explanation.logit, abs=1e-4)
 
 
-def test_the_means_share_is_that_of_the_real_mean_embedding(encoder_folder):
-    import keras
-
-    from bertcnn.data.batches import pad, plan_scoring
-    from bertcnn.inference.keras_engine import classifier_of
-
-    bundle = read_bundle(saved(encoder_folder))
-    model = classifier_of(bundle)
-    encoder = keras.Model(model.input, model.encoder_output)
-    reference = bertcnn.load(saved(encoder_folder), engine="keras")
-    kernel = bundle.tensors["logits/kernel"][-16:, LABELS.index("billing")]
-    for text, explanation in zip(
-        TEXTS[:20], reference.explain(TEXTS[:20], label="billing"), strict=True
-    ):
-        ids = reference._tokenizer.encode([text]).token_ids
-        batch = pad(ids, plan_scoring(np.array([len(ids[0])]), 512)[0], 0).inputs()
-        hidden = np.asarray(encoder.predict_on_batch(batch))[0, : len(ids[0])]
-        assert explanation.mean == pytest.approx(float(hidden.mean(axis=0) @ kernel), abs=1e-4)
-
-
 def test_by_default_the_predicted_label_is_explained_and_blank_texts_are_not(predictor):
     explanations = predictor.explain(["refund money", " ", "router cable 7"])
     assert [explanation.label for explanation in explanations] == [

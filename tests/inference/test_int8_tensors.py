@@ -8,11 +8,12 @@ from bertcnn.inference.int8_tensors import int8_tensors, round_from_zero, share_
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph, spans_graph
 from bertcnn.inference.quantization import quantized_by_nncf
-from bertcnn.models.weights import extract
-from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.models import build_classifier, extract
+from bertcnn.settings import HeadSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes
-from tests.inference.test_openvino_graph import SHAPE, noisy, rows
+from tests.inference.test_openvino_graph import rows
 from tests.inference.test_quantization import batches
+from tests.tiny import noisy, tiny_settings
 
 HEAD = HeadSettings(filters=8)
 ACTIVATIONS = [("gelu", 2), ("gelu_tanh", 1), ("relu", 2)]
@@ -22,8 +23,8 @@ class Classifier:
     """A classifier with random weights, NNCF's graph of it, and the tensors of that graph."""
 
     def __init__(self, activation="gelu", layers=2, weight_bits=7):
-        self.encoder = EncoderSettings(**{**SHAPE, "activation": activation, "layers": layers})
-        self.weights = extract(noisy(self.encoder, HEAD).weights)
+        self.encoder = tiny_settings(activation=activation, layers=layers)
+        self.weights = extract(noisy(build_classifier(self.encoder, HEAD, 3, seed=1)).weights)
         plain = classifier_graph(self.weights, self.encoder, HEAD, int8_tokens=True)
         self.graph = quantized_by_nncf(plain, batches(rows(seed=1)), weight_bits)
         self.tensors = int8_tensors(self.graph, self.encoder, HEAD)
@@ -52,7 +53,7 @@ def test_a_graph_of_the_tensors_computes_what_nncfs_graph_does(activation, layer
 
 
 def test_so_does_a_graph_for_question_answering():
-    encoder = EncoderSettings(**SHAPE)
+    encoder = tiny_settings()
     generator = np.random.default_rng(0)
     weights = {
         name: generator.normal(size=shape).astype(np.float32)
@@ -116,7 +117,7 @@ def test_product_inputs_are_shifted_to_zero_without_changing_answers(classifier)
     [((-0.17, 1.3), True), ((0.0, 2.0), True), ((-0.17, 0.0), False), ((-0.17, 0.5), False)],
 )
 def test_a_range_is_shared_where_that_moves_no_number_by_more_than_a_step(others, is_shared):
-    encoder = EncoderSettings(**{**SHAPE, "layers": 2})
+    encoder = tiny_settings()
     values = np.linspace(-4, 4, encoder.feed_forward_width, dtype=np.float32)
 
     def rounded(tensors, layer):

@@ -12,19 +12,12 @@ import bertcnn
 from bertcnn import backend
 from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.models.classifier import build_classifier
-from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.settings import HeadSettings
 from tests.tickets import tickets
-from tests.tiny import saved
+from tests.tiny import noisy, saved, tiny_settings
 
 LONGEST, CLASSES = 40, 3
-ENCODER = EncoderSettings(
-    vocabulary_size=50,
-    width=16,
-    layers=2,
-    heads=2,
-    feed_forward_width=24,
-    max_positions=LONGEST,
-)
+ENCODER = tiny_settings(heads=2)
 
 
 @pytest.fixture
@@ -35,11 +28,7 @@ def on_a_gpu(monkeypatch):
 
 @pytest.fixture
 def model():
-    network = build_classifier(ENCODER, HeadSettings(filters=6), CLASSES, seed=1)
-    generator = np.random.default_rng(0)
-    for weight in network.weights:
-        weight.assign(np.asarray(weight) + 0.3 * generator.standard_normal(weight.shape))
-    return network
+    return noisy(build_classifier(ENCODER, HeadSettings(filters=6), CLASSES, seed=1))
 
 
 @pytest.fixture

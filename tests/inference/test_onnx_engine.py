@@ -13,8 +13,14 @@ from onnxruntime import InferenceSession
 from bertcnn import load
 from bertcnn.bundle import read_bundle, read_engine
 from bertcnn.errors import BundleError, MissingPackageError
-from bertcnn.inference import compiled, engine_choice
-from bertcnn.inference.engine_choice import check_distance, onnx_engine
+from bertcnn.inference import engine_choice
+from bertcnn.inference.engine_choice import (
+    Machine,
+    check_distance,
+    onnx_engine,
+    running_engine,
+    trial_seconds,
+)
 from bertcnn.inference.onnx_engine import OnnxEngine
 from bertcnn.inference.onnx_graph import attention_weights, classifier_onnx_int8
 from bertcnn.inference.onnx_nodes import OnnxNodes
@@ -67,12 +73,17 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "engines"
 
 
-@pytest.fixture
-def slow_at_int8(cache, monkeypatch):
-    """A CPU with neither VNNI nor AVX-512, an empty cache, and no minimum model size."""
-    monkeypatch.setattr(compiled, "cpu_flags", lambda: WITHOUT_INT8)
-    monkeypatch.setattr(engine_choice, "_LEAST_MULTIPLICATIONS", 0)
-    return cache
+def trial(**seconds):
+    """A trial in which each engine takes these seconds."""
+    return lambda *_: seconds
+
+
+def chosen(folder, trial, *, flags=WITHOUT_INT8, least_multiplications=0):
+    """The name of the engine that is chosen, by default on a CPU without VNNI and AVX-512."""
+    bundle = read_bundle(folder, weights=False)
+    stored = read_engine(folder, bundle.bundle_id)
+    machine = Machine(flags, least_multiplications, trial)
+    return running_engine(stored, folder, bundle, machine=machine).name
 
 
 def refuse(*_, **__):
@@ -148,7 +159,7 @@ def test_every_activation_of_the_encoder_is_known(tensors, bundle, activation):
 
 
 @pytest.mark.parametrize("texts", [1, 200])
-def test_a_token_that_the_model_does_not_know_is_an_error_that_says_so(engine, texts):
+def test_an_unknown_token_id_is_refused(engine, texts):
     with pytest.raises(RuntimeError, match="idx=999 must be within"):
         engine.run([*rows(count=texts - 1), np.full(3, 999, np.int32)])
 
@@ -165,14 +176,15 @@ def test_an_engine_far_from_float32_is_refused(tensors, bundle):
 # === Loading ===
 
 
-def test_it_is_made_once_and_a_damaged_copy_is_made_again(folder, cache, monkeypatch):
+def test_it_is_made_once_and_a_damaged_copy_is_made_again(folder, cache, tmp_path):
     texts = ["the router is broken", "a bill"]
     expected = load(folder, engine="onnx").predict_proba(texts)
     (path,) = cache.glob("*.onnx")
     whole = path.read_bytes()
-    with monkeypatch.context() as patched:
-        patched.setattr(engine_choice, "with_weights", refuse)
-        again = load(folder, engine="onnx")
+    without = shutil.copytree(folder, tmp_path / "without weights")
+    weights = without / "model.safetensors"
+    weights.write_bytes(bytes(weights.stat().st_size))
+    again = load(without, engine="onnx")
     assert again.engine.name == "onnx-int8"
     np.testing.assert_array_equal(again.predict_proba(texts), expected)
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -214,45 +226,34 @@ def test_without_its_package_the_error_has_the_command_that_installs_it(folder, 
         ({"onnx": 0.19, "openvino": 0.2}, "openvino-float32"),
     ],
 )
-def test_the_faster_one_is_remembered(folder, slow_at_int8, monkeypatch, seconds, name):
-    monkeypatch.setattr(engine_choice, "trial_seconds", lambda *_: seconds)
-    assert load(folder).engine.name == name
-    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
-    assert load(folder).engine.name == name
-    assert len(list(slow_at_int8.glob("*.json"))) == 1
-    assert load(folder, engine="openvino").engine.name == "openvino-float32"
+def test_the_faster_one_is_remembered(folder, cache, seconds, name):
+    assert chosen(folder, trial(**seconds)) == name
+    assert chosen(folder, refuse) == name
+    (path,) = cache.glob("*.json")
+    path.write_bytes(path.read_bytes()[:20])
+    assert chosen(folder, trial(onnx=1, openvino=2)) == "onnx-int8"  # a damaged choice is repeated
 
 
-def test_a_real_trial_decides_for_one_of_them(folder, slow_at_int8):
-    assert load(folder).engine.name in ("onnx-int8", "openvino-float32")
+def test_a_real_trial_decides_for_one_of_them(folder, cache):
+    assert chosen(folder, trial_seconds) in ("onnx-int8", "openvino-float32")
 
 
-@pytest.mark.parametrize(
-    ("flags", "name"),
-    [(f"{WITHOUT_INT8} avx512f avx512_vnni", "openvino-int8"), (WITHOUT_INT8, "openvino-float32")],
-    ids=["fast-int8", "small-network"],
-)
-def test_no_trial_is_needed(folder, cache, monkeypatch, flags, name):
-    monkeypatch.setattr(compiled, "cpu_flags", lambda: flags)
-    monkeypatch.setattr(engine_choice, "trial_seconds", refuse)
-    assert load(folder).engine.name == name
+def test_no_trial_is_needed_on_fast_cpus_for_small_networks_or_on_request(folder, cache):
+    fast = f"{WITHOUT_INT8} avx512f avx512_vnni"
+    assert chosen(folder, refuse, flags=fast) == "openvino-int8"
+    usual = Machine.least_multiplications
+    assert chosen(folder, refuse, least_multiplications=usual) == "openvino-float32"
+    assert load(folder, engine="openvino").engine.name.startswith("openvino-")
 
 
-def test_without_onnx_runtime_all_stays_as_it_was(folder, slow_at_int8, monkeypatch, caplog):
+def test_without_onnx_runtime_openvino_is_used_and_the_install_command_logged(
+    folder, cache, monkeypatch, caplog
+):
     def missing(name):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(engine_choice, "version", missing)
     with caplog.at_level("INFO"):
-        assert load(folder).engine.name == "openvino-float32"
+        assert chosen(folder, refuse) == "openvino-float32"
     (line,) = [record.getMessage() for record in caplog.records if "onnx" in record.getMessage()]
     assert "pip install 'onnxruntime>=" in line
-
-
-def test_a_damaged_choice_is_made_again(folder, slow_at_int8):
-    load(folder)
-    (path,) = slow_at_int8.glob("*.json")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:20])
-    load(folder)
-    assert len(path.read_bytes()) > 20

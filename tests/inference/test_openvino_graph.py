@@ -9,26 +9,10 @@ from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
 from bertcnn.models import build_classifier, extract
-from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.settings import HeadSettings
+from tests.tiny import noisy, tiny_settings
 
-SHAPE = {
-    "vocabulary_size": 50,
-    "width": 16,
-    "layers": 2,
-    "heads": 4,
-    "feed_forward_width": 24,
-    "max_positions": 40,
-}
 SEPARATE = 49  # the id of [SEP]
-
-
-def noisy(encoder, head, classes=3):
-    """A classifier in which no weight is 0 or 1, so that a missing weight is noticed."""
-    model = build_classifier(encoder, head, classes, seed=1)
-    generator = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(np.asarray(weight) + 0.3 * generator.standard_normal(weight.shape))
-    return model
 
 
 def rows(seed=0, longest=40, count=60):
@@ -53,13 +37,14 @@ def both(model, encoder, head, token_ids):
 
 
 def test_empty_rows_of_a_batch_change_nothing():
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
+    encoder, head = tiny_settings(), HeadSettings(filters=6)
     token_ids = [*rows(longest=8, count=1200), *rows(seed=1, count=3)]
     assert any(
         (plan.slots < 0).all(axis=1).any()
         for plan in plan_packed(np.array([len(row) for row in token_ids]))
     )
-    ours, reference = both(noisy(encoder, head), encoder, head, token_ids)
+    model = noisy(build_classifier(encoder, head, 3, seed=1))
+    ours, reference = both(model, encoder, head, token_ids)
     np.testing.assert_allclose(ours.logits, reference.logits, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.activations, reference.evidence.activations, atol=1e-4)
     np.testing.assert_allclose(ours.evidence.means, reference.evidence.means, atol=1e-4)
@@ -78,8 +63,8 @@ def test_empty_rows_of_a_batch_change_nothing():
         ),
     ],
 )
-def test_tensors_that_do_not_fit_are_told(change, message):
-    encoder, head = EncoderSettings(**SHAPE), HeadSettings(filters=6)
+def test_tensors_that_do_not_fit_are_refused(change, message):
+    encoder, head = tiny_settings(), HeadSettings(filters=6)
     tensors = extract(build_classifier(encoder, head, 3).weights)
     change(tensors)
     with pytest.raises(BundleError, match=message):

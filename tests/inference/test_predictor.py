@@ -85,19 +85,18 @@ def test_the_compiled_engine_answers_nearly_the_same(predictor, encoder_folder):
     assert np.mean(answers.argmax(axis=1) == reference.argmax(axis=1)) > 0.97
 
 
-def test_an_unknown_engine_is_told(encoder_folder):
+def test_an_unknown_engine_is_refused(encoder_folder):
     with pytest.raises(
         SettingsError, match=r"engine 'gpu'.*one of 'auto', 'openvino', 'onnx', 'keras'"
     ):
         bertcnn.load(saved(encoder_folder), engine="gpu")
 
 
-def test_an_engine_that_was_changed_is_not_used_and_one_is_made_anew(
-    encoder_folder, tmp_path, caplog, monkeypatch
+def test_a_changed_engine_is_not_used_and_one_is_made_from_the_weights(
+    encoder_folder, cpu_with_vnni, tmp_path, caplog, monkeypatch
 ):
     # no compiled copy of the right engine is cached
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("bertcnn.inference.compiled.has_fast_int8", lambda: True)
     folder = tmp_path / "model"
     shutil.copytree(saved(encoder_folder), folder)
     weights = folder / "engine" / "engine.safetensors"
@@ -169,9 +168,7 @@ def test_answers_by_column_are_those_of_classify(predictor):
     assert len(answers) == 3
 
 
-def test_few_held_out_rows_send_everything_to_review_unless_less_is_asked_for(
-    predictor, encoder_folder
-):
+def test_few_held_out_rows_send_everything_to_review_by_default(predictor, encoder_folder):
     texts = ["refund money", "", "router cable"]
     assert predictor.decisions.thresholds == (None,) * 3  # 6 rows are too few for 95%
     assert [answer.decision for answer in predictor.classify(texts)] == [
@@ -243,9 +240,7 @@ def test_a_label_can_need_more_than_the_others(encoder_folder):
         bertcnn.load(saved(encoder_folder), auto_precision="0.3,sales=0.99")
 
 
-def test_a_model_that_does_not_know_how_often_it_was_right_cannot_be_asked_for_a_precision(
-    encoder_folder, tmp_path
-):
+def test_a_precision_cannot_be_requested_without_held_out_answers(encoder_folder, tmp_path):
     bundle = dataclasses.replace(read_bundle(saved(encoder_folder)), decisions=Decisions())
     write_bundle(bundle, tmp_path / "model")
     (answer,) = bertcnn.load(tmp_path / "model").classify(["refund"])
@@ -280,7 +275,7 @@ def test_a_model_shows_its_labels_and_its_engine(predictor):
     assert repr(predictor) == f"<Predictor {shown}>"
 
 
-def test_no_texts_are_no_answers(predictor):
+def test_no_texts_give_no_answers(predictor):
     assert predictor.predict_proba([]).shape == (0, 3)
     assert predictor.predict([]).shape == (0,)
     assert predictor.classify([]) == []
@@ -296,7 +291,7 @@ def test_no_texts_are_no_answers(predictor):
         ({"text": ["a"]}, "texts in a dict; expected a list of strings"),
     ],
 )
-def test_what_is_no_list_of_strings_is_refused(predictor, texts, message):
+def test_texts_that_are_not_a_list_of_strings_are_refused(predictor, texts, message):
     with pytest.raises(SettingsError, match=message):
         predictor.predict(texts)
 

@@ -12,20 +12,21 @@ from bertcnn.inference.keras_engine import KerasEngine
 from bertcnn.inference.openvino_engine import OpenVINOEngine
 from bertcnn.inference.openvino_graph import classifier_graph
 from bertcnn.inference.quantization import QuantizationData, build_engine, quantize
-from bertcnn.models import BertCnn, CnnHead, extract
+from bertcnn.models import BertCnn, CnnHead, build_classifier, extract
 from bertcnn.progress import Silent
-from bertcnn.settings import EncoderSettings, HeadSettings
+from bertcnn.settings import HeadSettings
 from bertcnn.tables.tables import read_table
 from bertcnn.text.wordpiece import WordPieceTokenizer, read_vocabulary
-from tests.inference.test_openvino_graph import SHAPE, noisy, rows
+from tests.inference.test_openvino_graph import rows
 from tests.listener import Listener
+from tests.tiny import noisy, tiny_settings
 
-ENCODER, HEAD = EncoderSettings(**SHAPE), HeadSettings(filters=8)
+ENCODER, HEAD = tiny_settings(), HeadSettings(filters=8)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return noisy(ENCODER, HEAD)
+    return noisy(build_classifier(ENCODER, HEAD, 3, seed=1))
 
 
 def quantization_data(model):
@@ -52,8 +53,9 @@ def int8(model, asked):
     return build(model, asked)
 
 
-def build(model, asked):
-    return build_engine(extract(model.weights), ENCODER, HEAD, asked, progress=Silent()).saved
+def build(model, asked, **options):
+    options = {"progress": Silent(), **options}
+    return build_engine(extract(model.weights), ENCODER, HEAD, asked, **options).saved
 
 
 def running(saved, model):
@@ -86,9 +88,7 @@ def test_int8_is_taken_when_it_answers_as_float32_does(model, int8, asked):
     )
 
 
-def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
-    minilm_folder, monkeypatch
-):
+def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(minilm_folder):
     encoder, head = load_encoder(minilm_folder), HeadSettings()
     tensors = extract(
         BertCnn(
@@ -107,9 +107,9 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
         .logits
     )
 
-    def quantized():
+    def quantized(**options):
         graph = classifier_graph(tensors, encoder.settings, head, int8_tokens=True)
-        return quantize(graph, batches(token_ids[:40]), encoder.settings, head)
+        return quantize(graph, batches(token_ids[:40]), encoder.settings, head, **options)
 
     def error(int8):
         graph = classifier_graph(tensors, encoder.settings, head, int8=int8)
@@ -123,11 +123,10 @@ def test_the_published_encoder_has_one_range_behind_gelu_and_is_near_to_float32(
     inputs = {name: bounds for name, bounds in ours.items() if name.endswith("/input_range")}
     assert len(inputs) == 25  # four a layer, and the filters', which have no bias
     assert {name for name, bounds in inputs.items() if bounds[2]} == {"taps/input_range"}
-    monkeypatch.setattr("bertcnn.inference.quantization._SMOOTHING", 0.95)  # NNCF's default
-    assert error(ours) < 0.9 * error(quantized())
+    assert error(ours) < 0.9 * error(quantized(smoothing=0.95))  # NNCF's default
 
 
-def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
+def test_float32_is_kept_with_a_reason_when_int8_disagrees(model, asked):
     other = np.roll(asked.valid_logits, 1, axis=1)  # a reference that differs on every row
     engine = build(
         model, QuantizationData(asked.calibration, asked.valid, asked.valid_labels, other, 0)
@@ -146,7 +145,7 @@ def test_float32_is_kept_when_int8_answers_otherwise_and_says_why(model, asked):
 
 
 @pytest.mark.skipif(not has_vnni(), reason="a CPU without VNNI saturates on weights of 8 bits")
-def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int8, monkeypatch):
+def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int8):
     valid = rows(seed=2, count=1600)
     logits = KerasEngine(model, 0).run(valid).logits
     weights = extract(model.weights)
@@ -172,18 +171,12 @@ def test_where_weights_of_7_bits_are_not_near_enough_8_bits_are_taken(model, int
         "; int8 with weights of 8 bits gives the label of float32 on 100.0%" in engine.record.reason
     )
     assert 64 < largest_weight(engine) <= 128
-    decided = build_engine(
-        extract(model.weights), ENCODER, HEAD, trial, decided=engine.record, progress=Silent()
-    ).saved
+    decided = build(model, trial, decided=engine.record)
     assert (decided.record.weight_bits, largest_weight(decided)) == (8, largest_weight(engine))
-    monkeypatch.setattr("bertcnn.inference.quantization.has_vnni", lambda: False)
-    assert build(model, trial).record.precision != "int8"
+    assert build(model, trial, weight_bits=(7,)).record.precision != "int8"
 
 
-def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(
-    model, int8, monkeypatch
-):
-    monkeypatch.setattr("bertcnn.inference.quantization.has_vnni", lambda: False)
+def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(model, int8):
     valid = rows(seed=2, count=800)
     logits = KerasEngine(model, 0).run(valid).logits
     graph = classifier_graph(extract(model.weights), ENCODER, HEAD)
@@ -194,7 +187,8 @@ def test_where_int8_is_not_good_enough_bfloat16_is_taken_if_the_cpu_has_it(
     hard = np.flatnonzero((by_int8 != answers) & (by_bfloat16 == answers))
     assert len(hard) >= 3
     given = [valid[row] for row in hard]
-    engine = build(model, QuantizationData(rows(seed=1), given, answers[hard], logits[hard], 0))
+    data = QuantizationData(rows(seed=1), given, answers[hard], logits[hard], 0)
+    engine = build(model, data, weight_bits=(7,))
     if not has_bfloat16():
         assert engine.record.precision == "float32"
         return

@@ -40,18 +40,6 @@ def test_it_answers_as_the_engine_does(engine, served, count):
     assert served.run(token_ids).evidence is None
 
 
-def test_more_threads_than_streams_get_their_own_answers(engine, served):
-    token_ids = rows(count=40)
-    expected = engine.run(token_ids).logits
-
-    def ask(number):
-        return [served.run(token_ids[number + part :: 8]).logits for part in range(4)]
-
-    for number, parts in enumerate(at_once(ask)):
-        for part, logits in enumerate(parts):
-            np.testing.assert_allclose(logits, expected[number + part :: 8], atol=1e-4)
-
-
 def test_it_answers_while_it_is_warmed_up_by_turns(engine):
     served = ServedEngine(engine, 0, LONGEST)
     served.try_out()
