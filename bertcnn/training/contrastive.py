@@ -64,10 +64,7 @@ def tune_by_contrast(
     Gunel et al. 2021, "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning",
     but runs before the head is trained, not jointly.
     """
-    shortened = [
-        np.concatenate([ids[: _LONGEST - 1], ids[-1:]]) if len(ids) > _LONGEST else ids
-        for ids in rows.token_ids
-    ]
+    shortened = [cut(ids) for ids in rows.token_ids]
     lengths = np.fromiter(map(len, shortened), np.int64, len(shortened))
     numbers = encoder.settings.layers * encoder.settings.width
     most = max(_FEWEST_TOKENS, min(_TOKENS, _TOKENS * _OF_NUMBERS // numbers))
@@ -120,19 +117,38 @@ def tune_by_contrast(
     put_back(encoder, small, used)
 
 
+def cut(token_ids: np.ndarray, longest: int = _LONGEST) -> np.ndarray:
+    """The beginning of a text and its last token.
+
+    Example:
+        >>> cut(np.arange(9), longest=4)
+        array([0, 1, 2, 8])
+    """
+    if len(token_ids) <= longest:
+        return token_ids
+    return np.concatenate([token_ids[: longest - 1], token_ids[-1:]])
+
+
 def draw_steps(
-    labels: np.ndarray, lengths: np.ndarray, tokens: int, chance: np.random.Generator
+    labels: np.ndarray,
+    lengths: np.ndarray,
+    tokens: int,
+    chance: np.random.Generator,
+    *,
+    texts: int = _TEXTS,
+    rows_of_a_label: int = _ROWS_OF_A_LABEL,
 ) -> Iterator[np.ndarray]:
     """The rows of each step, int [rows], from at least two labels.
 
-    It iterates over all labels in random order, again and again. `labels` must hold two or more.
+    It iterates over all labels in random order, again and again, and takes up to `rows_of_a_label`
+    rows of each, until a step holds `texts` or `tokens`. `labels` must hold two or more.
     """
     while True:
         taken: list[np.ndarray] = []
         for label in chance.permutation(np.unique(labels)):
-            own = chance.permutation(np.flatnonzero(labels == label))[:_ROWS_OF_A_LABEL]
+            own = chance.permutation(np.flatnonzero(labels == label))[:rows_of_a_label]
             joined = np.concatenate([*taken, own])
-            if len(taken) > 1 and (len(joined) > _TEXTS or lengths[joined].sum() > tokens):
+            if len(taken) > 1 and (len(joined) > texts or lengths[joined].sum() > tokens):
                 yield np.concatenate(taken)
                 taken = []
             taken.append(own)

@@ -68,12 +68,12 @@ def independent_cross_entropy(positive_weights: np.ndarray) -> Objective:
     return objective
 
 
-def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
+def batch_parts(inputs: Arrays, targets: Arrays, *, most_tokens: int = _PART_TOKENS) -> list[Part]:
     """Split a batch into the parts of a step.
 
-    On a CPU a batch of long rows is split into equal parts, as few as keep each within 1,024
-    tokens. The result is the same, but activations stay near the processor's caches, which took 6%
-    less processor time for rows of 243 tokens (docs/benchmarks). On a GPU it is one part.
+    On a CPU a batch of long rows is split into equal parts, as few as keep each within
+    `most_tokens`. The result is the same, but activations stay near the processor's caches, which
+    took 6% less processor time for rows of 243 tokens (docs/benchmarks). On a GPU it is one part.
     """
     rows, length = next(iter(inputs.values())).shape[:2]
     if on_gpu():
@@ -81,7 +81,7 @@ def batch_parts(inputs: Arrays, targets: Arrays) -> list[Part]:
     size = max(
         size
         for size in range(1, rows + 1)
-        if rows % size == 0 and (size * length <= _PART_TOKENS or size == 1)
+        if rows % size == 0 and (size * length <= most_tokens or size == 1)
     )
 
     def rows_from(arrays: Arrays, start: int) -> Arrays:

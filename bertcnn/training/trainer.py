@@ -131,6 +131,8 @@ class Trainer:
         savepoints: saves the training periodically, and resumes it.
         shown: figures to show: of the last steps, of the last epoch, or `RATE`.
         stage: title and unit of the progress display.
+        reads_after: steps after which figures are read, since reading waits for a GPU; by default
+            10 on a GPU and 1 elsewhere.
     """
 
     model: keras.Model
@@ -145,11 +147,11 @@ class Trainer:
     savepoints: Savepoints | None = None
     shown: Sequence[str] = ("loss",)
     stage: tuple[str, str] = ("training", "batches")
+    reads_after: int = field(default_factory=lambda: _BETWEEN_READS if on_gpu() else 1)
 
     def __post_init__(self) -> None:
         self.state = State()
         self.optimizer.build(self.model.trainable_variables)
-        self.reads_after = _BETWEEN_READS if on_gpu() else 1
         self._own = [one for one in self.callbacks if isinstance(one, TrainerCallback)]
         self._listening: list[keras.callbacks.Callback] = list(self._own)
         others = [one for one in self.callbacks if not isinstance(one, TrainerCallback)]

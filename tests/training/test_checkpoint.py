@@ -38,7 +38,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_saved_comes_back_and_only_the_newest_two_stay(tmp_path):
+def test_saved_checkpoints_are_restored_and_only_two_are_kept(tmp_path):
     assert newest_checkpoint(tmp_path, pytest.fail) is None
     save(tmp_path, 1, 2, 3)
     found = newest_checkpoint(tmp_path, pytest.fail)
@@ -50,7 +50,7 @@ def test_what_is_saved_comes_back_and_only_the_newest_two_stay(tmp_path):
 
 @pytest.mark.parametrize("name", ["state.safetensors", "checkpoint.json", "manifest.json"])
 @pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_a_damaged_one_is_skipped_with_a_word_and_gives_way(tmp_path, name, damage):
+def test_a_damaged_checkpoint_is_skipped_with_a_note(tmp_path, name, damage):
     save(tmp_path, 1, 2)
     path = tmp_path / "step-000000002" / name
     if damage == "missing":
@@ -90,7 +90,7 @@ def test_numbers_that_are_not_finite_are_never_saved(tmp_path):
     assert names(tmp_path) == ["step-000000001"]
 
 
-def test_a_full_disk_is_told_in_a_line_and_leaves_the_one_before(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_the_last_checkpoint_stays(tmp_path, monkeypatch):
     save(tmp_path, 1)
 
     def full(handle, data):

@@ -8,7 +8,7 @@ from bertcnn.inference.keras_embeddings import keras_embed
 from bertcnn.models.weights import extract
 from bertcnn.progress import Silent
 from bertcnn.settings import FEW_SHOT
-from bertcnn.training import TokenizedRows, contrastive
+from bertcnn.training import contrastive
 from bertcnn.training.contrastive import contrastive_loss, tune_by_contrast
 
 SETTINGS = FEW_SHOT.model_copy(update={"contrast_steps": 6, "contrast_learning_rate": 3e-3})
@@ -95,26 +95,20 @@ def test_pieces_that_do_not_occur_stay_as_they_are_and_the_same_seed_gives_the_s
     assert any(not np.array_equal(value, third[name]) for name, value in one.items())
 
 
-def test_of_long_texts_the_beginning_and_the_last_token_are_read(
-    make_rows, tiny_encoder, monkeypatch
-):
-    monkeypatch.setattr(contrastive, "_LONGEST", 8)
-    rows = make_rows(20, 0)
-    shortened = TokenizedRows(
-        [np.concatenate([ids[:7], ids[-1:]]) if len(ids) > 8 else ids for ids in rows.token_ids],
-        rows.labels,
-    )
-    one, other = (extract(tuned(tiny_encoder(), given).weights) for given in (rows, shortened))
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
+def test_of_long_texts_the_beginning_and_the_last_token_are_read():
+    for length, expected in ((8, range(8)), (9, [*range(7), 8]), (300, [*range(7), 299])):
+        assert contrastive.cut(np.arange(length), longest=8).tolist() == list(expected)
+    assert len(contrastive.cut(np.arange(300))) == 128
 
 
-def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatch):
-    monkeypatch.setattr(contrastive, "_TEXTS", 30)
-    monkeypatch.setattr(contrastive, "_ROWS_OF_A_LABEL", 7)
+def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least():
     labels = np.repeat(np.arange(10), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    chosen = contrastive.draw_steps(labels, np.full(len(labels), 5), 4096, np.random.default_rng(0))
-    seen = set()
+
+    def steps(length):
+        lengths, chance = np.full(len(labels), length), np.random.default_rng(0)
+        return contrastive.draw_steps(labels, lengths, 4096, chance, texts=30, rows_of_a_label=7)
+
+    chosen, seen = steps(5), set()
     for _ in range(20):
         rows = next(chosen)
         counts = np.bincount(labels[rows], minlength=10)
@@ -124,7 +118,5 @@ def test_a_step_holds_whole_labels_within_its_limits_and_two_at_least(monkeypatc
         )
         seen |= set(rows)
     assert seen == set(range(len(labels)))
-    long = contrastive.draw_steps(
-        labels, np.full(len(labels), 5000), 4096, np.random.default_rng(0)
-    )
+    long = steps(5000)
     assert [len(np.unique(labels[next(long)])) for _ in range(5)] == [2] * 5

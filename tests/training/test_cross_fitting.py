@@ -101,7 +101,7 @@ def test_finished_folds_are_not_trained_again(data, tmp_path):
         np.testing.assert_array_equal(one.detector_means, other.detector_means)
 
 
-def test_without_time_there_are_no_folds(data):
+def test_no_folds_are_trained_without_time(data):
     progress = Notes()
     found, _ = folds_of("frozen", data, deadline=Deadline(0.5), progress=progress)
     assert not found

@@ -39,7 +39,7 @@ def test_the_same_device_has_the_same_speed_each_time(monkeypatch):
 
 
 @pytest.mark.on_jax
-def test_a_gpu_is_asked_for_its_name(monkeypatch):
+def test_a_gpus_speed_depends_on_its_name(monkeypatch):
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["gpu:0"])
     monkeypatch.setattr(recipe_choice, "gpu_name", lambda: "NVIDIA H200")
     monkeypatch.setattr(recipe_choice, "training_mesh", lambda: None)

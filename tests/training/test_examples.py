@@ -33,7 +33,7 @@ def test_every_usable_row_is_learned_from_or_held_out():
     assert {held_out.labels.count(name) for name in set(labels)} == {5}
 
 
-def test_no_more_rows_are_held_out_than_asked_for():
+def test_no_more_rows_are_held_out_than_requested():
     texts, labels = tickets(40)
     assert len(split(texts, labels, most=12)[1].texts) == pytest.approx(12, abs=3)
 

@@ -45,9 +45,7 @@ def test_labels_and_weights_follow_their_rows(make_rows):
     assert one.with_rows(plain).weights.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_features_that_there_is_no_room_for_are_refused_instead_of_killing_the_process(
-    make_rows, tiny_encoder, tmp_path, largest_file
-):
+def test_features_larger_than_the_disk_are_refused(make_rows, tiny_encoder, tmp_path, largest_file):
     rows, encoder = make_rows(12, 1), tiny_encoder()
     with largest_file(100), pytest.raises(OutputError, match="the encoder's features take"):
         Features(

@@ -55,7 +55,7 @@ def assert_near(head, other):
         )  # features are in half precision
 
 
-def test_the_rows_it_is_asked_to_know_are_answered(rows, tiny_encoder, token_examples):
+def test_the_detectors_rows_are_scored(rows, tiny_encoder, token_examples):
     known = np.array([5, 0, 17])
     encoder, head, result = trained(tiny_encoder, rows, known=known)
     model, part = BertCnn(encoder, head), rows[0].of(known)

@@ -48,7 +48,7 @@ def blind_view(rows):
     return same / np.linalg.norm(same, axis=1, keepdims=True)
 
 
-def test_a_second_view_tells_apart_what_the_first_does_not():
+def test_a_second_view_separates_what_the_first_does_not():
     rows, labels = moons()
     blind, weights = blind_view(300), np.ones(6)
     assert (
@@ -64,7 +64,7 @@ def test_labels_keep_their_numbers_and_few_rows_are_enough():
     assert calls.labels.dtype == np.int64
 
 
-def test_a_label_with_many_rows_does_not_take_what_belongs_to_others():
+def test_a_frequent_label_does_not_attract_rows_of_others():
     rows, labels = moons(400, labelled=20)
     rows, labels = (
         np.delete(rows, np.arange(22, 40), axis=0),

@@ -13,7 +13,6 @@ from bertcnn.training.recipe_choice import (
     CostEstimate,
     DeviceSpeed,
     choose_recipe,
-    device_speed,
     fold_count,
     gpu_speed,
 )
@@ -63,7 +62,7 @@ ALL_THE_SAME = "; --recipe full does it anyway"
         ),
     ],
 )
-def test_auto_says_why(shape, tokens, rows, recipe, reason):
+def test_auto_gives_a_reason(shape, tokens, rows, recipe, reason):
     choice = choose_recipe(shape, tokens=tokens, rows=rows, classes=2)
     assert choice.recipe == recipe
     assert re.fullmatch(reason, choice.reason)
@@ -169,7 +168,7 @@ def test_compiling_takes_as_long_for_few_epochs():
     assert chosen(100.0, compiling=41.0, **limited).recipe == "frozen"
 
 
-def test_epochs_become_no_fewer_than_the_labels_need_or_than_asked_for(shape):
+def test_epochs_are_no_fewer_than_needed_or_requested(shape):
     tokens = 35 * 10**6  # five epochs take about 35 minutes
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS).changes == {"epochs": 2}
     assert choose_recipe(shape, tokens, 10**5, 2, SETTINGS, fewest_epochs=3).recipe == "frozen"
@@ -261,10 +260,8 @@ def test_folds_are_as_many_as_there_is_time_for(shape, recipe, seconds, held_out
 @pytest.mark.on_jax
 def test_the_time_is_estimated_for_the_gpu_by_its_name_budget_or_not(shape, monkeypatch):
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["cuda:0"])
-    monkeypatch.setattr(recipe_choice, "training_mesh", lambda: None)
-    monkeypatch.setattr(recipe_choice, "device_speed", device_speed)
     for name, minutes in (("NVIDIA H100 80GB HBM3", 8), ("NVIDIA L4", 31), ("a new one", 45)):
-        monkeypatch.setattr(recipe_choice, "gpu_name", lambda name=name: name)
+        monkeypatch.setattr(recipe_choice, "device_speed", lambda name=name: gpu_speed(name))
         for budget in (None, 60):
             settings = SETTINGS.model_copy(update={"time_budget": budget})
             choice = choose_recipe(shape, 4 * 10**9, 10**5, 2, settings, fewest_epochs=5)

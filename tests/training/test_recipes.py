@@ -64,7 +64,7 @@ def test_full_training_gives_the_weights_that_the_whole_vocabulary_would(full, r
     assert moved.tolist() == used.tolist()
 
 
-def test_the_smaller_encoder_computes_in_the_precision_that_is_asked_for(make_rows, tiny_encoder):
+def test_the_smaller_encoder_computes_in_the_requested_precision(make_rows, tiny_encoder):
     encoder, token_ids = tiny_encoder(), make_rows(6, 0).token_ids
     small, _ = on_used_pieces(encoder, token_ids, 0.0, policy="mixed_bfloat16")
     layer = small.get_layer("layer_0")
@@ -73,9 +73,7 @@ def test_the_smaller_encoder_computes_in_the_precision_that_is_asked_for(make_ro
     assert small.get_layer("layer_0").compute_dtype == "float32"
 
 
-def test_the_classifier_answers_on_padded_rows_what_it_learned_on_packed_ones(
-    full, rows, token_examples
-):
+def test_the_classifier_gives_equal_logits_on_padded_and_packed_rows(full, rows, token_examples):
     _, model, result = full
     valid = token_examples(rows[1])
     np.testing.assert_allclose(
@@ -139,9 +137,7 @@ def test_a_recipes_settings_are_its_defaults_with_changes():
         ({"epochs": 7, "fewest_steps": 50}, False, {"epochs": 7, "fewest_steps": 50}),
     ],
 )
-def test_frozen_has_more_steps_for_several_labels_unless_asked_otherwise(
-    given, multi_label, changed
-):
+def test_frozen_has_more_steps_for_several_labels_by_default(given, multi_label, changed):
     found = recipe_settings("frozen", given, multi_label=multi_label)
     assert found == FROZEN.model_copy(update=changed)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bertcnn.data import BatchPlan, Packing, lay_out
 from bertcnn.models import Bert, BertCnn, CnnHead, build_classifier, extract
 from bertcnn.settings import FULL, EncoderSettings, HeadSettings
-from bertcnn.training import step as step_module
 from bertcnn.training.batches import Examples, labelled_batch
 from bertcnn.training.optimizer import LayerwiseAdamW, layer_share
 from bertcnn.training.step import (
@@ -101,9 +100,7 @@ def test_one_step_changes_every_trainable_weight(parts):
 
 
 @pytest.mark.on_jax
-def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
-    make_rows, token_examples, monkeypatch
-):
+def test_a_batch_in_parts_gives_the_step_of_the_whole_batch(make_rows, token_examples):
     """Parts of 2 rows, one with a filler, one with fillers only, and unequal row weights."""
     head = HeadSettings(window_sizes=(1, 2), filters=8, dropout=0.0)
     inputs, given_ = labelled_batch(
@@ -112,9 +109,8 @@ def test_a_batch_worked_off_in_parts_gives_the_step_of_the_whole(
     targets, weights = given_["targets"], given_["weights"]
     trained = []
     for tokens in (10_000, 48):
-        monkeypatch.setattr(step_module, "_PART_TOKENS", tokens)
         model = build_classifier(STILL, head, CLASSES)
-        parts = batch_parts(inputs, given_)
+        parts = batch_parts(inputs, given_, most_tokens=tokens)
         assert len(parts) == (1 if tokens == 10_000 else 3)  # the fourth has no row
         theirs = keras.losses.CategoricalCrossentropy(
             from_logits=True, label_smoothing=0.1, reduction=None

@@ -157,6 +157,23 @@ def test_a_callbacks_state_comes_back_with_the_training(tmp_path):
     assert (record["step"], record["position"]) == (6, [3, 2])
 
 
-def test_a_figure_that_is_not_finite_is_refused_with_its_step():
+def test_figures_that_are_read_later_as_on_a_gpu_change_nothing():
+    (model, at_once), (other, later) = (
+        trainer((1.0, 1.0, 1.0), reads_after=steps) for steps in (1, 4)
+    )
+    assert at_once.run() == later.run()
+    for one, same in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+@pytest.mark.parametrize("reads_after", [1, 4])
+def test_a_loss_that_is_not_finite_ends_training_in_one_line(reads_after):
+    _, training = trainer((1.0, 1.0), learning_rate=1e38, reads_after=reads_after)
+    message = (
+        r"the (loss|gradient norm) became (nan|inf) at step [123]; expected finite numbers. What to"
+        r" do: lower the learning rate and train again; nothing was saved\."
+    )
+    with pytest.raises(TrainingError, match=f"^{message}$"):
+        training.run()
     with pytest.raises(TrainingError, match="the gradient norm became nan at step 1,234; expected"):
         check_finite({"loss": 1.0, "gradient_norm": float("nan")}, 1234)
