@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bertcnn import load, score_csv
 from bertcnn.bundle.bundle import read_bundle, write_bundle
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.bundle.scope import OutOfScopeDetector, unit
 from bertcnn.data.hierarchy import Hierarchy
 from bertcnn.errors import BundleError
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
@@ -124,7 +123,7 @@ def test_a_parents_threshold_rests_on_the_rows_that_no_label_was_certain_enough_
     assert decided(probabilities.astype(np.float32), true).parent_thresholds == (None,)
 
 
-def test_a_parent_that_is_often_wrong_is_no_answer():
+def test_a_parent_that_is_often_wrong_is_not_answered():
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 600)
     decisions = decided(generator.dirichlet(np.ones(3), 600).astype(np.float32), true)
@@ -147,25 +146,6 @@ def test_answers_fall_back_to_the_parent(folder):
     assert (blank.label, blank.decision) == (None, "review:empty")
 
 
-def test_out_of_scope_is_stronger_than_a_parent(folder):
-    predictor = undecided(folder, 0.0)
-    places = unit(np.ones((1, predictor.bundle.config.encoder.width), np.float32))
-    scope = OutOfScopeDetector(
-        np.eye(3, dtype=np.float32),
-        places,
-        np.array([1, 1, 1, 1, 0], np.float32),
-        limit=-99.0,
-        background=np.zeros(places.shape[1], np.float32),
-        centroid_labels=np.array([0], np.int32),
-    )  # every text exceeds that limit
-    bundle = dataclasses.replace(predictor.bundle, scope=scope)
-    strange = Predictor(bundle, predictor.engine, decisions=predictor.decisions)
-    answer = strange.classify(["router cable"])[0]
-    assert answer.decision == "review:out_of_scope"
-    assert answer.label in LABELS
-    assert answer.confidence == pytest.approx(answer.probabilities[answer.label])
-
-
 def scored(predictor, folder):
     """The report and the rows of a scored file with a text of each label."""
     texts = ("router cable red light", "app login password", "invoice refund money")
@@ -184,9 +164,7 @@ def test_a_scored_file_names_the_parent_and_gives_its_probability(folder, tmp_pa
     assert report.labels == {"billing": 1, "net": 2}
 
 
-def test_what_is_certain_to_be_a_label_or_below_it_is_answered_with_that_label(
-    encoder_folder, tmp_path
-):
+def test_a_label_is_answered_if_it_or_a_label_below_is_certain(encoder_folder, tmp_path):
     texts, labels = tickets()
     names = {"billing": "billing", "hardware": "net", "software": "net > software"}
     quick(encoder_folder).fit(texts, [names[label] for label in labels]).save(tmp_path / "model")
@@ -218,7 +196,7 @@ def test_thresholds_of_levels_that_the_labels_do_not_have_are_refused(folder, tm
         write_bundle(odd, tmp_path / "odd")
 
 
-def test_comparisons_have_parents_only_if_the_model_was_told_of_levels(folder):
+def test_comparisons_have_parents_only_with_configured_levels(folder):
     bundle = dataclasses.replace(
         read_bundle(folder), labels=("Delay > 30 days", "Delay > 60 days", "Damage")
     )
@@ -260,7 +238,7 @@ def test_names_that_form_no_tree_have_no_parents(labels):
         (["net > wifi", "net > cable", "Delay > 30 days", "Delay > 60 days"], ("net",)),
     ],
 )
-def test_trees_have_parents_without_being_asked(labels, parents):
+def test_trees_are_detected_automatically(labels, parents):
     assert Hierarchy.of(labels, "auto").parents == parents
 
 

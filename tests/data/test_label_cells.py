@@ -21,7 +21,7 @@ def test_lists_of_one_are_single_labels_with_a_remark(form):
 @pytest.mark.parametrize(
     ("asked", "separator", "first"), [("no", None, '["billing"]'), ("[]", "[]", "billing")]
 )
-def test_lists_of_one_are_what_is_asked_for(asked, separator, first):
+def test_lists_of_one_follow_the_requested_separator(asked, separator, first):
     column = read_label_column(['["billing"]', '["network"]'], asked)
     assert (column.separator, column.sets[0]) == (separator, (first,))
 

@@ -61,7 +61,7 @@ NO_COMBINATIONS = {
 
 
 @pytest.mark.parametrize("kind", NO_COMBINATIONS)
-def test_names_that_hold_a_separator_are_no_combinations(kind):
+def test_names_with_a_separator_are_not_label_combinations(kind):
     assert choose_separator(NO_COMBINATIONS[kind]) is None
 
 
@@ -70,7 +70,7 @@ def test_lists_among_cells_with_a_separator_do_not_hide_it():
     assert split_cell("['a', 'b']", "|") == ("a", "b")
 
 
-def test_what_is_asked_for_counts():
+def test_the_requested_separator_counts():
     assert choose_separator(combinations(","), ",") == ","
     assert choose_separator(combinations(";"), "no") is None
     with pytest.raises(SettingsError, match=r"'/' .*; expected a separator that stands in"):
@@ -80,7 +80,7 @@ def test_what_is_asked_for_counts():
 
 
 @given(st.sets(st.sampled_from(TEAMS)), st.sampled_from([";", "|", ",", "\n", LISTS]))
-def test_what_is_joined_is_parted_again(labels, separator):
+def test_joined_labels_are_split_again(labels, separator):
     assert split_cell(join_labels(sorted(labels), separator), separator) == tuple(sorted(labels))
 
 

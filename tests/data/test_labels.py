@@ -26,7 +26,7 @@ def test_a_missing_label_is_refused_with_its_place(missing):
 @pytest.mark.parametrize(
     "labels", ["ab", None, 3, np.array([["a"], ["b"]]), pd.DataFrame({"label": ["a", "b"]})]
 )
-def test_what_is_no_list_of_labels_is_refused(labels):
+def test_labels_that_are_not_a_list_are_refused(labels):
     with pytest.raises(LabelError, match="expected one dimension: a label for each text"):
         check_label_types(labels)
 
@@ -73,7 +73,7 @@ def test_numbers_in_a_column_vector_are_single_labels_too(kind):
         checked_labels([0.5, 1.0])
 
 
-def test_a_table_of_ones_and_zeros_says_which_row_has_which_label():
+def test_a_table_of_ones_and_zeros_is_read_as_label_sets():
     table = pd.DataFrame({"billing": [1, 0, 1], "network": [False, False, True]})
     assert checked_labels(table) == [("billing",), (), ("billing", "network")]
     with pytest.raises(LabelError, match="columns 'label, other'; expected one column, or columns"):

@@ -29,7 +29,7 @@ def test_json_and_python_lists_are_read_as_they_were_written(names):
         )
     )
 )
-def test_what_python_and_numpy_show_of_a_list_is_a_list(names):
+def test_lists_printed_by_python_and_numpy_are_read(names):
     assert list_in_cell(str(names)) == names
     assert list_in_cell(str(tuple(names))) == names
     if names:
@@ -63,7 +63,7 @@ NAMED += ["{a: b}", "['a'", "[a, 'b']", '"a"', "7"]
 
 
 @pytest.mark.parametrize("cell", NAMED)
-def test_names_are_no_lists(cell):
+def test_names_are_not_lists(cell):
     assert list_in_cell(cell) is None
 
 

@@ -30,7 +30,7 @@ def test_where_only_one_other_label_is_left_it_is_a_label():
     assert find_labels(["spam", "oos", "no spam"]) == ()
 
 
-def test_a_label_that_was_asked_for_has_to_be_there_with_two_others():
+def test_a_requested_label_must_exist_beside_two_others():
     assert find_labels([*OTHERS, "misc"], "misc") == ("misc",)
     with pytest.raises(LabelError, match="no row has the out-of-scope label 'misc'; expected one"):
         find_labels([*OTHERS, "rest"], "misc")

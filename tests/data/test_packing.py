@@ -86,7 +86,7 @@ def test_other_texts_are_each_once_in_rows_that_hold_them(lengths, others, batch
 @pytest.mark.parametrize(
     ("median", "limit", "share"), [(14, 98, 0.95), (50, 160, 0.95), (60, 512, 0.93)]
 )
-def test_hardly_a_token_is_padding_and_batches_are_as_large_as_asked_for(median, limit, share):
+def test_few_tokens_are_padding_and_batches_have_the_requested_size(median, limit, share):
     lengths = np.minimum(
         np.random.default_rng(0).lognormal(np.log(median), 0.6, 3000).astype(int) + 3, limit
     )

@@ -125,7 +125,7 @@ def test_merged_spellings_are_reported():
     assert describe_spellings(["a"], {}) == ""
 
 
-def test_a_models_label_is_found_by_what_it_means():
+def test_a_models_label_is_found_in_other_spellings():
     known = KnownLabels(["29682833", CAFE, "Billing"], {"rare": "Billing"})
     for name, label in (
         ("29682833.0", "29682833"),

@@ -218,7 +218,7 @@ def test_too_few_rows_call_no_label_wrong(look):
     assert "30 rows cannot show that the text predicts the label" in " ".join(report.skipped)
 
 
-def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
+def test_inseparable_labels_are_not_called_mistakes_of_each_other():
     generator = np.random.default_rng(0)
     labels = np.arange(3000) % 3
     called = np.where(labels < 2, generator.integers(0, 2, 3000), 2)
@@ -237,7 +237,7 @@ def test_labels_that_nothing_separates_are_no_mistakes_for_each_other():
 @pytest.mark.parametrize(
     ("make_sick", "mark"), [(tagged, "[queue-billing]"), (signed, "Your friendly team")]
 )
-def test_a_mark_that_gives_the_label_away_is_found(make_sick, mark, look):
+def test_a_token_that_determines_the_label_is_found(make_sick, mark, look):
     rows = healthy()
     make_sick(rows)
     finding = look(rows).finding("leaks_in_text")
@@ -268,14 +268,14 @@ def test_a_row_without_a_label_gets_the_label_of_the_same_text_suggested(look):
     assert [told[first + place] for place in range(4)] == [billing, hardware, billing, billing]
 
 
-def test_a_mark_of_all_labels_is_no_leak(look):
+def test_a_token_of_all_labels_is_not_a_leak(look):
     rows = healthy()
     for row in rows:
         row[1] += "\nKind regards [queue-all]"
     assert look(rows).finding("leaks_in_text") is None
 
 
-def test_columns_that_foretell_the_label_and_constant_ones_are_found(look):
+def test_columns_that_determine_the_label_and_constant_ones_are_found(look):
     queues = {"billing": "Q1", "hardware": "Q2", "software": "Q3"}
     rows = [
         [f"{label[:2]}-{place}", text, label, queues[label], "web", str(place % 7)]
@@ -294,7 +294,7 @@ def test_columns_written_after_the_decision_are_named(look, text, severity):
     assert report.finding("after_decision").figures == {"columns": ["Resolution"]}
 
 
-def test_a_column_with_the_same_value_in_two_rows_each_is_no_leak(look):
+def test_a_column_with_each_value_in_two_rows_is_not_a_leak(look):
     rows = healthy()
     random.Random(1).shuffle(rows)
     paired = [[*row, f"batch {place // 2}"] for place, row in enumerate(rows)]
@@ -332,7 +332,7 @@ def test_the_majority_of_equal_texts_suggests_its_label(look):
     assert 3 not in report.suggestions
 
 
-def test_one_label_in_two_spellings_is_no_conflict(look):
+def test_one_label_in_two_spellings_is_not_a_conflict(look):
     rows = healthy()
     misspelled(rows)
     rows[9][1] = rows[0][1]
@@ -468,7 +468,7 @@ def test_rows_that_are_short_or_cannot_be_read_are_findings_and_kept(tmp_path, e
     assert not report.rejects.exists()
 
 
-def test_what_cannot_be_checked_is_refused_in_words(look, tmp_path):
+def test_unusable_files_are_refused_with_a_reason(look, tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         check_csv(tmp_path / "none.csv")
     with pytest.raises(LabelError, match="1 label"):

@@ -17,7 +17,7 @@ def test_texts_that_share_some_words_are_not_the_same():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("ab cd", min_size=1, max_size=40), min_size=1, max_size=12, unique=True))
-def test_pairs_are_together_as_the_index_says(texts):
+def test_pairs_are_grouped_by_their_jaccard_index(texts):
     groups = similar_groups(texts)
     assert all(groups[group] == group and group <= place for place, group in enumerate(groups))
     plain = [" ".join(text.split()) for text in texts]

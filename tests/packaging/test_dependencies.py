@@ -44,7 +44,7 @@ def imported_by(folder):
     return found - sys.stdlib_module_names - beside - {"bertcnn"}
 
 
-def test_what_is_declared_is_what_is_imported():
+def test_declared_dependencies_are_those_imported():
     declared = names(PROJECT["dependencies"]).union(*(names(EXTRAS[name]) for name in FEATURES))
     imported = imported_by(ROOT / "bertcnn") | imported_by(ROOT / "apps" / "dashboard")
     assert {"numpy", "scipy", "streamlit"} <= imported

@@ -142,7 +142,7 @@ def test_kubernetes_takes_each_object(tool):
 # === The images ===
 
 
-def test_what_is_copied_reaches_the_build_and_nothing_else():
+def test_only_copied_files_reach_the_build():
     lines = IGNORED.read_text(encoding="utf-8").splitlines()
     let_in = {line[1:] for line in lines if line[:1] == "!"}
     wanted = {path for stage in ("wheel", "dashboard", "service") for path in copied(stage)}
@@ -162,7 +162,7 @@ def test_an_image_runs_as_a_user_with_a_number_and_hears_sigterm():
     assert [*STAGES][-1] == "service"  # the default target
 
 
-def test_what_is_installed_has_the_versions_that_are_tested():
+def test_installed_packages_have_the_tested_versions():
     for stage in ("wheel", "dashboard", "service"):
         for words in pip_lines(stage):
             assert "--no-deps" in words or words[words.index("-c") + 1].endswith("constraints.txt")
@@ -297,7 +297,7 @@ def test_compose_opens_ports_of_this_machine_only_and_locks_each_container():
             assert "PASSWORD" not in variable or value.startswith("/run/secrets/"), name
 
 
-def test_nobody_but_the_proxy_reaches_the_dashboard_and_nobody_but_the_dashboard_the_database():
+def test_only_the_proxy_reaches_the_dashboard_and_only_that_the_database():
     def on(network):
         return {name for name, one in SERVICES.items() if network in one.get("networks", ())}
 
@@ -346,7 +346,7 @@ def dashboard(variables):
         yield port
 
 
-def test_the_dashboard_lets_in_whom_the_proxy_names_and_nobody_by_default(tmp_path):
+def test_the_dashboard_admits_only_people_named_by_the_proxy(tmp_path):
     with dashboard({}) as port:
         status, said = answer(port, "/")
         assert (status, said.partition(";")[0]) == (
@@ -445,7 +445,7 @@ def test_the_proxy_asks_for_a_password_and_believes_no_header(tmp_path):
         stream.close()
 
 
-def test_the_proxy_says_who_somebody_is_in_the_header_that_the_dashboard_believes():
+def test_the_proxy_and_the_dashboard_use_the_same_header():
     header = SERVICES["dashboard"]["environment"]["BERTCNN_BEHIND_PROXY"]
     proxy = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     assert f"header_up {header} {{http.auth.user.id}}" in proxy

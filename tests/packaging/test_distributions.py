@@ -89,7 +89,7 @@ def test_a_server_answers_without_the_compiled_engine_too(server, place):
     assert run([command, "classify", "model", "no signal"], cwd=place).startswith(compiled.strip())
 
 
-def test_a_server_that_is_to_train_says_which_install_it_needs(server, place):
+def test_training_on_a_server_install_names_the_needed_install(server, place):
     done = attempt([server.with_name("bertcnn"), "train", "in.csv", "--out", "new"], cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     message, _, fix = done.stderr.partition(" What to do: ")

@@ -36,6 +36,7 @@ def place(tmp_path_factory):
         ("xlsxwriter", "score model in.csv new.xlsx", "pip install 'xlsxwriter>"),
         ("openvino", "score model in.csv new.csv", "pip install 'openvino>"),
         ("ray", "score model in.csv new.csv --ray", "pip install 'ray>="),
+        ("fastapi", "serve model --port 0", "pip install 'fastapi>="),
         (
             "adbc_driver_postgresql",
             "score model postgresql://h/d --query select --into answers",

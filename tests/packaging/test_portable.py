@@ -23,7 +23,7 @@ def imported_at_once(path):
 
 
 @pytest.mark.parametrize("folder", ["bertcnn", "apps", "benchmarks", "tests"])
-def test_no_file_imports_at_once_what_only_some_systems_have(folder):
+def test_no_file_imports_system_modules_at_import(folder):
     files = [path for path in (ROOT / folder).rglob("*.py") if ".envs" not in path.parts]
     assert files
     found = {path: OF_ONE_SYSTEM.intersection(imported_at_once(path)) for path in files}

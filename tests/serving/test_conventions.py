@@ -53,7 +53,7 @@ def refusal(read, *arguments):
         (TWO, {"instances": []}, []),
     ],
 )
-def test_predictions_are_asked_by_rows_or_by_columns(columns, body, texts):
+def test_predictions_are_requested_by_rows_or_by_columns(columns, body, texts):
     asked = read_prediction(encoded(body), columns)
     assert asked.texts == (["a", "née", "b"] if texts is None else texts)
     assert asked.by_columns == ("inputs" in body)
@@ -112,7 +112,7 @@ def test_other_predictions_are_refused(columns, body, message):
         (PLAIN, {"inputs": JOINED, "params": {"because": False}}),
     ],
 )  # fmt: skip
-def test_invocations_are_asked_by_data_frames_too(columns, body):
+def test_invocations_are_requested_by_data_frames_too(columns, body):
     asked = read_invocation(encoded(body), columns)
     assert asked.texts == JOINED
     assert asked.options.because == ("params" not in body)

@@ -131,7 +131,7 @@ def test_after_a_kill_another_worker_answers_with_the_same_model(model, renamed,
         assert not Path(f"/proc/{orphan}").exists()
 
 
-def test_a_stop_answers_what_comes_until_nobody_sends_more(model, tmp_path):
+def test_a_stopping_server_answers_until_no_requests_come(model, tmp_path):
     with serving(tmp_path, model, "--drain", 0.6) as server:
         with Load(server) as load:
             time.sleep(0.2)
@@ -251,22 +251,6 @@ def test_a_damaged_model_is_refused(model, tmp_path):
     damage(folder / "model.safetensors")
     assert refused(folder, "--port", 0).startswith(
         "bertcnn: model.safetensors was changed after the model was saved: its content is not"
-    )
-
-
-def test_a_missing_extra_is_told_with_its_command(model, tmp_path):
-    code = (
-        "import sys\n"
-        "class Missing:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'fastapi': raise ModuleNotFoundError(name=name)\n"
-        "sys.meta_path.insert(0, Missing())\n"
-    )
-    (tmp_path / "sitecustomize.py").write_text(code)
-    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
-    assert refused(model, PYTHONPATH=path).startswith(
-        'bertcnn: the package fastapi is not installed; expected bertcnn with its extra "serve".'
-        " What to do: pip install 'fastapi>="
     )
 
 

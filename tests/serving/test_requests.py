@@ -88,7 +88,7 @@ def test_requests_at_the_same_time_share_batches_and_get_their_own_answers(serve
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
 )
-def test_a_request_that_cannot_be_answered_is_told_why(server, body, status, message):
+def test_an_unusable_request_is_refused_with_a_reason(server, body, status, message):
     given, answer, _ = server.ask("/classify", body)
     assert (given, list(answer)) == (status, ["error"])
     assert answer["error"].startswith(message)
@@ -224,7 +224,7 @@ def test_open_inference_answers_binary_tensors_as_tritonclient_sends_them(server
     assert labels == [prediction.label or "" for prediction in predictions]
 
 
-def test_a_client_that_breaks_off_its_request_is_no_fault_of_the_server(server):
+def test_a_request_broken_off_by_its_client_is_not_a_server_error(server):
     def broken_off():
         page = server.ask("/metrics")[1].decode()
         assert 'status="500"' not in page

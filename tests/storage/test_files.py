@@ -152,7 +152,7 @@ def killed(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_what_a_killed_process_had_moved_away_is_read_there_and_put_back(tmp_path, killed, empty):
+def test_a_folder_moved_away_by_a_killed_process_is_read_and_put_back(tmp_path, killed, empty):
     target = tmp_path / "target"
     if empty:
         target.mkdir()
@@ -191,7 +191,7 @@ def test_without_locks_only_old_work_folders_are_taken_for_abandoned(tmp_path, k
     assert (tmp_path / "target" / "content").read_text() == "new"
 
 
-def test_only_what_looks_exactly_like_our_rests_is_removed(tmp_path):
+def test_only_names_of_our_own_leftovers_are_removed(tmp_path):
     for name in (
         ".target.0123.tmp",
         ".other.0123456789abcdef.tmp",
@@ -206,7 +206,7 @@ def test_only_what_looks_exactly_like_our_rests_is_removed(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_what_is_kept_is_read_back_unless_it_was_changed(tmp_path):
+def test_cached_bytes_are_read_back_unless_changed(tmp_path):
     path = tmp_path / "kind" / "name.bin"
     assert read_kept(path) is None
     keep(path, b"content", 2)
@@ -227,7 +227,7 @@ def test_only_the_newest_of_a_kind_are_kept(tmp_path):
     assert left == ["2.bin", "3.bin", "new.bin", "other.txt"]
 
 
-def test_what_a_killed_process_left_half_kept_goes_after_a_day(tmp_path):
+def test_half_written_cache_files_are_removed_after_a_day(tmp_path):
     for name, age in (("1.7.tmp", 90_000), ("2.7.tmp", 80_000)):
         (tmp_path / name).write_bytes(b"half")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
@@ -238,7 +238,7 @@ def test_what_a_killed_process_left_half_kept_goes_after_a_day(tmp_path):
 # === Room for a memory map ===
 
 
-def test_a_file_that_there_is_no_room_for_is_refused_and_gone(tmp_path, largest_file):
+def test_a_file_without_room_is_refused_and_removed(tmp_path, largest_file):
     told = r"^numbers take 0 MB for a while, and the disk of .+ has [\d,]+ MB left; expected"
     with largest_file(4999), pytest.raises(OutputError, match=told):
         reserve(tmp_path / "map", 5000, what="numbers")
@@ -263,7 +263,7 @@ def test_a_folder_that_was_held_is_gone_before_another_run_can_hold_it(tmp_path,
     assert (tmp_path / "folder" / "kept").exists()
 
 
-def test_a_home_folder_of_nobody_is_a_name_like_any_other(monkeypatch, tmp_path):
+def test_a_tilde_with_an_unknown_user_is_an_ordinary_name(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert expanded("~/a") == tmp_path / "a"
     assert expanded("~nobody-of-that-name/a") == Path("~nobody-of-that-name/a")
@@ -290,7 +290,7 @@ def test_a_link_is_written_through_and_a_file_keeps_its_rights(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_no_file_is_not_waited_for(tmp_path, make):
+def test_opening_something_other_than_a_file_does_not_block(tmp_path, make):
     make(tmp_path / "manifest.json")
     with pytest.raises(OSError, match="a folder, a pipe or a device"):
         open_regular(tmp_path / "manifest.json")

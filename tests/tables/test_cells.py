@@ -97,7 +97,7 @@ def test_whole_numbers_of_any_kind_are_read(value):
 
 
 @pytest.mark.parametrize("value", [3.5, "3.5", True, np.True_, "", "three", "1e3", [3]])
-def test_other_values_are_no_whole_numbers(value):
+def test_other_values_are_not_whole_numbers(value):
     assert whole_number(value) is None
 
 

@@ -388,13 +388,13 @@ def test_one_column_for_each_label_is_named_as_that():
     assert guess_columns(ONE_HOT, label="billing").label == "billing"
 
 
-def test_columns_of_0_and_1_beside_a_label_column_are_no_labels():
+def test_columns_of_0_and_1_beside_a_label_column_are_not_labels():
     columns = (*ONE_HOT.columns, "label")
     rows = [(*row, "ab"[place % 2]) for place, row in enumerate(ONE_HOT.rows)]
     assert guess_columns(Chunk(columns, rows, ONE_HOT.line_numbers)).label == "label"
 
 
-def test_the_only_text_named_as_label_or_the_only_label_named_as_text_is_told():
+def test_the_only_text_named_as_label_or_the_reverse_is_refused():
     rows = [(f"the router {row} is dead again", "ab"[row % 2]) for row in range(30)]
     table = Chunk(("text", "label"), rows, list(range(2, 32)))
     with pytest.raises(ColumnError, match="no column is left for the texts"):

@@ -24,7 +24,7 @@ def run(lines, width, dialect=None):
 
 
 @given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=8))
-def test_what_the_csv_module_writes_is_read_cell_for_cell(rows):
+def test_rows_written_by_the_csv_module_are_read_unchanged(rows):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
     got, rejected = run(text.getvalue().split("\n"), 2)

@@ -4,12 +4,11 @@ Headers in the first line must stay the header.
 """
 
 import pytest
-import xlsxwriter
 
 from bertcnn.tables.header import header_place
 from bertcnn.tables.tables import open_table
 from bertcnn.tables.writing import TableWriter
-from tests.tables.test_tables import read, save
+from tests.tables.test_tables import read, save, save_sheet
 
 ROWS = [
     (f"T-{row}", f"the router number {row} is dead, again", ("hardware", "billing")[row % 2])
@@ -36,7 +35,7 @@ ABOVE = {  # kind: lines, and the table's delimiter
 
 
 @pytest.mark.parametrize("kind", ABOVE)
-def test_lines_above_the_header_are_told_and_rows_keep_their_lines(tmp_path, kind):
+def test_lines_above_the_header_are_reported_and_rows_keep_their_lines(tmp_path, kind):
     above, delimiter = ABOVE[kind]
     path = save(tmp_path, above + table(delimiter) + delimiter * 5 + "x\n")
     rows, lines, refused = read(path)
@@ -66,11 +65,7 @@ def test_a_header_without_rows_is_found_below_a_title(tmp_path):
 
 def test_a_title_above_the_header_of_a_sheet_is_reported(tmp_path):
     above = [["Tickets of May"], ["2024-05-01"], [], ["ticket_id", "text", "label"]]
-    with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
-        sheet = book.add_worksheet()
-        for place, row in enumerate([*above, *ROWS]):
-            sheet.write_row(place, 0, row)
-    rows, lines, _ = read(tmp_path / "in.xlsx")
+    rows, lines, _ = read(save_sheet(tmp_path / "in.xlsx", [*above, *ROWS]))
     assert (rows, lines[0]) == (ROWS, 5)
     with open_table(tmp_path / "in.xlsx") as reader:
         told = "2 lines above the header are not read: 'Tickets of May', '2024-05-01'"
@@ -96,7 +91,7 @@ def test_a_first_line_that_may_be_the_header_stays_it(tmp_path, content):
         assert read_all + reader.rejected == content.count("\n") - 1
 
 
-def test_what_was_scored_is_read_as_it_was_written(tmp_path):
+def test_a_scored_file_is_read_as_written(tmp_path):
     with TableWriter(tmp_path / "out.csv", ("x", "text", "confidence")) as writer:
         writer.write([("a", "b, c", "0.5"), ("text", "label", "id")])
     with open_table(tmp_path / "out.csv") as reader:

@@ -62,7 +62,7 @@ def test_slices_follow_the_rows_of_a_split(tmp_path):
         assert part.slices["channel"] == part.table.column("channel")
 
 
-def test_what_is_left_out_and_which_columns_were_chosen_is_told(tmp_path):
+def test_left_out_rows_and_chosen_columns_are_reported(tmp_path):
     notes = Notes()
     rows = as_csv(*tickets(6)) + "99\n"
     rejects = tmp_path / "new" / "rejects.csv"

@@ -24,7 +24,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("content", "kind"), OTHERS)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.csv.gz"])
-def test_what_is_no_table_is_named(tmp_path, content, kind, name):
+def test_files_that_are_not_tables_are_named_by_type(tmp_path, content, kind, name):
     data = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     with pytest.raises(TableError, match=kind):
         open_table(save(tmp_path, data, name))

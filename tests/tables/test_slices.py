@@ -29,7 +29,7 @@ def test_channel_and_month_are_taken_and_people_are_not(tmp_path):
     assert slices["month of created"][:2] == ["2026-01", "2026-02"]
 
 
-def test_a_column_of_one_value_tells_nothing_apart(tmp_path):
+def test_a_column_with_one_value_is_not_a_slice(tmp_path):
     rows = [
         (str(row), "2026-01-03", "chat", "Miller", f"router {row} is dead", "ab"[row % 2])
         for row in range(12)

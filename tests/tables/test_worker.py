@@ -107,7 +107,7 @@ def test_merged_cells_are_named_as_the_reason_for_blanks(tmp_path):
     assert re.search("4 cells of the column 'label'.* are merged and read as blank", table.remark)
 
 
-def test_blank_cells_alone_are_no_remark(tmp_path):
+def test_blank_cells_alone_cause_no_remark(tmp_path):
     with xlsxwriter.Workbook(str(tmp_path / "in.xlsx")) as book:
         sheet = book.add_worksheet()
         sheet.write_row(0, 0, ["text", "label"])
