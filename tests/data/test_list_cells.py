@@ -49,6 +49,8 @@ def test_lists_printed_by_python_and_numpy_are_read(names):
         ("[1 2]", ["1", "2"]),
         ("[true]", ["true"]),
         ("{'a'}", ["a"]),
+        ("('a',)", ["a"]),
+        ("['a' 'b']", ["a", "b"]),
         (" [ ] ", []),
         ("()", []),
         ("{}", []),

@@ -539,18 +539,17 @@ def test_a_folder_that_a_killed_save_moved_away_is_put_back_and_used(folder):
             lambda folder: (folder / WEIGHTS).rename(folder / "pytorch_model.bin"),
             r"only as pytorch_model.bin, which can run code .*save_pretrained\(NEW\)",
         ),
+        (
+            lambda folder: (shutil.rmtree(folder), folder.touch()),
+            "my-encoder is a file; expected a folder",
+        ),
     ],
-    ids=["absent", "in-part", "pickled"],
+    ids=["absent", "in-part", "pickled", "file"],
 )
 def test_a_folder_that_is_no_encoder_is_refused(folder, damage, message):
     damage(folder)
     with pytest.raises(EncoderError, match=message):
         fetch_encoder(folder)
-
-
-def test_a_file_in_place_of_a_folder_is_an_error(folder):
-    with pytest.raises(EncoderError, match=r"model.safetensors is a file; expected a folder"):
-        fetch_encoder(folder / WEIGHTS)
 
 
 def test_an_unrelated_folder_with_an_encoders_name_does_not_hide_the_encoder(
