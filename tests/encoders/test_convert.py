@@ -179,15 +179,3 @@ def test_a_wrong_tensor_is_named_and_nothing_changes(tiny, tensors, name, value,
     with pytest.raises(EncoderError, match=message):
         load_published(tiny, changed)
     np.testing.assert_array_equal(tiny.get_weights()[0], before[0])
-
-
-def test_a_broken_or_missing_weight_file_is_refused_in_one_line(folder):
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(
-        EncoderError, match=r"model\.safetensors could not be read .*expected a safetensors file"
-    ):
-        load_encoder(folder)
-    path.unlink()
-    with pytest.raises(EncoderError, match=r"copy has no model\.safetensors"):
-        load_encoder(folder)
