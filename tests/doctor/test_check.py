@@ -153,34 +153,49 @@ def from_a_form(rows):
         row[1] = f"Ticket {number} came in by the form of the new web shop: {row[1]}"
 
 
-SICK = {
+ABOUT_TEXTS = {  # kind: how rows get it, and the number of rows that it names
     "empty_texts": (blank, 2),
-    "duplicate_texts": (repeat, 1),
+    "duplicate_texts": (repeat, 2),  # and the conflict repeats a text
     "conflicting_labels": (conflict, 2),
     "near_duplicates": (nearly, 2),
-    "label_spellings": (misspelled, 3),
-    "similar_names": (plural, 0),
-    "rare_labels": (rare, 1),
-    "missing_labels": (unlabelled, 1),
-    "long_texts": (long, 1),
+    "long_texts": (long, 2),  # and the foreign text is one too
     "languages": (foreign, 1),
     "broken_characters": (damaged, 1),
     "markup": (tagged_as_html, 0),
     "placeholders": (unfilled, 0),
     "templates": (from_a_form, 0),
 }
+ABOUT_LABELS = {
+    "label_spellings": (misspelled, 3),
+    "similar_names": (plural, 0),
+    "rare_labels": (rare, 1),
+    "missing_labels": (unlabelled, 1),
+}
 
 
-@pytest.mark.parametrize("kind", SICK)
-def test_each_finding_is_made_where_it_should_be(kind, look):
-    make_sick, affected = SICK[kind]
-    rows = healthy()
-    make_sick(rows)
-    finding = look(rows).finding(kind)
-    assert len(finding.rows) == affected
+def check_finding(finding, affected):
+    assert len(finding.rows) == affected, finding
     assert finding.examples
     assert finding.title
     assert finding.advice.endswith(".")
+
+
+def test_findings_about_texts_name_their_rows(look):
+    part = 24
+    rows = healthy(part * len(ABOUT_TEXTS) // len(WORDS))
+    for number, (make_sick, _) in enumerate(ABOUT_TEXTS.values()):
+        make_sick(rows[number * part :])
+    report = look(rows)
+    for kind, (_, affected) in ABOUT_TEXTS.items():
+        check_finding(report.finding(kind), affected)
+
+
+@pytest.mark.parametrize("kind", ABOUT_LABELS)
+def test_findings_about_labels_name_their_rows(kind, look):
+    make_sick, affected = ABOUT_LABELS[kind]
+    rows = healthy()
+    make_sick(rows)
+    check_finding(look(rows).finding(kind), affected)
 
 
 def test_markup_placeholders_and_near_duplicates_are_counted_with_examples(look):
