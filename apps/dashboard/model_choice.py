@@ -30,14 +30,11 @@ from bertcnn.wording import count, percent
 _MOST_NAMES = 12  # labels named in a model's description
 
 
-def chosen_predictor() -> Predictor | None:
-    """The chosen model, with its description, or None; raises as `choose_model`."""
-    chosen = chosen_model()
-    return None if chosen is None else chosen[1]
-
-
 def chosen_model() -> tuple[Path, Predictor] | None:
-    """The folder and the model chosen on the page; see `chosen_predictor`."""
+    """The folder of the chosen model and the model, with its description; None if none is chosen.
+
+    Raises as `choose_model`.
+    """
     folder = choose_model()
     if folder is None:
         return None

@@ -74,13 +74,11 @@ if TYPE_CHECKING:
     from bertcnn.review.queue import BATCH as BATCH
     from bertcnn.review.queue import FEW as FEW
     from bertcnn.review.queue import LEASE as LEASE
-    from bertcnn.review.queue import RENEW as RENEW
     from bertcnn.review.queue import LeasedTicket as LeasedTicket
     from bertcnn.review.queue import Note as Note
     from bertcnn.review.queue import QueueView as QueueView
     from bertcnn.review.queue import claim as claim
     from bertcnn.review.queue import open_ticket as open_ticket
-    from bertcnn.review.queue import release as release
     from bertcnn.review.queue import renew as renew
     from bertcnn.review.queue import waiting_tickets as waiting_tickets
     from bertcnn.review.retraining import retrain as retrain

@@ -26,7 +26,6 @@ FEW = 5  # the same where few wait
 PLENTY = 200  # waiting tickets, from which on people hold a whole batch
 MOST = 1000  # most tickets leased at a time
 LEASE = 120.0  # seconds without a sign of life until others get a ticket
-RENEW = 45.0  # seconds between signs of life
 SKIPPED_FOR = 3600.0  # seconds until the person who skipped a ticket gets it again
 AT_WORK = 7 * 86_400.0  # seconds since a person was last seen at the desk
 _LOOKED_AT = 10  # waiting tickets considered for each place in a batch
@@ -200,21 +199,6 @@ def renew(
         )
         held = select(lease.c.ticket).where(own_leases & (lease.c.until > moment))
         return list(connection.scalars(held.order_by(lease.c.ticket)))
-
-
-def release(
-    store: ReviewStore,
-    person: Person,
-    tickets: Sequence[int] | None = None,
-    *,
-    tab: str | None = None,
-) -> None:
-    """Release some or all leases of a person, or of one of their tabs."""
-    with store.writing() as connection:
-        own_leases = lease.c.actor == person.name if tab is None else _leases_of(person.name, tab)
-        if tickets is not None:
-            own_leases &= lease.c.ticket.in_(tickets)
-        connection.execute(delete(lease).where(own_leases))
 
 
 def waiting_tickets(store: ReviewStore) -> dict[str, int]:

@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import streamlit.config
 from streamlit.testing.v1 import AppTest
 
@@ -19,31 +20,26 @@ from bertcnn.bundle.schemas import BundleConfig, Calibration
 from bertcnn.models.classifier import build_classifier
 from bertcnn.models.weights import extract
 from bertcnn.settings import EncoderSettings, HeadSettings, TokenizerSettings
+from tests.apps.doors import CLIENT, SECRET
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "apps" / "dashboard" / "app.py"
 WORDS = (
-    "router",
-    "led",
-    "bill",
-    "app",
-    "not",
-    "working",
-    "the",
-    "my",
-    "is",
-    "twice",
-    "charged",
-    "crashes",
-    ".",
-    ",",
-    "'",
-    "s",
+    *("router", "led", "bill", "app", "not", "working", "the", "my", "is", "twice", "charged"),
+    *("crashes", ".", ",", "'", "s"),
 )
 LABELS = ("billing", "hardware", "soft*ware*")
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
+LOGIN = {  # the section [auth] of Streamlit's secrets
+    "redirect_uri": "https://tickets.example.org/oauth2callback",
+    "cookie_secret": "0123456789abcdef" * 4,
+    "client_id": CLIENT,
+    "client_secret": SECRET,
+    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
+}
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -97,6 +93,24 @@ def save_model(folder, **changes):
     return folder
 
 
+def set_start(monkeypatch, address="127.0.0.1", **options):
+    """The address on which the dashboard listens, and its start options."""
+    monkeypatch.setattr(
+        "streamlit.get_option",
+        lambda name: address if name == "server.address" else streamlit.config.get_option(name),
+    )
+    for name, value in options.items():
+        monkeypatch.setenv(f"BERTCNN_{name.upper()}", str(value))
+
+
+def logged_in(email, login=LOGIN, **claims):
+    """The app as seen by somebody who logged in with this e-mail address; it has not run yet."""
+    app = AppTest.from_file(str(APP), default_timeout=60)
+    app.secrets["auth"] = login
+    app.user = {"is_logged_in": True, "email": email, "email_verified": True, **claims}
+    return app
+
+
 def open_app(models, monkeypatch, page="classify"):
     """Run the app on a page in Streamlit's test harness."""
     monkeypatch.setenv("BERTCNN_MODELS", str(models))
@@ -124,6 +138,16 @@ def said(elements):
     return "\n".join(element.value.replace("\\", "") for element in elements)
 
 
+def press(app, label):
+    """Press the only button with this label."""
+    (button,) = [button for button in app.button if button.label.replace("\\", "") == label]
+    return button.click().run()
+
+
+def labels_of(buttons):
+    return [button.label.replace("\\", "") for button in buttons]
+
+
 class Server:
     """The dashboard on its own port; its temporary files are removed when it ends."""
 
@@ -138,18 +162,11 @@ class Server:
         self.environment = {**os.environ, "TMPDIR": str(temporary), **environment}
 
     def start(self):
-        command = [
-            sys.executable,
-            "-m",
-            "streamlit",
-            "run",
-            str(self.app),
-            "--server.headless",
-            "true",
-        ]
+        command = [sys.executable, "-m", "streamlit", "run", str(self.app)]
+        settings = ["--server.headless", "true", "--server.port", str(self.port)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--server.port", str(self.port), "--", *self.options],
+                [*command, *settings, "--", *self.options],
                 cwd=ROOT,
                 env=self.environment,
                 stderr=subprocess.STDOUT,

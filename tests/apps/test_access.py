@@ -8,9 +8,7 @@ import urllib.request
 from types import SimpleNamespace
 
 import pytest
-import streamlit.config
 from sqlalchemy import insert
-from streamlit.testing.v1 import AppTest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -26,28 +24,21 @@ from bertcnn.review.store import now, open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
 from bertcnn.tables.tables import open_table
 from tests.apps.dashboards import (
-    APP,
-    CHROMIUM,
+    LOGIN,
     Server,
-    browsing,
+    in_browser,
+    labels_of,
+    logged_in,
     part,
     said,
     save_model,
     serving,
+    set_start,
 )
-from tests.apps.doors import CLIENT, SECRET, providing, proxying
+from tests.apps.doors import providing, proxying
 
 PEOPLE = "person,role\nAnn@example.org,admin\nrob@example.org,reviewer\nvic@example.org,viewer\n"
-LOGIN = {
-    "redirect_uri": "https://tickets.example.org/oauth2callback",
-    "cookie_secret": "0123456789abcdef" * 4,
-    "client_id": CLIENT,
-    "client_secret": SECRET,
-    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
-}
 HERE = {"host": ["127.0.0.1:8501"]}
-
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +79,7 @@ def test_a_list_gives_each_person_a_role_in_any_spelling(tmp_path):
         ("person,role\nann,admin,x,y\nbob,viewer\n", "1 line of .* cannot be read"),
     ],
 )
-def test_a_list_that_says_anything_else_lets_nobody_in(tmp_path, content, expected):
+def test_a_malformed_list_lets_nobody_in(tmp_path, content, expected):
     (tmp_path / "people.csv").write_text(content)
     with pytest.raises((SettingsError, TableError), match=expected):
         read_people(tmp_path / "people.csv")
@@ -102,20 +93,11 @@ def access(monkeypatch):
     """`access` for a dashboard started with this address, these options and this login."""
 
     def found(address="127.0.0.1", login=None, **options):
-        start(monkeypatch, address, options)
+        set_start(monkeypatch, address, **options)
         monkeypatch.setattr(part("access"), "login_settings", lambda: login)
         return part("access").access()
 
     return found
-
-
-def start(monkeypatch, address, options):
-    monkeypatch.setattr(
-        "streamlit.get_option",
-        lambda name: address if name == "server.address" else streamlit.config.get_option(name),
-    )
-    for name, value in options.items():
-        monkeypatch.setenv(f"BERTCNN_{name.upper()}", str(value))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
@@ -234,23 +216,12 @@ def test_a_proxy_has_to_name_one_visitor(said):
 def visit(made, monkeypatch):
     """The app as seen by somebody who logged in with this e-mail address."""
 
-    def opened(email="ann@example.org", *, people=made.people, login=LOGIN, **claims):
-        start(
-            monkeypatch,
-            "0.0.0.0",
-            {"models": made.folder / "models", "store": made.folder / "review.db"},
-        )
-        monkeypatch.setenv("BERTCNN_PEOPLE", str(people))
-        app = AppTest.from_file(str(APP), default_timeout=60)
-        app.secrets["auth"] = login
-        app.user = {"is_logged_in": True, "email": email, "email_verified": True, **claims}
-        return app.run()
+    def opened(email="ann@example.org", *, people=made.people, **claims):
+        models, store = made.folder / "models", made.folder / "review.db"
+        set_start(monkeypatch, "0.0.0.0", models=models, store=store, people=people)
+        return logged_in(email, **claims).run()
 
     return opened
-
-
-def buttons(app):
-    return [button.label for button in app.button]
 
 
 def sees_nothing(app):
@@ -281,7 +252,7 @@ def test_somebody_on_the_list_sees_the_pages_of_their_role(visit, email, role, p
     app = visit(email)
     assert not app.exception
     assert role in said(app.caption).replace("\u2060", "")
-    assert "Log out" in buttons(app)
+    assert "Log out" in labels_of(app.button)
     assert seen(app) == pages
 
 
@@ -292,14 +263,7 @@ def test_somebody_who_is_not_on_the_list_sees_one_line_and_a_way_to_another_acco
         app.run()
         assert sees_nothing(app)
         assert "is not on the list of people; expected" in said(app.error)
-        assert buttons(app) == ["Log out"]
-
-
-def test_a_letter_that_only_becomes_ascii_in_lower_case_is_nobody_on_the_list(visit, tmp_path):
-    (tmp_path / "people.csv").write_text("person,role\nkate@example.org,admin\n")
-    assert "is not on the list" in said(
-        visit("\N{KELVIN SIGN}ate@example.org", people=tmp_path / "people.csv").error
-    )
+        assert labels_of(app.button) == ["Log out"]
 
 
 def test_an_address_that_the_provider_has_not_verified_lets_nobody_in(visit):
@@ -318,17 +282,17 @@ def test_a_login_without_an_address_lets_nobody_in(visit):
 
 def test_before_the_login_there_is_nothing_but_its_button(visit):
     app = visit(is_logged_in=False)
-    assert buttons(app) == ["Log in"]
+    assert labels_of(app.button) == ["Log in"]
     assert sees_nothing(app)
     assert not app.error
     both = {
         name: value for name, value in LOGIN.items() if name in ("redirect_uri", "cookie_secret")
     }
     app = visit(is_logged_in=False, login={**both, "google": {}, "okta": {}})
-    assert buttons(app) == ["Log in with google", "Log in with okta"]
+    assert labels_of(app.button) == ["Log in with google", "Log in with okta"]
 
 
-def test_a_list_that_changes_counts_at_once(visit, tmp_path):
+def test_a_changed_list_counts_at_once(visit, tmp_path):
     people = tmp_path / "people.csv"
     people.write_text(PEOPLE)
     app = visit(people=people)
@@ -352,7 +316,7 @@ def here(made):
         yield server
 
 
-def asked(address, **headers):
+def fetch(address, **headers):
     """The status and text of a response; `_` in the names of added headers stands for `-`."""
     request = urllib.request.Request(
         address, headers={name.replace("_", "-"): value for name, value in headers.items()}
@@ -368,9 +332,9 @@ REFUSED = [{"Host": "evil.example.org"}, {"X-Forwarded-For": "10.0.0.1"}, {"Via"
 
 
 @pytest.mark.parametrize("headers", REFUSED, ids=lambda headers: next(iter(headers)))
-def test_a_refused_request_gets_one_line_whatever_it_asks_for(here, headers):
+def test_a_refused_request_gets_one_line_at_any_address(here, headers):
     for path in ("", "review", "static/js/none.js", "_stcore/host-config", "media/x"):
-        status, text, _ = asked(f"{here.address}/{path}", **headers)
+        status, text, _ = fetch(f"{here.address}/{path}", **headers)
         assert (status, text.count("\n")) == (403, 1)
         assert "What to do" in text
     with pytest.raises(InvalidStatus, match="403"):
@@ -398,9 +362,9 @@ def test_a_page_of_another_site_gets_no_connection(here):
             connected(here, origin=origin)
 
 
-def test_each_answer_says_what_a_page_may_load(here):
+def test_each_response_says_what_a_page_may_load(here):
     for path in ("", "_stcore/health", "_stcore/host-config"):
-        status, _, headers = asked(f"{here.address}/{path}")
+        status, _, headers = fetch(f"{here.address}/{path}")
         assert status == 200
         policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
         assert "unsafe-eval" not in policy["script-src"]
@@ -409,13 +373,6 @@ def test_each_answer_says_what_a_page_may_load(here):
         assert policy["frame-ancestors"] == "'none'"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Referrer-Policy"] == "same-origin"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A browser that resolves a foreign host name to this machine."""
-    with browsing("--host-resolver-rules=MAP evil.example.org 127.0.0.1") as started:
-        yield started
 
 
 @pytest.fixture
@@ -438,33 +395,16 @@ def links(page):
     return {link.inner_text().split("\n")[-1] for link in page.locator("header a").all()}
 
 
-@in_browser
-def test_in_a_browser_another_name_of_this_machine_shows_one_line(here, page):
-    page.goto(f"http://evil.example.org:{here.port}")
-    assert page.locator("body").inner_text().startswith("a request for the host 'evil.example.org")
-    assert not page.locator("script, input, button").count()
-
-
-@in_browser
-def test_in_a_browser_a_dashboard_for_everybody_without_a_login_shows_one_line(made, page):
+def test_a_dashboard_for_everybody_without_a_login_shows_one_line(made):
     with serving(made.folder / "open", made.options, STREAMLIT_SERVER_ADDRESS="0.0.0.0") as server:
-        page.goto(server.address)
-        text = page.locator("body").inner_text()
+        status, text, _ = fetch(server.address)
+        assert status == 403
         assert text.startswith("the dashboard listens on 0.0.0.0 without a login; expected")
-        assert not page.locator("script, input, button").count()
         assert server.log.read_text().count(text.strip()) == 1
 
 
 @in_browser
-def test_in_a_browser_a_proxy_on_the_way_is_refused(here, page):
-    with proxying(here.port) as proxy:
-        proxy.added = {"X-Forwarded-For": "10.0.0.7"}
-        page.goto(proxy.address)
-        assert "came through a proxy" in page.locator("body").inner_text()
-
-
-@in_browser
-def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made, page):
+def test_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made, page):
     options = [*made.options, "--people", made.people, "--behind-proxy", "X-Forwarded-Email"]
     with (
         serving(made.folder / "proxy", options) as server,
@@ -490,7 +430,7 @@ def test_in_a_browser_each_visitor_of_a_proxy_sees_the_pages_of_their_role(made,
 
 
 @in_browser
-def test_in_a_browser_a_list_that_changes_counts_on_pages_that_are_open(page, tmp_path):
+def test_a_changed_list_counts_at_once_on_open_pages(page, tmp_path):
     model = save_model(tmp_path / "models" / "tiny", decisions=Decisions(thresholds=(1.0,) * 3))
     store, people = open_review(tmp_path / "review.db"), tmp_path / "people.csv"
     add_model(store, model, Person("root"))
@@ -537,7 +477,7 @@ def test_in_a_browser_a_list_that_changes_counts_on_pages_that_are_open(page, tm
 
 
 @in_browser
-def test_in_a_browser_somebody_logs_in_and_out(made, page):
+def test_somebody_logs_in_and_out(made, page):
     with providing() as provider:
         server = Server(made.folder / "login", [*made.options, "--people", made.people], {})
         login = {

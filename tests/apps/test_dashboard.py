@@ -1,12 +1,7 @@
-"""The dashboard, driven as a person would.
-
-In Streamlit's test harness, and once in a real browser if one is installed.
-"""
+"""The page that classifies a text, its model, and the safety of what the pages draw."""
 
 import shutil
 import tomllib
-import urllib.request
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +12,16 @@ from streamlit.testing.v1 import AppTest
 from bertcnn import BertCNNClassifier
 from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.schemas import Calibration, Decisions, HeldOut
+from bertcnn.errors import BundleError
 from tests.apps.dashboards import (
     APP,
-    CHROMIUM,
     LABELS,
-    browsing,
     on_page,
     open_app,
     part,
+    press,
     said,
     save_model,
-    serving,
 )
 
 
@@ -43,11 +37,6 @@ def app(models, monkeypatch):
     return open_app(models, monkeypatch)
 
 
-def press(app, label):
-    next(button for button in app.button if button.label == label).click().run()
-    return app
-
-
 # --- the model ------------------------------------------------------------------------------------
 
 
@@ -61,7 +50,7 @@ def test_the_model_is_found_and_described(app):
     assert "encoder tiny" in said(details.caption)
 
 
-def test_the_report_saved_with_a_model_can_be_had(app, tmp_path, monkeypatch):
+def test_the_report_saved_with_a_model_is_offered(app, tmp_path, monkeypatch):
     assert not app.get("download_button")  # this model was saved without a report
     save_model(tmp_path / "tiny", report="<!DOCTYPE html><title>how it went</title>")
     (button,) = open_app(tmp_path, monkeypatch).get("download_button")
@@ -77,7 +66,7 @@ def test_models_are_found_two_levels_down_and_in_the_working_folder(models, tmp_
     assert app.selectbox[0].options == ["demo/model", "models/team/triage"]
 
 
-def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_is_gone(
+def test_a_chosen_model_stays_when_others_appear_and_answers_nothing_when_it_is_gone(
     tmp_path, monkeypatch
 ):
     for name in ("b", "c"):
@@ -102,13 +91,6 @@ def test_the_model_chosen_stays_when_others_appear_and_nothing_answers_when_it_i
     assert app.metric
 
 
-def test_a_folder_without_models_gets_advice(models, tmp_path, monkeypatch):
-    app = open_app(tmp_path, monkeypatch)
-    assert not app.exception
-    assert "There is no model yet." in said(app.info)
-    assert "make demo" not in said(app.info)
-
-
 def asked_for(model):
     """The page that its address asks for a model."""
     app = AppTest.from_file(str(APP), default_timeout=120)
@@ -116,77 +98,76 @@ def asked_for(model):
     return on_page(app.run(), "classify")
 
 
-def test_a_folder_too_deep_to_be_listed_is_found_by_its_address(models, tmp_path, monkeypatch):
-    deep = tmp_path / "teams" / "2026" / "triage" / "first"
-    shutil.copytree(models / "tiny", deep)
-    monkeypatch.setenv("BERTCNN_MODELS", str(tmp_path))
-    for asked in ("teams/2026/triage/first", str(deep), "x/../teams/2026/triage/first"):
-        assert "3 labels" in said(asked_for(asked).caption)
-
-
-OUTSIDE = {
-    "another model": lambda _, outside: str(outside / "tiny"),
-    "none there": lambda _, outside: str(outside / "none"),
-    "up": lambda _, outside: f"../{outside.name}/tiny",
-    "up from a root": lambda models, outside: f"{models}/tiny/../../{outside.name}/tiny",
-    "percent": lambda _, outside: f"%2e%2e/{outside.name}/tiny",
-    "home": lambda _models, _: "~/tiny",
-    "share": lambda _, outside: f"//localhost/{outside}/tiny",
-    "address": lambda _, outside: f"file://{outside}/tiny",
-    "through a link": lambda models, outside: f"{models}/linked/../{outside.name}/tiny",
-    "below a link": lambda models, _: f"{models}/linked/deep/er/tiny",
-    "system": lambda _models, _: "/etc",
-    "nul": lambda _, outside: f"{outside}/tiny\0",
-    "long": lambda _, outside: f"{outside}/{'x' * 300}",
-}
-
-
 @pytest.fixture
-def beside_the_models(tmp_path, monkeypatch):
-    """The folder for models, and a folder outside it."""
-    models, outside = tmp_path / "models", tmp_path / "outside"
-    save_model(models / "tiny", labels=("ours", "b", "c"))
-    save_model(outside / "tiny", labels=("secret", "b", "c"))
-    shutil.copytree(outside / "tiny", outside / "deep" / "er" / "tiny")
-    (models / "linked").symlink_to(outside)
+def folders(models, tmp_path, monkeypatch):
+    """A folder for models with one deep inside, and a folder outside with links to it."""
+    root, outside = tmp_path / "models", tmp_path / "outside"
+    for folder in (root / "teams" / "2026" / "triage" / "first", outside / "tiny"):
+        shutil.copytree(models / "tiny", folder)
+    shutil.copytree(models / "tiny", outside / "deep" / "er" / "tiny")
+    (root / "linked").symlink_to(outside)
+    (root / "live").symlink_to(outside / "tiny")
+    (tmp_path / "root").symlink_to(root)
     monkeypatch.setenv("HOME", str(outside))
-    monkeypatch.setenv("BERTCNN_MODELS", str(models))
-    return models, outside
+    monkeypatch.setenv("BERTCNN_MODELS", str(root))
+    return tmp_path
 
 
-def refuses(app, models):
-    assert not app.exception
-    assert "secret" not in said(app.caption)
-    (refused,) = [element.value.replace("\\", "").replace("\u2060", "") for element in app.error]
-    behind = (
+@pytest.mark.parametrize(
+    "given",
+    [
+        "teams/2026/triage/first",
+        "{models}/teams/2026/triage/first",
+        "x/../teams/2026/triage/first",
+        "live",
+        "{folder}/root/live",
+    ],
+)
+def test_a_model_below_the_model_folders_is_found(folders, given):
+    roots = [folders / "models", folders / "root"]
+    given = given.format(folder=folders, models=roots[0])
+    path, _ = part("model_folders").model_folder(given, roots)
+    assert (path / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{outside}/tiny",
+        "{outside}/none",
+        "../outside/tiny",
+        "{models}/teams/../../outside/tiny",
+        "%2e%2e/outside/tiny",
+        "~/tiny",
+        "//localhost/{outside}/tiny",
+        "file://{outside}/tiny",
+        "{models}/linked/../outside/tiny",
+        "{models}/linked/deep/er/tiny",
+        "/etc",
+        "{outside}/tiny\0",
+        "{outside}/" + "x" * 300,
+        "no/such/folder",
+        "~nobody-of-this-name/x",
+        "x" * 5000,
+    ],
+)
+def test_other_model_folders_are_refused_without_revealing_whether_they_exist(folders, given):
+    models = folders / "models"
+    given = given.format(outside=folders / "outside", models=models)
+    with pytest.raises(BundleError) as refused:
+        part("model_folders").model_folder(given, [models])
+    assert str(refused.value).endswith(
         f"is not a saved model; expected a folder with manifest.json below {models}. What to do:"
-        " choose one from the list, or start"
+        " choose one from the list, or start the dashboard with -- --models FOLDER."
     )
-    assert behind in refused
 
 
-@pytest.mark.parametrize("case", OUTSIDE)
-def test_a_folder_outside_the_model_folders_in_the_url_is_refused(beside_the_models, case):
-    refuses(asked_for(OUTSIDE[case](*beside_the_models)), beside_the_models[0])
-
-
-def test_a_link_in_the_model_folder_is_followed(tmp_path, monkeypatch):
-    save_model(tmp_path / "elsewhere" / "v7")
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "live").symlink_to(tmp_path / "elsewhere" / "v7")
-    (tmp_path / "root").symlink_to(tmp_path / "models")
-    app = open_app(tmp_path / "root", monkeypatch)
-    assert not app.error
-    assert app.selectbox[0].value == str(tmp_path / "root" / "live")
-    assert "3 labels" in said(app.caption)
-
-
-@pytest.mark.parametrize("asked", ["no/such/folder", "~nobody-of-this-name/x", "a\0b", "x" * 5000])
-def test_an_address_without_a_model_is_a_one_line_error(models, monkeypatch, asked):
-    monkeypatch.setenv("BERTCNN_MODELS", str(models))
-    app = asked_for(asked)
+def test_an_address_names_a_model_below_the_model_folders(folders):
+    assert "3 labels" in said(asked_for("teams/2026/triage/first").caption)
+    app = asked_for(str(folders / "outside" / "tiny"))
     assert not app.exception
     assert "is not a saved model; expected a folder with manifest.json" in said(app.error)
+    assert "labels" not in said(app.caption)
 
 
 def test_a_changed_model_is_a_one_line_error(models, tmp_path, monkeypatch):
@@ -234,7 +215,7 @@ def test_the_words_that_moved_the_answer_are_marked_in_the_text(app):
     assert any("largest effect on the answer" in caption.value for caption in app.caption)
 
 
-def test_attention_is_shown_to_who_opens_its_part(app, models):
+def test_attention_is_shown_once_its_part_is_opened(app, models):
     text = "my router is not working"
     app.text_area[0].set_value(text)
     press(app, "Classify")
@@ -264,31 +245,12 @@ def test_an_answer_and_its_text_stay_while_another_page_is_open(app):
     assert (said(app.metric), app.text_area[0].value) == (answer, "my bill")
 
 
-@pytest.mark.parametrize("text", ["", "  \n\t ", "\u200b"])
-def test_a_blank_complaint_gets_a_friendly_line(app, text):
-    app.text_area[0].set_value(text)
-    press(app, "Classify")
-    assert "no text to classify" in said(app.info)
-    assert not app.metric
-
-
-def test_a_label_is_shown_letter_by_letter_not_as_markdown(tmp_path, monkeypatch):
-    save_model(tmp_path / "tiny", labels=("**a** <b>", "[c](http://d)", ":red[e] $f$"))
-    app = press(open_app(tmp_path, monkeypatch), "Classify")
-    shown = app.metric[0].value.replace("\u2060", "")  # joiner: no address may become a link
-    assert shown in {r"\*\*a\*\* \<b\>", r"\[c\]\(http\://d\)", r"\:red\[e\] \$f\$"}
-
-
-def test_a_label_is_no_icon_arrow_or_emoji_and_hides_nothing(tmp_path, monkeypatch):
-    save_model(
-        tmp_path / "tiny",
-        labels=(":material/home: :tada:", "a -> b -- c", "\x1b[31m \u202egnillib"),
-    )
-    shown = said(open_app(tmp_path, monkeypatch).caption)
-    # Streamlit interprets these even behind Markdown's escapes
-    assert ":\u2060material/home: :\u2060tada:" in shown
-    assert "a \u2060-> b \u2060-- c" in shown
-    assert "\ufffd[31m \ufffdgnillib" in shown
+def test_a_blank_complaint_gets_a_friendly_line(app):
+    for text in ("", "  \n\t ", "\u200b"):
+        app.text_area[0].set_value(text)
+        press(app, "Classify")
+        assert "no text to classify" in said(app.info)
+        assert not app.metric
 
 
 def test_the_decision_is_shown(tmp_path, monkeypatch):
@@ -339,9 +301,6 @@ def test_bars_show_at_most_ten_labels_in_order_of_confidence_on_an_axis_in_perce
         "%",
         [0, 1],
     )
-
-
-# --- a file ---------------------------------------------------------------------------------------
 
 
 def test_a_model_that_answers_nothing_says_why(tmp_path, monkeypatch):
@@ -402,33 +361,3 @@ def test_nothing_but_our_own_style_is_ever_drawn_as_html():
         for file in files:
             content = file.read_text().replace(style, "")
             assert not any(door in content for door in names), file
-
-
-@pytest.fixture
-def served(models, tmp_path):
-    """The app's address on this machine; its temporary files go to `tmp_path / "temporary"`."""
-    with serving(tmp_path / "temporary", ["--models", models]) as server:
-        yield server.address
-
-
-def test_in_a_browser_a_complaint_is_classified(served):
-    """In headless Chromium; without one, the page is only requested over HTTP."""
-    if CHROMIUM is None:
-        warnings.warn(
-            "no chromium on PATH: the dashboard was only asked for over HTTP", stacklevel=1
-        )
-        assert b"streamlit" in urllib.request.urlopen(served, timeout=10).read().lower()
-        return
-    with browsing() as browser:
-        page = browser.new_page(viewport={"width": 400, "height": 900})
-        page.set_default_timeout(60_000)
-        dialogs = []
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        page.goto(f"{served}/try")
-        page.get_by_role("textbox", name="Text").fill("my bill <img src=x onerror=alert(1)>")
-        page.get_by_role("textbox", name="Text").press("Control+Enter")
-        page.get_by_test_id("stMetricDelta").get_by_text("% confidence").wait_for()
-        page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
-        # no element overflows on a phone
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert not dialogs

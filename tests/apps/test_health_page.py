@@ -1,49 +1,27 @@
-"""The Health page, in Streamlit's test harness and in a real browser if one is installed."""
+"""The page Health."""
 
-import sys
 from datetime import date, timedelta
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import streamlit.config
 from sqlalchemy import select, update
-from streamlit.testing.v1 import AppTest
 
 from bertcnn import load
 from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
 from bertcnn.review.daily_figures import day_of
 from bertcnn.review.decisions import NewDecision, record
-from bertcnn.review.jobs import jobs
+from bertcnn.review.jobs.jobs import list_jobs
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import add_model, note_comparison, promote, serving_model
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.shadow import answer_in_shadow
-from bertcnn.review.store import now, open_review
+from bertcnn.review.store import now
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
-from tests.apps.dashboards import (
-    APP,
-    CHROMIUM,
-    LABELS,
-    browsing,
-    on_page,
-    part,
-    said,
-    save_model,
-    serving,
-)
+from tests.apps.dashboards import LABELS, part, press, said, save_model
 from tests.review.desk import ADMIN, ANN
 from tests.review.history import draw_audits, with_history
 
 SCRIPT = "<script>1</script> ![x](https://example.org/x) solar panel"
-LOGIN = {
-    "redirect_uri": "https://tickets.example.org/oauth2callback",
-    "cookie_secret": "0123456789abcdef0123456789abcdef",
-    "client_id": "dashboard",
-    "client_secret": "secret",
-    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
-}
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 
 @pytest.fixture(scope="module")
@@ -54,47 +32,20 @@ def models(tmp_path_factory):
         temperature=1.0, bias=(0.0,) * len(LABELS), shares=(1 / len(LABELS),) * len(LABELS), rows=90
     )
     calibration = Calibration(temperature=1.0, fitted_on_rows=90, label_shift=shift)
-    return SimpleNamespace(
-        folder=folder,
-        first=save_model(folder / "first", calibration=calibration),
-        second=save_model(folder / "second"),
-    )
+    save_model(folder / "first", calibration=calibration)
+    save_model(folder / "second")
+    return folder
 
 
 @pytest.fixture
-def store(tmp_path):
-    return open_review(tmp_path / "review.db")
+def store(dashboard):
+    return dashboard.store
 
 
 @pytest.fixture
-def health(store, models, monkeypatch, tmp_path):
-    """Open the page, as an admin on this machine or as a logged-in viewer."""
-
-    def visit(role="admin"):
-        here = role == "admin"
-        address = {"server.address": "127.0.0.1" if here else "0.0.0.0"}
-        monkeypatch.setattr(
-            "streamlit.get_option",
-            lambda name: address.get(name) or streamlit.config.get_option(name),
-        )
-        monkeypatch.setenv("BERTCNN_MODELS", str(models.folder / "none"))
-        monkeypatch.setenv("BERTCNN_STORE", store.name)
-        monkeypatch.setenv("BERTCNN_PERSON", "root")
-        app = AppTest.from_file(str(APP), default_timeout=60)
-        if not here:
-            people = tmp_path / "people.csv"
-            people.write_text(f"person,role\nvic@example.org,{role}\n")
-            monkeypatch.delenv("BERTCNN_PERSON")
-            monkeypatch.setenv("BERTCNN_PEOPLE", str(people))
-            app.secrets["auth"] = LOGIN
-            app.user = {
-                "is_logged_in": True,
-                "email": "vic@example.org",
-                "email_verified": True,
-            }
-        return on_page(app, "health")
-
-    return visit
+def health(dashboard):
+    """Open the page."""
+    return lambda: dashboard.page("health")
 
 
 def yesterday():
@@ -103,26 +54,20 @@ def yesterday():
 
 def filled(store, models, **recent):
     """Nine weeks of tickets up to yesterday."""
-    return with_history(store, None, folder=models.first, last=yesterday(), **recent)
+    return with_history(store, None, folder=models / "first", last=yesterday(), **recent)
 
 
 def broken(store, models):
     """The second model's audits are all wrong; the first model served before it."""
-    first = add_model(store, models.first, ADMIN)
-    second = add_model(store, models.second, ADMIN)
+    first = add_model(store, models / "first", ADMIN)
+    second = add_model(store, models / "second", ADMIN)
     note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
     promote(store, second.id, ADMIN)
-    with_history(store, None, folder=models.second, last=yesterday(), outside=0.0)
+    with_history(store, None, folder=models / "second", last=yesterday(), outside=0.0)
     tickets = range(1201, 1241)
     draw_audits(store, second, tickets)
     record(store, ANN, [NewDecision(f"audit-{number}", number, "none") for number in tickets])
-    return first, second
-
-
-def press(app, label):
-    """The app after pressing a button."""
-    [button] = [one for one in app.button if one.label.replace("\\", "") == label]
-    return button.click().run()
+    return first
 
 
 def states(app, state):
@@ -131,22 +76,7 @@ def states(app, state):
     return [words[place + 1] for place, word in enumerate(words) if f"[{state}]" in word]
 
 
-def test_a_store_without_a_model_says_what_to_do(health):
-    app = health()
-    assert not app.exception
-    assert "There is no model yet." in said(app.info)
-
-
-def test_a_store_without_tickets_says_what_to_do(store, models, health):
-    add_model(store, models.first, ADMIN)
-    app = health()
-    assert not app.exception
-    assert "There are no automatic answers yet." in said(app.markdown)
-    assert "not known yet" in said(app.markdown)
-    assert "No tickets yet. Upload some on the page Tickets." in said(app.info)
-
-
-def test_what_has_changed_is_said_and_drawn(store, models, health):
+def test_changes_are_reported_and_drawn(store, models, health):
     filled(store, models, outside=0.7, words="fritzbox")
     app = health()
     assert not app.exception
@@ -169,7 +99,7 @@ def test_a_usual_week_is_one_line(store, models, health):
 
 
 def test_first_days_are_not_known_yet(store, models, health):
-    with_history(store, None, 3, folder=models.first, last=yesterday())
+    with_history(store, None, 3, folder=models / "first", last=yesterday())
     app = health()
     assert not app.exception
     assert not app.warning
@@ -179,9 +109,9 @@ def test_first_days_are_not_known_yet(store, models, health):
     assert "earlier tickets to compare with" in said(app.markdown)
 
 
-def test_tickets_that_the_model_has_not_answered_are_counted_and_not_drawn(store, models, health):
+def test_unanswered_tickets_are_counted_and_not_drawn(store, models, health):
     filled(store, models)
-    other = add_model(store, models.second, ADMIN)
+    other = add_model(store, models / "second", ADMIN)
     note_comparison(
         store, other.id, ADMIN, {"champion": serving_model(store).id, "verdict": "better"}
     )
@@ -203,11 +133,8 @@ def test_the_accuracy_over_time_is_drawn_from_two_weeks_on(store, models, health
         assert len(health().get("vega_lite_chart")) == charts
 
 
-def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
-    store, models, health, monkeypatch
-):
-    monkeypatch.setattr(jobs, "_RUNNER", (sys.executable, "-S", "-c", ""))
-    first, second = broken(store, models)
+def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(store, models, health):
+    first = broken(store, models)
     app = health()
     assert not app.exception
     assert "The promise no longer holds" in said(app.error)
@@ -216,18 +143,17 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(
     assert not app.exception
     assert serving_model(store).id == first.id
     assert "first is in use again." in said(app.success)
-    assert [one.arguments for one in jobs.list_jobs(store)] == [("review", "answer")]
+    assert [one.arguments for one in list_jobs(store)] == [("review", "answer")]
     assert not app.error
-    assert second.id != first.id
 
 
 def test_the_earlier_model_is_named_beside_the_serving_one(store, models, health):
-    first = add_model(store, models.first, ADMIN)
-    second = add_model(store, models.second, ADMIN)
+    first = add_model(store, models / "first", ADMIN)
+    second = add_model(store, models / "second", ADMIN)
     note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
     promote(store, second.id, ADMIN)
     new = [NewTicket(f"T-{number}", f"my router {'led ' * number}") for number in range(9)]
-    add_tickets(store, load(models.second), new)
+    add_tickets(store, load(models / "second"), new)
     answer_in_shadow(store)
     assert "first has answered 9 tickets too; none is decided yet." in states(
         health(), "not known yet"
@@ -241,7 +167,7 @@ def test_the_earlier_model_is_named_beside_the_serving_one(store, models, health
     assert first.id[:8] not in said_of
 
 
-def test_the_estimate_is_made_when_asked_for(store, models, health):
+def test_label_shares_are_estimated_on_request(store, models, health):
     filled(store, models)
     app = health()
     assert not any("label" in one.value.columns for one in app.dataframe)
@@ -269,7 +195,7 @@ def with_topic(store, models):
                 connection.execute(changed.values(text=f"{SCRIPT} {number}"))
 
 
-def test_a_topic_becomes_a_label_under_the_name_that_was_typed(store, models, health):
+def test_a_topic_becomes_a_label_under_the_typed_name(store, models, health):
     with_topic(store, models)
     app = press(health(), "Look for topics")
     assert not app.exception
@@ -302,15 +228,6 @@ def test_examples_of_a_topic_are_gone_once_their_tickets_are_erased(store, model
     for number in numbers:
         erase_ticket(store, number, ADMIN)
     assert "solar panel" not in said(app.run().caption)
-
-
-def test_a_viewer_sees_the_figures_and_no_button_that_changes_anything(store, models, health):
-    broken(store, models)
-    app = health("viewer")
-    assert not app.exception
-    assert "The promise no longer holds" in said(app.error)
-    assert "An admin can go back to the earlier model." in said(app.markdown)
-    assert {one.label for one in app.button} == {"Log out", "Estimate", "Look for topics"}
 
 
 def drawn(chart):
@@ -346,20 +263,3 @@ def test_the_ten_most_frequent_labels_are_compared_with_the_weeks_before():
         "0 of 78 (0.0%)",
         "50 of 150 (33.3%)",
     ]
-
-
-@in_browser
-def test_it_is_drawn_within_seconds_and_fits_a_telephone(store, models, tmp_path):
-    first, _ = broken(store, models)
-    given = ("--models", models.folder, "--store", store.name, "--person", "root")
-    with serving(tmp_path / "temporary", given) as server, browsing() as browser:
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        page.goto(f"{server.address}/health")
-        page.get_by_text("The promise no longer holds").first.wait_for()
-        page.get_by_role("button", name="Look for topics").wait_for()
-        page.locator("canvas, svg.marks").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.get_by_role("button", name="Roll back").click()
-        page.get_by_role("button", name="Go back to first").click()
-        page.get_by_text("first is in use again.").wait_for()
-    assert serving_model(store).id == first.id

@@ -1,4 +1,4 @@
-"""The Review page: the server's answers, and the desk in a real browser if one is installed."""
+"""The page Desk: the server's answers, and the desk in a real browser if one is installed."""
 
 import json
 import re
@@ -10,50 +10,34 @@ from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
-import streamlit.config
 from sqlalchemy import delete, select, update
-from streamlit.testing.v1 import AppTest
 
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
+from bertcnn.errors import StoreError
 from bertcnn.review.decisions import NewDecision, history, record
 from bertcnn.review.files import add_file
 from bertcnn.review.labels import merge_labels, set_guide
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
 from bertcnn.review.queue import FEW, LEASE, claim
-from bertcnn.review.schema import (
-    decision,
-    label,
-    lease,
-    prediction,
-    queue,
-    setting,
-    ticket,
-)
+from bertcnn.review.schema import decision, label, lease, prediction, queue, setting, ticket
 from bertcnn.review.store import open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
 from tests.apps.dashboards import (
-    APP,
-    CHROMIUM,
-    ROOT,
-    browsing,
-    on_page,
+    in_browser,
+    open_app,
     part,
-    said,
     save_model,
     serving,
+    set_start,
 )
 
 LABELS = ("billing", "hardware", "login", "mail", "moving", "tv")
 MORE = tuple(f"label {letter}" for letter in "abcdefghijklmn")
 ROOT_PERSON, ANN, BOB = Person("root"), Person("ann", "reviewer"), Person("bob", "reviewer")
-NAUGHTY = json.loads((ROOT / "tests" / "golden" / "blns.json").read_text(encoding="utf-8"))
 SCRIPT = "<img src=https://example.org/x onerror=alert(1)><script>alert(2)</script>"
 _numbers = count()
-
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
-
 
 # --- a store -----------------------------------------------------------------------------------
 
@@ -246,12 +230,11 @@ def test_counts_are_of_the_store_and_of_today(answer, store, stock):
     assert found["today"] - before == 1
 
 
-@pytest.mark.parametrize(
-    ("moment", "minutes", "wanted"),
-    [(100_000.0, 0, 86_400), (86_400.0, 0, 86_400), (9e4, 120, 7_200), (9e4, -120, 79_200)],
-)
-def test_the_day_begins_at_midnight_where_the_browser_is(moment, minutes, wanted):
-    assert part("review_desk").midnight(moment, minutes) == wanted
+def test_the_day_begins_at_midnight_where_the_browser_is():
+    midnight = part("review_desk").midnight
+    cases = (100_000.0, 0, 86_400), (86_400.0, 0, 86_400), (9e4, 120, 7_200), (9e4, -120, 79_200)
+    for moment, minutes, start in cases:
+        assert midnight(moment, minutes) == start
 
 
 def test_several_labels_are_stored_as_one(answer, store, stock):
@@ -285,17 +268,13 @@ def test_a_malformed_message_stores_nothing_and_is_an_error(answer, store, wrong
 
 def test_a_failing_store_is_reported_and_acknowledges_nothing(answer, store, stock, monkeypatch):
     ids = stock(["my router"])
-    with monkeypatch.context() as patch:
-        patch.setattr(f"{answer.__module__}.record", None, raising=False)
-        patch.setitem(answer.__globals__, "record", broken)
-        found = answer(store, ANN, message(sent("a9", ids[0]), number=7), 0.0)
+    monkeypatch.setitem(answer.__globals__, "record", broken)
+    found = answer(store, ANN, message(sent("a9", ids[0]), number=7), 0.0)
     assert (found["number"], found["acknowledged"]) == (7, [])
     assert "given; expected something" in found["error"]
 
 
 def broken(*_):
-    from bertcnn.errors import StoreError
-
     raise StoreError("given", expected="something", fix="do it")
 
 
@@ -311,76 +290,10 @@ def test_a_text_is_cut_by_characters_and_overlapping_marks_are_joined():
     assert parts("", ()) == []
 
 
-# --- who sees the page --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def opened(made, store, monkeypatch):
-    """The app as started with this store, person and address."""
-
-    def open_with(address="127.0.0.1", **environment):
-        monkeypatch.setattr(
-            "streamlit.get_option",
-            lambda name: address if name == "server.address" else streamlit.config.get_option(name),
-        )
-        monkeypatch.setenv("BERTCNN_MODELS", str(made.folder / "none"))
-        for name, value in environment.items():
-            monkeypatch.setenv(f"BERTCNN_{name.upper()}", str(value))
-        return AppTest.from_file(str(APP), default_timeout=120).run()
-
-    return open_with
-
-
-def pages(app):
-    found = []
-    for name in ("classify", "tickets", "review"):
-        try:
-            app.switch_page(f"pages_/{name}.py")
-        except ValueError:
-            continue
-        found.append(name)
-    return found
-
-
-def test_the_page_needs_a_store_and_somebody_on_this_machine(opened, made):
-    place = made.folder / "review.db"
-    assert pages(opened(store=place, person="ann")) == ["classify", "tickets", "review"]
-    app = opened("0.0.0.0", store=place, person="ann")
-    assert "listens on 0.0.0.0 without a login" in said(app.error)
-    assert not app.title
-
-
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
-        ("train", "There is no model yet. What do you have?"),
-        ("models", "There is no model yet. Train one on the page Train"),
-        ("audit", "There is no model yet. Train one on the page Train"),
-        ("health", "There is no model yet. Train one on the page Train"),
-        ("review", ""),
-        ("jobs", ""),
-    ],
-)
-def test_a_missing_store_is_made_when_an_admin_opens_a_page(opened, tmp_path, page, words):
-    app = opened(store=tmp_path / "new.db")
-    on_page(app, page)
-    assert not app.exception
-    assert not app.error
-    assert words in said([*app.markdown, *app.info])
-    assert (tmp_path / "new.db").is_file()
-
-
-def test_a_store_that_cannot_be_made_is_a_one_line_error_on_the_page(opened, tmp_path):
-    app = on_page(opened(store=tmp_path / "no folder" / "new.db"), "review")
-    assert not app.exception
-    (error,) = app.error
-    assert "no folder" in error.value
-    assert "\n" not in error.value
-
-
-def test_the_page_knows_the_person_named(opened, made, stock):
+def test_the_page_knows_the_person_named(made, stock, monkeypatch):
     stock(["my router"] * 2)
-    app = on_page(opened(store=made.folder / "review.db", person="ann"), "review")
+    set_start(monkeypatch, store=made.folder / "review.db", person="ann")
+    app = open_app(made.folder / "none", monkeypatch, "review")
     assert not app.exception
     (desk,) = app.get("bidi_component")
     update = json.loads(desk.proto.json)
@@ -403,10 +316,9 @@ def servers(made):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def context(browser):
     """A browser context; its tabs share only the cache of page files."""
-    with browsing() as started:
-        yield started.new_context(viewport={"width": 1200, "height": 900})
+    return browser.new_context(viewport={"width": 1200, "height": 900})
 
 
 class Desk:
@@ -455,9 +367,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(servers, browser):
+def desk(servers, context):
     """Ann's desk; the test opens it."""
-    page = browser.new_page()
+    page = context.new_page()
     yield Desk(page, servers["ann"])
     page.close()
 
@@ -517,18 +429,6 @@ def test_digits_give_labels_on_every_layout_and_nothing_else_does(desk, store, s
     assert stands(store, ids) == dict(zip(ids, wanted, strict=False))
 
 
-def test_similar_tickets_that_wait_are_found(answer, store, stock):
-    ids = stock(["my router is not working", "my router is not working .", "bill twice"])
-    answer(store, ANN, None, 0.0)
-    found = answer(store, ANN, {**message(held=ids), "similar": ids[0]}, 0.0)["similar"]
-    assert found["ticket"] == ids[0]
-    assert found["tickets"][0] == {"id": ids[1], "text": "my router is not working ."}
-    assert answer(store, ANN, {**message(held=ids), "similar": 10**9}, 0.0)["similar"] == {
-        "ticket": 10**9,
-        "tickets": [],
-    }
-
-
 @in_browser
 def test_similar_tickets_are_decided_and_undone_together(desk, store, stock):
     ids = stock(["my router", "my router .", "my router ,", "my router , .", "my bill"])
@@ -553,23 +453,6 @@ def test_similar_tickets_are_decided_and_undone_together(desk, store, stock):
 
 
 @in_browser
-def test_the_desk_shows_the_own_id_and_the_number(desk, stock):
-    (number,) = stock(["my router"], columns={"channel": "mail"})
-    desk.open()
-    assert re.fullmatch(rf"\d+-0\s+#{number}, tests", desk.find(".own").inner_text())
-    assert desk.find(".facts").inner_text().split() == ["channel", "mail"]
-
-
-@in_browser
-def test_a_check_is_decided_by_itself(desk, store, stock):
-    stock(["my router"] * 2, blind=True)
-    desk.open()
-    desk.press("f")
-    assert desk.said() == "This ticket is a check, which is decided by itself."
-    assert not desk.find(".similar").is_visible()
-
-
-@in_browser
 def test_a_skipped_ticket_goes_and_undo_brings_back_one_after_the_other(desk, store, stock):
     ids = stock(["first", "second", "third", "fourth"])
     desk.open()
@@ -591,32 +474,23 @@ def test_a_skipped_ticket_goes_and_undo_brings_back_one_after_the_other(desk, st
 
 
 @in_browser
-def test_undo_of_what_is_not_sent_yet_sends_both(desk, store, stock):
-    ids = stock(["first", "second"])
-    desk.open()
-    desk.page.evaluate(
-        """() => { for (const [key, code] of [["1", "Digit1"], ["u", "KeyU"]])
-        document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, bubbles: true })) }"""
-    )
-    assert desk.text() == "first"
-    desk.saved()
-    assert [row.kind for row in history(store, ids[0])] == ["label", "undo"]
-    assert stands(store, ids) == {}
-
-
-@in_browser
-def test_a_blind_ticket_shows_no_suggestion_and_enter_says_so(desk, store, stock):
+def test_a_blind_ticket_shows_no_suggestion_and_is_decided_alone(desk, store, stock):
     ids = stock(["my router", "my bill"], blind=True)
+    use_labels(store, (*LABELS, *MORE))
     desk.open()
+    assert desk.find(".labels button bdi").all_inner_texts() == sorted(likeliest(store, ids[0]))
     desk.press("Enter", "w", "/", "Escape")
     assert desk.text() == "my router"
     assert desk.said() == "There is no suggestion to accept. Choose a label."
     assert desk.find(".accept").inner_text() == "No suggestion: choose a label"
     assert "held back" in desk.find(".why").inner_text()
     assert desk.find(".labels .suggested").count() == 0
+    desk.press("f")
+    assert desk.said() == "This ticket is a check, which is decided by itself."
+    assert not desk.find(".similar").is_visible()
     desk.press("4")
     desk.saved()
-    assert stands(store, ids) == {ids[0]: LABELS[3]}
+    assert stands(store, ids) == {ids[0]: sorted(likeliest(store, ids[0]))[3]}
     assert history(store, ids[0])[0].blind
 
 
@@ -665,21 +539,15 @@ def test_up_to_18_labels_have_fixed_keys_the_second_nine_with_shift(desk, store,
     assert stands(store, ids) == dict(zip(ids, (names[9], names[1], names[10]), strict=False))
 
 
-@in_browser
-def test_an_audit_offers_the_same_labels_by_name(desk, store, stock):
-    ids = stock(["my router"], blind=True)
-    use_labels(store, (*LABELS, *MORE))
-    desk.open()
-    assert desk.find(".labels button bdi").all_inner_texts() == sorted(likeliest(store, ids[0]))
-
-
 BANKING = ("card_arrival", "lost-or-stolen_card", "Top Up Failed", "exchange rate", "pin blocked")
 
 
 @in_browser
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
+def test_a_search_forgives_typos_signs_and_the_order_of_words(desk, store, stock):
+    stock(["my router"])
+    use_labels(store, (*LABELS, *MORE, *BANKING))
+    desk.open()
+    for typed, found in (
         ("card arrival", ["card_arrival"]),
         ("ARRIVAL-card", ["card_arrival"]),
         ("cardarival", ["card_arrival"]),
@@ -689,19 +557,16 @@ BANKING = ("card_arrival", "lost-or-stolen_card", "Top Up Failed", "exchange rat
         ("echxange", ["exchange rate"]),
         ("pni", ["pin blocked"]),
         ("xy", []),
-    ],
-)
-def test_a_search_forgives_typos_signs_and_the_order_of_words(desk, store, stock, typed, found):
-    stock(["my router"])
-    use_labels(store, (*LABELS, *MORE, *BANKING))
-    desk.open().press("/")
-    desk.page.keyboard.insert_text(typed)
-    assert desk.find(".search [role=option]").all_inner_texts() == found
-    assert desk.find(".nothing").inner_text() == ("" if found else "No label is like this.")
+    ):
+        desk.press("/")
+        desk.page.keyboard.insert_text(typed)
+        assert desk.find(".search [role=option]").all_inner_texts() == found
+        assert desk.find(".nothing").inner_text() == ("" if found else "No label is like this.")
+        desk.press("Escape")
 
 
 @in_browser
-def test_what_is_found_is_ranked_by_probability_but_not_in_an_audit(desk, store, stock):
+def test_found_labels_are_ranked_by_probability_but_not_in_an_audit(desk, store, stock):
     (number,) = stock(["my router"])
     names = [f"help with {name}" for name in LABELS]
     use_labels(store, (*names, *MORE))
@@ -779,8 +644,7 @@ def test_a_labels_colour_and_hint_are_shown(desk, store, stock):
 
 
 @in_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_a_desk_with_everything_open(desk, store, stock, scheme):
+def test_axe_finds_nothing_on_a_desk_with_everything_open(desk, store, stock):
     from axe_playwright_python.sync_playwright import Axe
 
     stock([f"my router {place}\n> why?" for place in range(4)], because=[(3, 9)])
@@ -788,14 +652,18 @@ def test_axe_finds_nothing_on_a_desk_with_everything_open(desk, store, stock, sc
     set_guide(
         store, ROOT_PERSON, LABELS[1], "- **boxes**", color="#1f77b4", hint="boxes and cables"
     )
-    desk.page.emulate_media(color_scheme=scheme)
     desk.open().press("1", "2", "l", "w", "g", "?", "q", "f")
     desk.saved().find(".similar input").first.wait_for()
-    for key in ("", "/"):
-        desk.press(*key)
-        desk.page.wait_for_timeout(300)  # until colours have changed
-        violations = Axe().run(desk.page).response["violations"]
-        assert {one["id"]: one["nodes"][0]["html"] for one in violations} == {}
+    for search in (False, True):
+        if search:
+            desk.press("/")
+        for scheme in ("light", "dark"):
+            desk.page.emulate_media(color_scheme=scheme)
+            desk.page.wait_for_timeout(500)  # until colours have changed
+            colour = desk.find(".text").evaluate("element => getComputedStyle(element).color")
+            assert (sum(map(int, colour[4:-1].split(",")[:3])) > 384) == (scheme == "dark")
+            violations = Axe().run(desk.page).response["violations"]
+            assert {one["id"]: one["nodes"][0]["html"] for one in violations} == {}
 
 
 @in_browser
@@ -925,9 +793,13 @@ def test_an_opened_ticket_of_another_view_stays_with_the_person(desk, store, sto
 
 
 @in_browser
-def test_one_time_is_shown_in_the_viewers_zone_with_the_files_text(desk, made, store, tmp_path):
+def test_a_ticket_is_shown_with_its_id_its_columns_and_its_time_in_the_viewers_zone(
+    desk, made, store, tmp_path
+):
     file = tmp_path / "inbox.csv"
-    file.write_text("ticket_id,created_at,text\nT-1,2025-07-01 10:00,my router is not working\n")
+    file.write_text(
+        "ticket_id,created_at,text,channel\nT-1,2025-07-01 10:00,my router is not working,mail\n"
+    )
     store.set_setting("time_zone", "Europe/Berlin", ROOT_PERSON)
     add_file(store, file, predictor=made.predictor)
     store.set_setting("time_zone", "UTC", ROOT_PERSON)
@@ -938,7 +810,8 @@ def test_one_time_is_shown_in_the_viewers_zone_with_the_files_text(desk, made, s
     zone = "() => Intl.DateTimeFormat().resolvedOptions().timeZone"
     shown = datetime(2025, 7, 1, 8, tzinfo=UTC).astimezone(ZoneInfo(desk.page.evaluate(zone)))
     assert f"{shown.hour % 12 or 12}:00" in received.inner_text()
-    assert "created_at" not in desk.find(".ticket").inner_text()
+    assert re.fullmatch(r"T-1\s+#\d+", desk.find(".own").inner_text())
+    assert desk.find(".facts").inner_text().split() == ["channel", "mail"]
 
 
 # --- texts ---
@@ -1085,12 +958,13 @@ def test_decisions_wait_in_the_tab_while_the_server_does_not_answer(desk, store,
         way.cut = False
         desk.saved()
     assert stands(store, ids) == {ids[0]: LABELS[0], ids[1]: LABELS[1], ids[2]: "(skip)"}
+    assert [row.kind for row in history(store, ids[2])] == ["label", "undo", "skip"]
 
 
 @in_browser
-def test_decisions_arrive_at_a_server_that_was_restarted(servers, browser, store, stock):
+def test_decisions_arrive_at_a_server_that_was_restarted(servers, context, store, stock):
     ids = stock(["first", "second", "third"])
-    page = browser.new_page()
+    page = context.new_page()
     one = Desk(page, servers["bob"]).open()
     servers["bob"].stop()
     one.press("1")
@@ -1164,10 +1038,10 @@ def test_what_is_refused_is_shown_with_its_reason_and_comes_back(desk, store, st
 
 
 @in_browser
-def test_two_people_never_see_the_same_ticket(servers, browser, store, stock):
+def test_two_people_never_see_the_same_ticket(servers, context, store, stock):
     ids = stock([f"my router {place}" for place in range(90)])
     seen = {}
-    desks = {name: Desk(browser.new_page(), one).open() for name, one in servers.items()}
+    desks = {name: Desk(context.new_page(), one).open() for name, one in servers.items()}
     for name, one in desks.items():
         seen[name] = []
         one.page.keyboard.press("?")
@@ -1248,63 +1122,10 @@ def test_leases_are_renewed_while_somebody_is_there(desk, store, stock):
 
 
 @in_browser
-def test_hostile_texts_are_shown_as_text(desk, store, stock):
-    texts = [SCRIPT, *(one for one in NAUGHTY if set(one) & set("<>&`\"'{$%\\"))][:80]
-    names = [SCRIPT, *(one for one in texts if one.strip() and len(one) < 200)][:40]
-    use_labels(store, tuple(dict.fromkeys(names)))
-    stock(texts, columns={SCRIPT: SCRIPT, "<b>": "<script>alert(3)</script>"})
-    desk.open()
-    elements = "() => [...document.querySelector('.stBidiComponent [data-testid]').shadowRoot"
-    elements += ".querySelectorAll('*')].map(one => one.localName)"
-    before = set(desk.page.evaluate(elements))
-    desk.press("w", "g", "?", "/", "Escape")
-    shown = []
-    for _ in texts:
-        shown.append(desk.text())
-        desk.press("/", "Enter")
-    desk.saved()
-    assert sorted(shown) == sorted(text or "No text" for text in texts)
-    assert desk.said() == f"{SCRIPT}. U undoes."
-    assert not desk.dialogs
-    assert not {"img", "script", "iframe", "svg", "a", "form", "object"} & set(
-        desk.page.evaluate(elements)
-    )
-    assert before
-    own = (desk.address.removesuffix("desk"), "blob:", "data:")
-    assert [url for url in desk.requests if not url.startswith(own)] == []
-
-
-def contrast(page, selector):
-    """The WCAG 2 contrast ratio between a text and its background."""
-    return page.locator(f".desk {selector}").first.evaluate(
-        """element => {
-      const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-      const layers = [];
-      for (let one = element; one; one = one.parentElement ?? one.getRootNode().host)
-        layers.unshift(getComputedStyle(one).backgroundColor);
-      const paint = (colours) => {
-        canvas.fillStyle = "white"; canvas.fillRect(0, 0, 1, 1);
-        for (const one of colours) { canvas.fillStyle = one; canvas.fillRect(0, 0, 1, 1); }
-        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((byte) => {
-          const part = byte / 255;
-          return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4; });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-      const two = [paint(layers), paint([...layers, getComputedStyle(element).color])];
-      return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05); }"""
-    )
-
-
-@in_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_telephone_and_reads_well_in_light_and_dark(desk, stock, scheme):
+def test_it_fits_a_telephone(desk, stock):
     stock([f"my router {'very ' * 90}long", "w" * 500])
-    desk.page.emulate_media(color_scheme=scheme)
     desk.page.set_viewport_size({"width": 390, "height": 844})
     desk.open().press("w")
-    for selector in (".text", ".accept bdi", ".labels bdi", ".counts", ".own small", ".unsent"):
-        assert contrast(desk.page, selector) >= 4.5, selector
-    colour = desk.find(".text").evaluate("element => getComputedStyle(element).color")
-    assert (sum(map(int, colour[4:-1].split(",")[:3])) > 384) == (scheme == "dark")
     for _ in range(2):
         for one in desk.page.locator(".desk button:visible, .desk .ticket").all():
             box = one.bounding_box()

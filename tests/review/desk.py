@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from sqlalchemy import delete, update
+
 from bertcnn import load
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.models import add_model
 from bertcnn.review.people import Person
+from bertcnn.review.schema import decision, lease
 from bertcnn.review.tickets import NewTicket, add_tickets
 from tests.tiny import saved_with_scope
 
@@ -49,3 +52,16 @@ def decide(store, person: Person, ticket: int, label: str | None, key: str = "",
 def ids(leased: Sequence) -> list[int]:
     """The ids of leased tickets."""
     return [one.id for one in leased]
+
+
+def release(store, person: Person) -> None:
+    """End the leases of a person."""
+    with store.writing() as connection:
+        connection.execute(delete(lease).where(lease.c.actor == person.name))
+
+
+def pass_time(store, seconds: float) -> None:
+    """Let time pass for leases and decisions: both were that much earlier."""
+    with store.writing() as connection:
+        connection.execute(update(lease).values(until=lease.c.until - seconds))
+        connection.execute(update(decision).values(decided_at=decision.c.decided_at - seconds))

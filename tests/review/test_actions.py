@@ -20,13 +20,13 @@ from bertcnn.review.actions import (
 from bertcnn.review.corrected_rows import corrections
 from bertcnn.review.decisions import NewDecision, disagreements, record
 from bertcnn.review.people import Person
-from bertcnn.review.queue import claim, open_ticket, release, waiting_tickets
+from bertcnn.review.queue import claim, open_ticket, waiting_tickets
 from bertcnn.review.schema import event, mention, note, queue, ticket
 from bertcnn.review.store import now
 from bertcnn.review.teamwork import agreement_report, people_today, seen_people
 from bertcnn.review.ticket_list import TicketView, list_tickets
 from bertcnn.review.tickets import erase_ticket
-from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, ids, release
 
 
 @pytest.fixture

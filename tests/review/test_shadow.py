@@ -8,7 +8,6 @@ from sqlalchemy import insert, select, update
 
 from bertcnn import load
 from bertcnn.evaluation.paired import paired_difference
-from bertcnn.progress import Silent
 from bertcnn.review import shadow
 from bertcnn.review.audits import audit_report
 from bertcnn.review.files import add_file
@@ -17,19 +16,10 @@ from bertcnn.review.schema import draw, prediction, queue
 from bertcnn.review.shadow import answer_in_shadow, last_handover, shadow_report
 from bertcnn.review.tickets import BESIDE, NewTicket, add_tickets, answer_waiting, erase_ticket
 from tests.apps.dashboards import save_model
+from tests.resuming import Notes
 from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
-
-
-class Notes(Silent):
-    """Keeps the notes."""
-
-    def __init__(self):
-        self.said = []
-
-    def note(self, line):
-        self.said.append(line)
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +87,9 @@ def test_after_two_weeks_it_ends(store, encoder_folder, later, monkeypatch):
     filled(store, encoder_folder, 0)
     add_tickets(store, serve(store, later), [NewTicket("a", "no signal")], source="s")
     start = last_handover(store).at
-    monkeypatch.setattr(shadow, "now", lambda: start + 14 * 86_400 + 1)
-    assert answer_in_shadow(store) == 0
-    monkeypatch.setattr(shadow, "now", lambda: start + 14 * 86_400 - 1)
-    assert answer_in_shadow(store) == 1
+    for seconds, answered in ((1, 0), (-1, 1)):
+        monkeypatch.setattr(shadow, "now", lambda: start + 14 * 86_400 + seconds)  # noqa: B023
+        assert answer_in_shadow(store) == answered
 
 
 def test_a_model_that_is_gone_is_said_once_and_tickets_are_added(
@@ -113,7 +102,7 @@ def test_a_model_that_is_gone_is_said_once_and_tickets_are_added(
     file, notes = tmp_path / "inbox.csv", Notes()
     file.write_text("id,text\n" + "".join(f"{n},{one}\n" for n, one in enumerate(tickets(6)[0])))
     assert add_file(store, file, progress=notes).added == 18
-    assert len([line for line in notes.said if "not in" in line and str(folder) in line]) == 1
+    assert len([line for line in notes.notes if "not in" in line and str(folder) in line]) == 1
     assert beside(store) == {}
     assert shadow_report(store) is None
 

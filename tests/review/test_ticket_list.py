@@ -10,12 +10,12 @@ from sqlalchemy import select
 from bertcnn.errors import SettingsError
 from bertcnn.review.column_filters import MOST_VALUES, column_values
 from bertcnn.review.decisions import NewDecision, record
-from bertcnn.review.queue import claim, release
+from bertcnn.review.queue import claim
 from bertcnn.review.schema import STATES, queue, ticket
 from bertcnn.review.search import _DELETES
 from bertcnn.review.ticket_list import TicketView, count_tickets, list_tickets
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
-from tests.review.desk import ADMIN, ANN, BOB, HOUR, decide, filled, texts
+from tests.review.desk import ADMIN, ANN, BOB, HOUR, decide, filled, release, texts
 
 COUNT = 40
 

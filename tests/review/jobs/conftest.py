@@ -1,8 +1,6 @@
 """Fixtures for the tests of jobs."""
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +10,8 @@ from bertcnn.review.schema import job as job_table
 from bertcnn.review.store import open_review
 from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.review.conftest import postgres  # noqa: F401
+from tests.review.jobs.runners import TINY, run_jobs_with
 
-TINY = (sys.executable, str(Path(__file__).with_name("tiny.py")), "run")
 ADA = Person("ada", "reviewer")
 _PATIENCE = 60.0  # seconds; other tests may keep the machine busy
 
@@ -67,6 +65,6 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     """A store whose jobs run tiny commands in its folder."""
-    monkeypatch.setattr(jobs, "_RUNNER", TINY)
+    run_jobs_with(monkeypatch, TINY)
     monkeypatch.chdir(tmp_path)
     return Desk(tmp_path, tmp_path / "review.db")

@@ -2,10 +2,9 @@
 
 import pytest
 
-from bertcnn.review.jobs import jobs
 from bertcnn.review.jobs.job import COMMANDS, checked_arguments, command_of
 from bertcnn.review.store import now
-from tests.review.jobs.test_jobs import DIES
+from tests.review.jobs.runners import IDLE, run_jobs_with
 
 
 def test_jobs_are_listed_shown_cancelled_and_restarted(desk, run, monkeypatch):
@@ -46,7 +45,7 @@ def test_jobs_are_listed_shown_cancelled_and_restarted(desk, run, monkeypatch):
 
 
 def test_jobs_without_a_process_are_seen_and_restarted(desk, run, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     id = desk.start()
     desk.change(id, heartbeat=now() - 61)
     assert "process gone" in run("jobs", "list", "--store", desk.place)[1]

@@ -28,9 +28,8 @@ from bertcnn.review.jobs.processes import process_start, this_host
 from bertcnn.review.people import Person
 from bertcnn.review.store import now, open_review
 from tests.review.conftest import PASSWORD
-from tests.review.jobs.conftest import ADA, TINY, Desk
-
-DIES = (sys.executable, "-S", "-c", "")  # before it takes the job
+from tests.review.jobs.conftest import ADA, Desk
+from tests.review.jobs.runners import IDLE, TINY, run_jobs_with
 
 
 def rows_of(desk):
@@ -159,7 +158,7 @@ def test_a_job_that_fails_keeps_the_message_of_its_command(
 
 
 def test_a_job_is_kept_in_a_database_whose_password_nobody_sees(postgres, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", TINY)
+    run_jobs_with(monkeypatch, TINY)
     monkeypatch.setenv("BERTCNN_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     url = postgres.new_database()
@@ -174,7 +173,7 @@ def test_a_job_is_kept_in_a_database_whose_password_nobody_sees(postgres, tmp_pa
     desk.hurry()
     job = desk.ended(id)
     assert (job.state, job.starts, job.log.parent) == ("done", 1, tmp_path / "jobs")
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     id = desk.start()
     desk.change(id, heartbeat=now() - 61)
     assert asked_by_two_servers(desk, monkeypatch) == [[], [id]]
@@ -217,11 +216,11 @@ def test_a_command_that_does_not_listen_is_ended_by_a_signal(desk):
 
 
 def test_a_job_that_is_cancelled_while_it_waits_is_never_started(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)  # it dies at once
+    run_jobs_with(monkeypatch, IDLE)  # it dies at once
     id = desk.start()
     assert (desk.job(id).state, desk.job(id).dead) == ("waiting", False)
     assert restart_dead_jobs(desk.store) == []  # its process may still be starting
-    monkeypatch.setattr(jobs, "_RUNNER", TINY)
+    run_jobs_with(monkeypatch, TINY)
     desk.change(id, heartbeat=now() - 61)
     assert desk.job(id).dead
     cancel_job(desk.store, id, ADA)
@@ -332,7 +331,7 @@ def test_a_process_whose_job_another_one_has_taken_ends_its_command(desk):
 
 
 def test_another_process_with_the_same_number_is_not_the_job(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     id = desk.start()
     mine = {"state": "running", "host": this_host(), "pid": os.getpid(), "heartbeat": now() - 999}
     desk.change(id, pid_started=process_start(os.getpid()), **mine)
@@ -342,7 +341,7 @@ def test_another_process_with_the_same_number_is_not_the_job(desk, monkeypatch):
 
 
 def test_a_process_that_cannot_be_looked_at_is_judged_by_its_heartbeat(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     id = desk.start()
     other = {"state": "running", "host": "another host", "pid": 4_000_000, "pid_started": 1.0}
     desk.change(id, heartbeat=now() - 50, **other)
@@ -390,7 +389,7 @@ def test_unknown_jobs_are_refused(desk):
 
 
 def test_who_may_start_and_touch_which_job(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     with pytest.raises(RoleError, match=r"has the role reviewer and wants to start retrain"):
         start_job(desk.store, ["retrain", "--out", "next"], ADA)
     with pytest.raises(RoleError, match="expected the role reviewer"):
@@ -450,7 +449,7 @@ def test_a_job_whose_folder_is_not_there_has_failed_and_is_removed(desk):
 
 
 def test_jobs_are_listed_from_the_last_one_on(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     names = [desk.start() for _ in range(3)]
     desk.change(names[1], state="done", ended_at=now())
     assert [job.id for job in list_jobs(desk.store)] == names[::-1]
@@ -459,7 +458,7 @@ def test_jobs_are_listed_from_the_last_one_on(desk, monkeypatch):
 
 
 def test_nobody_else_may_read_the_logs(desk, monkeypatch):
-    monkeypatch.setattr(jobs, "_RUNNER", DIES)
+    run_jobs_with(monkeypatch, IDLE)
     log = desk.job(desk.start()).log
     assert log.parent == Path(f"{desk.place}.jobs")
     assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)

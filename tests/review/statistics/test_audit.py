@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
 
 from bertcnn.errors import SettingsError
 from bertcnn.review.statistics.audit import (
@@ -41,12 +40,10 @@ def test_the_number_of_a_ticket_is_its_keyed_hash():
     assert 0 <= uniform_number(SECRET, "\ud800") < 1
 
 
-def test_the_numbers_are_uniform_and_share_of_audits_is_as_asked():
+def test_a_ticket_is_audited_if_its_number_is_below_the_rate():
     numbers = [uniform_number(SECRET, str(ticket)) for ticket in range(5000)]
-    assert kstest(numbers, "uniform").pvalue > 0.01
-    assert max(numbers) < 1
-    drawn = sum(is_audited(SECRET, str(ticket), 0.03) for ticket in range(5000))
-    assert drawn == sum(number < 0.03 for number in numbers)
+    drawn = [is_audited(SECRET, str(ticket), 0.03) for ticket in range(5000)]
+    assert drawn == [number < 0.03 for number in numbers]
     assert is_audited(SECRET, "any", 1.0)
     assert not is_audited(SECRET, "any", 0.0)
 
@@ -83,7 +80,7 @@ def test_heavily_audited_strata_do_not_weigh_more():
     assert np.mean(right) < 0.83 < 0.92 < found.low
 
 
-def test_who_audits_everything_knows_everything():
+def test_auditing_everything_leaves_no_doubt():
     found = audited(90, 100, pi=1.0)
     assert (found.accuracy, found.low, found.high) == pytest.approx((0.9, 0.9, 0.9))
     half = audited(90, 100, pi=0.5)
@@ -195,7 +192,7 @@ def test_before_the_first_audit_the_worst_is_allowed_for():
         ([True] * 3, [0.1] * 3, [SURE] * 3, {SURE: 2}, "3 audits and 2 answers of 'billing'"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(right, pi, strata, population, message):
+def test_mismatched_columns_are_refused(right, pi, strata, population, message):
     with pytest.raises(SettingsError, match=message):
         audit_accuracy(right, pi, strata, population)
     with pytest.raises(SettingsError, match=message):
