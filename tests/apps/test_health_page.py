@@ -12,13 +12,13 @@ from bertcnn.review.daily_figures import day_of
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs.jobs import list_jobs
 from bertcnn.review.labels import labels_in_use
-from bertcnn.review.models import add_model, note_comparison, promote, serving_model
+from bertcnn.review.models import serving_model
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import now
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
 from tests.apps.dashboards import LABELS, part, press, said, save_model
-from tests.review.desk import ADMIN, ANN
+from tests.review.desk import ADMIN, ANN, serve
 from tests.review.history import draw_audits, with_history
 
 SCRIPT = "<script>1</script> ![x](https://example.org/x) solar panel"
@@ -59,10 +59,8 @@ def filled(store, models, **recent):
 
 def broken(store, models):
     """The second model's audits are all wrong; the first model served before it."""
-    first = add_model(store, models / "first", ADMIN)
-    second = add_model(store, models / "second", ADMIN)
-    note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
-    promote(store, second.id, ADMIN)
+    first = serve(store, models / "first")
+    second = serve(store, models / "second")
     with_history(store, None, folder=models / "second", last=yesterday(), outside=0.0)
     tickets = range(1201, 1241)
     draw_audits(store, second, tickets)
@@ -111,11 +109,7 @@ def test_first_days_are_not_known_yet(store, models, health):
 
 def test_unanswered_tickets_are_counted_and_not_drawn(store, models, health):
     filled(store, models)
-    other = add_model(store, models / "second", ADMIN)
-    note_comparison(
-        store, other.id, ADMIN, {"champion": serving_model(store).id, "verdict": "better"}
-    )
-    promote(store, other.id, ADMIN)
+    serve(store, models / "second")
     app = health()
     shown = said(app.markdown)
     assert "140 tickets in the seven days up to" in shown
@@ -148,10 +142,8 @@ def test_a_broken_promise_is_on_top_and_leads_back_to_the_earlier_model(store, m
 
 
 def test_the_earlier_model_is_named_beside_the_serving_one(store, models, health):
-    first = add_model(store, models / "first", ADMIN)
-    second = add_model(store, models / "second", ADMIN)
-    note_comparison(store, second.id, ADMIN, {"champion": first.id, "verdict": "better"})
-    promote(store, second.id, ADMIN)
+    first = serve(store, models / "first")
+    second = serve(store, models / "second")
     new = [NewTicket(f"T-{number}", f"my router {'led ' * number}") for number in range(9)]
     add_tickets(store, load(models / "second"), new)
     answer_in_shadow(store)

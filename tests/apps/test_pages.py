@@ -10,8 +10,6 @@ from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
 from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs.jobs import start_job
-from bertcnn.review.models import add_model, note_comparison, promote
-from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
 from bertcnn.review.store import open_review
 from bertcnn.review.tickets import NewTicket, add_tickets
@@ -27,8 +25,8 @@ from tests.apps.dashboards import (
     serving,
     set_start,
 )
+from tests.review.desk import BOB, serve
 
-ROOT, BOB = Person("root"), Person("bob", "reviewer")
 NO_MODEL = "There is no model yet. Train one on the page Train"
 # known, minor violations in Streamlit's own file uploader
 KNOWN = {"presentation-role-conflict"}
@@ -98,9 +96,7 @@ def filled(tmp_path_factory):
     for rows, name in enumerate(("first", "second"), start=100):
         save_model(folder / "models" / name, decisions=decisions, metrics={"rows": rows})
     store = open_review(folder / "review.db")
-    first, second = (add_model(store, folder / "models" / one, ROOT) for one in ("first", "second"))
-    note_comparison(store, second.id, ROOT, {"champion": first.id, "verdict": "better"})
-    promote(store, second.id, ROOT)
+    _, second = (serve(store, folder / "models" / name) for name in ("first", "second"))
     new = [NewTicket(f"T-{row}", f"my router led {'bill ' * (row % 7)}") for row in range(60)]
     add_tickets(store, load(second.folder), new, source="tests", audited=1.0)
     tickets = [one.id for one in claim(store, BOB, most=30)]
@@ -136,7 +132,7 @@ def test_an_admin_who_opens_a_page_makes_a_missing_store(page, tmp_path, monkeyp
 
 @each_page
 def test_a_store_without_tickets_says_what_to_do(page, filled, tmp_path, monkeypatch):
-    add_model(open_review(tmp_path / "review.db"), filled.models / "second", ROOT)
+    serve(open_review(tmp_path / "review.db"), filled.models / "second")
     set_start(monkeypatch, models=filled.models, store=tmp_path / "review.db")
     app = opened(page)
     assert not app.exception

@@ -6,7 +6,7 @@ from sqlalchemy import delete, update
 
 from bertcnn import load
 from bertcnn.review.decisions import NewDecision, record
-from bertcnn.review.models import add_model
+from bertcnn.review.models import add_model, note_comparison, promote, serving_model
 from bertcnn.review.people import Person
 from bertcnn.review.schema import decision, lease
 from bertcnn.review.tickets import NewTicket, add_tickets
@@ -35,6 +35,15 @@ def filled(store, encoder_folder, count: int = 40, *, audited: float = 0.5, hour
     ]
     add_tickets(store, predictor, new, source="inbox", audited=audited)
     return predictor
+
+
+def serve(store, folder):
+    """Add a model and let it serve; returns it as the store knows it."""
+    before, added = serving_model(store), add_model(store, folder, ADMIN)
+    if before is not None:
+        note_comparison(store, added.id, ADMIN, {"champion": before.id, "verdict": "better"})
+        promote(store, added.id, ADMIN)
+    return added
 
 
 def decide(store, person: Person, ticket: int, label: str | None, key: str = "", **more):

@@ -11,7 +11,7 @@ from bertcnn.errors import StoreError
 from bertcnn.review import daily_figures as counting
 from bertcnn.review.daily_figures import day_of, newest_day, read_days, sample_texts, start_of
 from bertcnn.review.health import drift_report
-from bertcnn.review.models import add_model, note_comparison, promote
+from bertcnn.review.models import add_model
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.store import now
 from bertcnn.review.tickets import (
@@ -23,7 +23,7 @@ from bertcnn.review.tickets import (
 )
 from tests.apps.dashboards import save_model
 from tests.review.conftest import refused
-from tests.review.desk import ADMIN, filled
+from tests.review.desk import ADMIN, filled, serve
 from tests.review.history import LAST, daily_figures, with_history
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
@@ -123,9 +123,7 @@ def test_tickets_of_earlier_days_that_still_wait_do_not_stand_for_these_days(
     store, encoder_folder, tmp_path
 ):
     model = with_history(store, encoder_folder, 70, confidence=0.5)
-    second = add_model(store, save_model(tmp_path / "second"), ADMIN)
-    note_comparison(store, second.id, ADMIN, {"champion": model.id, "verdict": "better"})
-    promote(store, second.id, ADMIN)
+    second = serve(store, save_model(tmp_path / "second"))
     with store.writing() as connection:
         waiting = select(prediction.c.ticket).where(prediction.c.decision != "auto")
         for number in connection.scalars(waiting).all():

@@ -11,13 +11,13 @@ from bertcnn.evaluation.paired import paired_difference
 from bertcnn.review import shadow
 from bertcnn.review.audits import audit_report
 from bertcnn.review.files import add_file
-from bertcnn.review.models import add_model, note_comparison, promote, roll_back, serving_model
+from bertcnn.review.models import add_model, roll_back
 from bertcnn.review.schema import draw, prediction, queue
 from bertcnn.review.shadow import answer_in_shadow, last_handover, shadow_report
 from bertcnn.review.tickets import BESIDE, NewTicket, add_tickets, answer_waiting, erase_ticket
 from tests.apps.dashboards import save_model
 from tests.resuming import Notes
-from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, serve, texts
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
 
@@ -26,14 +26,6 @@ from tests.tiny import saved_with_scope
 def later(tmp_path_factory):
     """Another model, saved."""
     return save_model(tmp_path_factory.mktemp("later") / "model")
-
-
-def serve(store, folder):
-    """Promote another model, and load it."""
-    added = add_model(store, folder, ADMIN)
-    note_comparison(store, added.id, ADMIN, {"champion": serving_model(store).id, "verdict": "x"})
-    promote(store, added.id, ADMIN)
-    return load(folder)
 
 
 def beside(store):
@@ -52,7 +44,7 @@ def test_the_first_model_has_none_before_it(store, encoder_folder):
 
 def test_new_tickets_are_answered_by_both_and_others_are_not(store, encoder_folder, later):
     first = filled(store, encoder_folder, 6)
-    second = serve(store, later)
+    second = load(serve(store, later).folder)
     waiting = select(queue.c.ticket, queue.c.model).order_by(queue.c.ticket)
     new = [NewTicket(f"N-{place}", text) for place, text in enumerate(texts(5))]
     add_tickets(store, second, new, source="new")
@@ -77,7 +69,7 @@ def test_new_tickets_are_answered_by_both_and_others_are_not(store, encoder_fold
 def test_an_erased_ticket_is_left_out(store, encoder_folder, later):
     filled(store, encoder_folder, 0)
     new = [NewTicket("a", "no signal"), NewTicket("b", "no line")]
-    add_tickets(store, serve(store, later), new, source="s")
+    add_tickets(store, load(serve(store, later).folder), new, source="s")
     erase_ticket(store, 1, ADMIN)
     assert answer_in_shadow(store) == 1
     assert sorted(beside(store)) == [2]
@@ -85,7 +77,7 @@ def test_an_erased_ticket_is_left_out(store, encoder_folder, later):
 
 def test_after_two_weeks_it_ends(store, encoder_folder, later, monkeypatch):
     filled(store, encoder_folder, 0)
-    add_tickets(store, serve(store, later), [NewTicket("a", "no signal")], source="s")
+    add_tickets(store, load(serve(store, later).folder), [NewTicket("a", "no signal")], source="s")
     start = last_handover(store).at
     for seconds, answered in ((1, 0), (-1, 1)):
         monkeypatch.setattr(shadow, "now", lambda: start + 14 * 86_400 + seconds)  # noqa: B023
@@ -187,7 +179,7 @@ def test_after_a_rollback_the_newer_model_answers_beside_the_older_one(
     store, encoder_folder, later
 ):
     first = filled(store, encoder_folder, 0)
-    second = serve(store, later)
+    second = load(serve(store, later).folder)
     add_tickets(store, second, [NewTicket("a", "no signal")], source="s")
     answer_in_shadow(store)
     roll_back(store, ADMIN)
@@ -203,7 +195,7 @@ def test_after_a_rollback_the_newer_model_answers_beside_the_older_one(
 
 def test_shadow_answers_count_when_the_model_serves_again(store, encoder_folder, later):
     first = filled(store, encoder_folder, 0)
-    second = serve(store, later)
+    second = load(serve(store, later).folder)
     new = [NewTicket(f"N-{place}", f"zz {place} qq") for place in range(6)]
     add_tickets(store, second, new, source="s", audited=1.0)
     answer_in_shadow(store)

@@ -184,7 +184,7 @@ def test_a_job_is_kept_in_a_database_whose_password_nobody_sees(postgres, tmp_pa
 # === Cancelled ===
 
 
-def test_a_cancelled_job_ends_as_by_ctrl_c_and_goes_on_when_it_is_restarted(desk):
+def test_a_cancelled_job_ends_as_by_ctrl_c_and_resumes_when_restarted(desk):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does in the background
     try:
         id = desk.start()
@@ -233,7 +233,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_never_started(desk, monkeypat
 # === Killed ===
 
 
-def test_a_killed_command_is_started_again_and_goes_on(desk):
+def test_a_killed_command_is_restarted_and_resumes(desk):
     id = desk.start()
     os.kill(desk.at_work(id), signal.SIGKILL)
     desk.hurry()
@@ -243,7 +243,7 @@ def test_a_killed_command_is_started_again_and_goes_on(desk):
     assert job.log.read_text(encoding="utf-8").count("bertcnn score\n") == 2
 
 
-def test_two_servers_restart_a_job_whose_process_was_killed_once(desk, monkeypatch):
+def test_only_one_of_two_servers_restarts_a_job_whose_process_was_killed(desk, monkeypatch):
     id = desk.start()
     command = desk.at_work(id)
     first = desk.job(id).pid
@@ -307,16 +307,7 @@ def test_a_job_outlives_the_server_that_started_it(desk):
     assert rows_of(desk) == list(range(3000))
 
 
-def test_a_job_that_runs_is_not_removed(desk):
-    id = desk.start()
-    desk.at_work(id)
-    with pytest.raises(StoreError, match="is running; expected one that has ended"):
-        remove_job(desk.store, id, ADA)
-    desk.hurry()
-    desk.ended(id)
-
-
-def test_a_process_whose_job_another_one_has_taken_ends_its_command(desk):
+def test_a_process_whose_job_was_taken_over_ends_its_command(desk):
     id = desk.start()
     command = desk.at_work(id)
     runner = desk.job(id).pid
@@ -340,7 +331,7 @@ def test_another_process_with_the_same_number_is_not_the_job(desk, monkeypatch):
     assert desk.job(id).dead
 
 
-def test_a_process_that_cannot_be_looked_at_is_judged_by_its_heartbeat(desk, monkeypatch):
+def test_a_process_on_another_host_is_judged_by_its_heartbeat(desk, monkeypatch):
     run_jobs_with(monkeypatch, IDLE)
     id = desk.start()
     other = {"state": "running", "host": "another host", "pid": 4_000_000, "pid_started": 1.0}
@@ -388,7 +379,7 @@ def test_unknown_jobs_are_refused(desk):
             function(desk.store, "nothing", *given)
 
 
-def test_who_may_start_and_touch_which_job(desk, monkeypatch):
+def test_roles_limit_who_starts_and_changes_a_job(desk, monkeypatch):
     run_jobs_with(monkeypatch, IDLE)
     with pytest.raises(RoleError, match=r"has the role reviewer and wants to start retrain"):
         start_job(desk.store, ["retrain", "--out", "next"], ADA)
@@ -408,7 +399,6 @@ def test_who_may_start_and_touch_which_job(desk, monkeypatch):
 def test_a_job_is_removed_with_its_files_once_it_has_ended(desk):
     folder, beside = jobs.new_folder(desk.store), desk.folder / "kept.csv"
     beside.touch()
-    desk.hurry()
     (folder / "hurry").touch()
     id = start_job(desk.store, ["score", "3", "well"], ADA, folder=folder).id
     job = desk.ended(id)
@@ -417,7 +407,11 @@ def test_a_job_is_removed_with_its_files_once_it_has_ended(desk):
     remove_job(desk.store, id, ADA)
     assert not folder.exists()
     assert not job.log.exists()
-    mine = desk.start(rows=3)
+    mine = desk.start()
+    desk.at_work(mine)
+    with pytest.raises(StoreError, match="is running; expected one that has ended"):
+        remove_job(desk.store, mine, ADA)
+    desk.hurry()
     desk.ended(mine)
     remove_job(desk.store, mine, ADA)  # it ran in a folder that is not the job's own
     assert beside.exists()
@@ -448,17 +442,13 @@ def test_a_job_whose_folder_is_not_there_has_failed_and_is_removed(desk):
     assert list_jobs(desk.store) == []
 
 
-def test_jobs_are_listed_from_the_last_one_on(desk, monkeypatch):
+def test_jobs_are_listed_newest_first_and_nobody_else_may_read_their_logs(desk, monkeypatch):
     run_jobs_with(monkeypatch, IDLE)
     names = [desk.start() for _ in range(3)]
     desk.change(names[1], state="done", ended_at=now())
     assert [job.id for job in list_jobs(desk.store)] == names[::-1]
     assert [job.id for job in list_jobs(desk.store, most=1)] == names[2:]
     assert [job.id for job in list_jobs(desk.store, states=["done"])] == [names[1]]
-
-
-def test_nobody_else_may_read_the_logs(desk, monkeypatch):
-    run_jobs_with(monkeypatch, IDLE)
-    log = desk.job(desk.start()).log
+    log = desk.job(names[0]).log
     assert log.parent == Path(f"{desk.place}.jobs")
     assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
