@@ -173,7 +173,8 @@ def rows_missing(difference: PairedDifference, *, gain: bool) -> int:
     it is better, if it is half a point better, or as far above as it looks now. The formula is n =
     (z_level + z_power)^2 d / distance^2, where d is the share of rows that only one model gets
     right (Connor 1987 for a test; Lachenbruch and Lynch 1998 for a margin; both subtract the
-    squared difference from d, which is small for similar models).
+    squared difference from d, which is small for similar models). A challenger that is half a point
+    below only needs the 300 rows of any verdict.
 
     Returns:
         0 if that many rows exist already, so more would not help.
@@ -189,6 +190,8 @@ def rows_missing(difference: PairedDifference, *, gain: bool) -> int:
     if gain:
         distance = MARGIN + min(difference.estimate, 0.0)
         needed = min(needed, (ONE_SIDED + power) ** 2 / max(distance, HALF_POINT) ** 2)
+    if difference.estimate <= -HALF_POINT:  # the verdict is `worse` as soon as there is one
+        needed = 0.0
     each = difference.rows / difference.effective
     fewest = FEWEST_ROWS * difference.rows / difference.groups
     return max(0, math.ceil(max(needed * differing * each, fewest)) - difference.rows)
