@@ -22,7 +22,7 @@ def errors():
             yield from STRING.findall(re.sub(r'"""(?s:.)*?"""', "", code))
 
 
-def test_no_command_is_left_in_what_the_library_says_to_do():
+def test_advice_on_pages_names_no_command():
     found = list(errors())
     assert len(found) > 10
     for message in found:

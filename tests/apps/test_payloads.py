@@ -254,7 +254,7 @@ raise ValueError("a programming error that quotes " + "".join({letters!r}))
 """
 
 
-def test_every_kind_of_element_shows_every_text_as_it_is_and_no_error_quotes_one(browser, tmp_path):
+def test_every_element_shows_texts_literally_and_no_error_quotes_one(browser, tmp_path):
     texts = tmp_path / "texts.json"
     texts.write_text(json.dumps(PAYLOADS))
     shutil.copytree(APP.parent / ".streamlit", tmp_path / ".streamlit")

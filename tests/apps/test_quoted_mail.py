@@ -31,7 +31,7 @@ REPLY = "My router is dead.\n\n"
     ],
 )
 @pytest.mark.parametrize("end", ["", "\r\n"])
-def test_what_is_quoted_below_a_reply_is_found(quote, end):
+def test_mail_quoted_below_a_reply_is_found(quote, end):
     if end:
         quote = quote.replace("\n", end)
     assert folded(REPLY + quote) == [quote]

@@ -143,30 +143,6 @@ def sent(key, ticket, kind="label", labels=(LABELS[0],), **others):
     return {"key": key, "ticket": ticket, "kind": kind, "labels": [*labels], **known, **others}
 
 
-def test_what_is_stored_is_acknowledged_and_sent_twice_counts_once(answer, store, stock):
-    ids = stock(["my router"] * 3)
-    answer(store, ANN, None, 0.0)
-    wanted = message(sent("a1", ids[0]), sent("a2", ids[1], "skip"), held=ids)
-    for _ in range(2):
-        found = answer(store, ANN, wanted, 0.0)
-        assert (found["number"], [*found["acknowledged"]]) == (1, ["a1", "a2"])
-        assert found["error"] is None
-        assert not found["refused"]
-    assert stands(store, ids) == {ids[0]: LABELS[0], ids[1]: "(skip)"}
-    assert len(history(store, ids[0])) == 1
-
-
-def test_one_that_is_refused_keeps_its_reason_and_its_ticket(answer, store, stock):
-    ids = stock(["my router"] * 2)
-    answer(store, ANN, None, 0.0)
-    found = answer(
-        store, ANN, message(sent("b1", ids[0], labels=["gone"]), sent("b2", ids[1])), 0.0
-    )
-    assert [*found["acknowledged"]] == ["b2"]
-    assert "the label gone" in found["refused"]["b1"].replace("'", "")
-    assert found["held"] == [ids[0]]
-
-
 def test_new_tickets_come_when_few_are_left_and_only_those(answer, store, stock):
     ids = stock(["my router"] * 30)
     assert answer(store, ANN, None, 0.0)["held"] is None  # the page asks for them
@@ -994,7 +970,7 @@ def test_a_page_whose_connection_is_dead_loads_itself_again(desk, store, stock):
 
 
 @in_browser
-def test_after_a_reload_what_was_not_sent_is_sent_first(desk, store, stock):
+def test_unsent_decisions_are_sent_first_after_a_reload(desk, store, stock):
     ids = stock([f"my router {place}" for place in range(4)])
     with cut(desk.page) as way:
         desk.open()
@@ -1017,7 +993,7 @@ def test_after_a_reload_what_was_not_sent_is_sent_first(desk, store, stock):
 
 
 @in_browser
-def test_what_is_refused_is_shown_with_its_reason_and_comes_back(desk, store, stock):
+def test_a_refused_decision_is_shown_with_its_reason_and_comes_back(desk, store, stock):
     ids = stock(["first", "second", "third"])
     desk.open()
     use_labels(store, LABELS[1:])

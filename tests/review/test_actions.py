@@ -86,7 +86,7 @@ def test_a_ticket_that_somebody_else_has_open_is_refused(desk):
     assert disagreements(desk) == []
 
 
-def test_what_cannot_be_done_at_once_is_refused(desk):
+def test_invalid_actions_are_refused(desk):
     viewer, many = Person("eve", "viewer"), range(1, MOST_TOGETHER + 2)
     for tickets in ([], many):
         with pytest.raises(StoreError, match="tickets at once"):
@@ -114,7 +114,7 @@ def test_an_assigned_ticket_goes_to_that_person_only(desk):
     assert listed(desk, assigned_to="bob") == set()
 
 
-def test_what_was_put_off_waits_in_its_own_view_until_it_is_decided(desk):
+def test_a_postponed_ticket_waits_in_its_own_view(desk):
     one, other = waiting(desk, 2)
     later_many(desk, ANN, [one, other])
     assert listed(desk, later=True) == {one, other}
@@ -182,7 +182,7 @@ def test_a_disagreement_is_settled_and_undone(desk):
     assert [row.label for row in corrections(desk)] == [""]
 
 
-def test_what_was_brought_back_waits_as_if_nobody_had_decided(desk):
+def test_a_reopened_ticket_waits_as_if_nobody_had_decided(desk):
     total = sum(waiting_tickets(desk).values())
     decided, skipped = waiting(desk, 2)
     decide(desk, ANN, decided, "billing")
@@ -201,7 +201,7 @@ def test_what_was_brought_back_waits_as_if_nobody_had_decided(desk):
     assert sum(waiting_tickets(desk).values()) == total - 1
 
 
-def test_work_of_today_and_agreement_of_two_people(desk):
+def test_todays_work_and_the_agreement_of_people_are_measured(desk):
     desk.set_setting("double_share", 1.0, ADMIN)
     assert agreement_report(desk).all.value is None
     for person in (ANN, BOB):

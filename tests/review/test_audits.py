@@ -40,7 +40,7 @@ def answered(store, encoder_folder, answers: int, drawn: int, *, right=0.9):
     return model, truth
 
 
-def test_the_figures_are_those_of_the_estimator(store, encoder_folder):
+def test_the_report_has_the_figures_of_the_estimator(store, encoder_folder):
     _, truth = answered(store, encoder_folder, 400, 60)
     for number in range(60):
         decide(store, ANN, number + 1, "billing" if truth[number] else "hardware")
@@ -68,7 +68,7 @@ def test_waiting_skipped_and_disputed_audits_do_not_count(store, encoder_folder)
     assert "People disagree on 1 audit" in said
 
 
-def test_an_audit_whose_ticket_is_erased_waits_no_more(store, encoder_folder):
+def test_the_audit_of_an_erased_ticket_no_longer_waits(store, encoder_folder):
     answered(store, encoder_folder, 20, 5)
     decide(store, ANN, 1, "billing")
     record(store, BOB, [NewDecision("s", 2, "skip")])
@@ -165,5 +165,5 @@ def test_without_audits_nothing_is_claimed(store, encoder_folder):
         ("", "", ";", True),
     ],
 )
-def test_what_is_right(decided, answer, separator, expected):
+def test_an_answer_is_right_if_it_matches_the_decision(decided, answer, separator, expected):
     assert is_right(decided, answer, separator) is expected

@@ -31,7 +31,7 @@ def decided(store, encoder_folder):
     return done
 
 
-def test_what_was_decided_comes_back(store, decided):
+def test_decisions_become_corrections(store, decided):
     found = {one.ticket: one for one in corrections(store)}
     assert {ticket: one.label or None for ticket, one in found.items()} == decided
     assert {one.actor for one in found.values()} == {"ann"}
@@ -120,7 +120,7 @@ def test_one_person_is_at_most_half_of_many(store, encoder_folder):
     assert rows.corrected == theirs + allowed
 
 
-def test_too_little_to_learn_is_said(store, encoder_folder):
+def test_too_few_rows_are_refused(store, encoder_folder):
     filled(store, encoder_folder, 4)
     with pytest.raises(LabelError, match="0 rows with 0 label; expected rows of at least two"):
         training_rows(store, None)

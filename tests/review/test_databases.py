@@ -43,7 +43,7 @@ def test_a_file_may_have_any_name_whatever_it_means_to_sqlite(tmp_path, monkeypa
     assert [path for path in tmp_path.iterdir() if "-journal" not in path.name] == [file]
 
 
-def test_no_store_is_made_where_none_is_wanted(tmp_path):
+def test_a_missing_store_is_only_made_on_request(tmp_path):
     with refused(StoreError, f"no review store at {tmp_path / 'review.db'}"):
         open_review(tmp_path / "review.db", create=False)
     (tmp_path / "empty.db").touch()
@@ -222,7 +222,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres):
     postgres.drop(url)
 
 
-def test_a_user_without_rights_is_told_so(database):
+def test_missing_rights_are_reported(database):
     execute(database, "CREATE ROLE ada LOGIN PASSWORD 'ada'")
     execute(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # the default of PostgreSQL 15
     hers = f"postgresql://ada:ada@{database.partition('@')[2]}"

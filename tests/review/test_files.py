@@ -116,7 +116,7 @@ def test_a_column_of_ids_is_guessed_from_the_whole_file(with_model, tmp_path, la
     assert re.search(f"ids: {note}", "\n".join(notes.notes))
 
 
-def test_times_that_are_not_understood_are_counted_and_unknown(with_model, tmp_path):
+def test_unreadable_times_are_counted_and_unknown(with_model, tmp_path):
     path, notes = tmp_path / "inbox.csv", Notes()
     cells = ["2025-03-05 10:00"] * 9 + ["0001-01-01", "2999-01-01", ""]
     rows = [f"{cell},{text}\n" for cell, text in zip(cells, texts(12), strict=True)]
@@ -133,7 +133,7 @@ def test_times_that_are_not_understood_are_counted_and_unknown(with_model, tmp_p
     assert days[8:] == [found[8].received_at, *(one.added_at for one in found[9:])]
 
 
-def test_dates_that_leave_their_order_open_are_not_read_before_it_is_named(with_model, tmp_path):
+def test_dates_of_ambiguous_order_are_read_once_the_order_is_named(with_model, tmp_path):
     path, notes = tmp_path / "inbox.csv", Notes()
     path.write_text("created,text\n" + "".join(f"05/03/2025,{text}\n" for text in texts(6)))
     assert add_file(with_model, path, text="text", progress=notes).unread_times == 6

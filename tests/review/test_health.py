@@ -119,9 +119,7 @@ def test_another_models_answers_do_not_count_but_its_tickets_do(store, encoder_f
     assert found(report)["words"].changed
 
 
-def test_tickets_of_earlier_days_that_still_wait_do_not_stand_for_these_days(
-    store, encoder_folder, tmp_path
-):
+def test_waiting_tickets_of_earlier_days_do_not_represent_them(store, encoder_folder, tmp_path):
     model = with_history(store, encoder_folder, 70, confidence=0.5)
     second = serve(store, save_model(tmp_path / "second"))
     with store.writing() as connection:
@@ -199,7 +197,7 @@ def test_the_shares_of_labels_are_estimated_and_compared_with_the_weeks_before(
     assert "'hardware' from " in shift.sentence
 
 
-def test_what_the_estimate_lacks_is_said(store, encoder_folder, tmp_path):
+def test_missing_data_for_the_estimate_are_reported(store, encoder_folder, tmp_path):
     predictor = filled(store, encoder_folder, 0)
     with_answers(store, predictor, days=9)
     few = found(drift_report(store, predictor=predictor))["label_shift"]

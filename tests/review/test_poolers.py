@@ -32,7 +32,7 @@ def test_two_clients_work_at_once(store, open_again, encoder_folder):
     assert set(first).isdisjoint(second)
 
 
-def test_nothing_is_left_for_those_who_share_its_connections(store, place):
+def test_shared_connections_keep_no_settings(store, place):
     for number in range(20):
         with store.writing() as connection:
             connection.execute(new_row(str(number)))
@@ -46,7 +46,7 @@ def test_nothing_is_left_for_those_who_share_its_connections(store, place):
     assert execute(place, "SELECT statement FROM pg_prepared_statements") == []
 
 
-def test_a_limit_of_time_of_the_server_passes(store, place):
+def test_a_timeout_of_the_server_is_a_passing_error(store, place):
     with refused(StoreError, "is busy", "statement timeout") as caught, store.writing() as changes:
         changes.exec_driver_sql("SET LOCAL statement_timeout = '50ms'")
         changes.exec_driver_sql("SELECT pg_sleep(1)")

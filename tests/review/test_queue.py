@@ -229,7 +229,7 @@ def test_the_answer_is_held_back_from_a_blind_ticket(store, encoder_folder):
             assert one.probable[0][0] == one.label
 
 
-def test_who_may_claim_and_how_many(store):
+def test_roles_and_numbers_limit_a_claim(store):
     for most in (0, -1, 1001):
         with pytest.raises(SettingsError, match="tickets at a time; expected 1 to 1000"):
             claim(store, ANN, most=most)

@@ -84,9 +84,7 @@ def test_after_two_weeks_it_ends(store, encoder_folder, later, monkeypatch):
         assert answer_in_shadow(store) == answered
 
 
-def test_a_model_that_is_gone_is_said_once_and_tickets_are_added(
-    store, encoder_folder, later, tmp_path
-):
+def test_a_missing_previous_model_is_reported_once(store, encoder_folder, later, tmp_path):
     folder = shutil.copytree(saved_with_scope(encoder_folder), tmp_path / "gone")
     add_model(store, folder, ADMIN)
     serve(store, later)
@@ -140,7 +138,7 @@ def answered_by_both(store, encoder_folder, later, automatic=80, reviews=40):
     return drawn, right
 
 
-def test_the_figures_are_those_of_all_tickets(store, encoder_folder, later):
+def test_the_figures_estimate_all_tickets(store, encoder_folder, later):
     drawn, right = answered_by_both(store, encoder_folder, later)
     audits, reviews = np.flatnonzero(drawn)[:20], np.arange(80, 90)
     for n in (*audits, *reviews):

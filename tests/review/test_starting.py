@@ -109,7 +109,7 @@ def test_a_store_is_started_once_by_an_admin_with_enough_tickets(
         start_review(store, file, ADMIN, text="text", encoder=encoder_folder)
 
 
-def test_of_a_large_file_a_random_sample_is_taken(file, encoder_folder, tmp_path, monkeypatch):
+def test_a_large_file_is_sampled(file, encoder_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(starting, "MOST_TICKETS", 25)
     ids = []
     for number in range(2):

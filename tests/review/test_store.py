@@ -64,7 +64,7 @@ def test_a_transaction_that_raises_leaves_nothing(store):
     assert rows(store) == 0
 
 
-def test_who_reads_sees_one_state(store, open_again):
+def test_a_reader_sees_one_state(store, open_again):
     other = open_again()
 
     def write():
@@ -82,7 +82,7 @@ def test_who_reads_sees_one_state(store, open_again):
     assert rows(store) == 1
 
 
-def test_who_reads_changes_nothing(store):
+def test_a_reader_changes_nothing(store):
     words = "readonly" if is_sqlite(store) else "read-only"
     kind = OutputError if is_sqlite(store) else StoreError
     with refused(kind, words), store.reading() as connection:
@@ -123,7 +123,7 @@ def test_an_answer_to_an_unknown_ticket_is_refused(store):
         connection.execute(insert(prediction).values(ticket=99, model="m", **values))
 
 
-def test_an_error_that_is_ours_shows_no_text_of_a_ticket(store):
+def test_a_database_error_shows_no_text_of_a_ticket(store):
     with store.writing() as connection:
         add_ticket(connection)
     with pytest.raises(IntegrityError) as caught, store.writing() as connection:

@@ -82,7 +82,7 @@ def test_adding_again_adds_what_is_missing_only(store, encoder_folder):
     assert (added.added, added.known, added.repeated, added.without_id) == (1, 1, 1, 1)
 
 
-def test_what_databases_refuse_is_replaced(store, encoder_folder):
+def test_characters_that_databases_refuse_are_replaced(store, encoder_folder):
     predictor = filled(store, encoder_folder, 0)
     odd = NewTicket("i" * 300, "no\0 signal \ud83d here", {"a\0": "b\ud83d"}, 5.0)
     assert add_tickets(store, predictor, [odd], source="s" * 300).added == 1
@@ -94,7 +94,7 @@ def test_what_databases_refuse_is_replaced(store, encoder_folder):
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan")])
-def test_an_audit_share_that_is_none_is_refused(store, encoder_folder, share):
+def test_an_invalid_audit_share_is_refused(store, encoder_folder, share):
     predictor = filled(store, encoder_folder, 1)
     with pytest.raises(StoreError, match=r"an audit share of .*; expected above 0"):
         add_tickets(store, predictor, [NewTicket("a", "b")], source="s", audited=share)

@@ -117,7 +117,7 @@ def test_an_upload_goes_when_its_job_is_done_and_stays_if_it_fails(desk):
         assert (folder / "out.csv").exists()
 
 
-def test_commands_of_ours_run_in_the_folder_of_their_start(tmp_path, monkeypatch):
+def test_a_command_runs_in_the_folder_of_its_start(tmp_path, monkeypatch):
     """One succeeds and one has a typing error; the log does not quote the tickets."""
     monkeypatch.chdir(tmp_path)
     store = open_review("review.db")
@@ -366,7 +366,7 @@ def test_a_process_on_another_host_is_judged_by_its_heartbeat(desk, monkeypatch)
         ["score; true"],
     ],
 )
-def test_only_commands_of_ours_that_take_no_tickets_may_be_jobs(desk, arguments):
+def test_only_commands_without_tickets_as_arguments_may_be_jobs(desk, arguments):
     with pytest.raises(SettingsError, match=r"as a job; expected one of|not a list of texts"):
         start_job(desk.store, arguments, ADA)
     assert list_jobs(desk.store) == []

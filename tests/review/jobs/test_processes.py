@@ -65,7 +65,7 @@ def test_a_process_that_has_ended_has_no_start(sleeper):
     assert process_start(process.pid) is None
 
 
-def test_what_a_dead_leader_has_left_is_ended(sleeper):
+def test_orphans_of_a_dead_leader_are_ended(sleeper):
     process, child = sleeper
     kill_group(process.pid)
     assert process.poll() is None  # it runs, so its number belongs to no dead process

@@ -71,7 +71,7 @@ def uneven(accuracy, repeats=150, audits=2000):
     )
 
 
-def test_what_is_audited_more_often_does_not_hide_errors_elsewhere():
+def test_frequent_audits_do_not_hide_errors_elsewhere():
     right, pi = uneven(0.85)
     assert np.isfinite(alarms(right, pi)).mean() > 0.95
     # 94 % of the audited answers are right, nearly as promised
@@ -98,7 +98,7 @@ def test_wealth_is_above_nothing_and_later_audits_do_not_change_it(right, promis
     assert watch_accuracy(right[:half], promised).wealth == pytest.approx(wealth[:half])
 
 
-def test_a_catastrophe_is_no_overflow():
+def test_a_long_run_of_errors_does_not_overflow():
     assert 1e300 < watch_accuracy([False] * 3000, PROMISED).wealth[-1] < np.inf
 
 
@@ -115,6 +115,6 @@ def test_a_catastrophe_is_no_overflow():
         ([True], 0.9, [0.1, 0.1], "1 audits and 2 probabilities"),
     ],
 )
-def test_what_makes_no_sense_is_refused(right, promised, pi, message):
+def test_invalid_audits_are_refused(right, promised, pi, message):
     with pytest.raises(SettingsError, match=message):
         watch_accuracy(right, promised, pi=pi)
