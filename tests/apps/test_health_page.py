@@ -9,7 +9,6 @@ from sqlalchemy import select, update
 from bertcnn import load
 from bertcnn.bundle.schemas import Calibration, LabelShiftCalibration
 from bertcnn.review.daily_figures import day_of
-from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs.jobs import list_jobs
 from bertcnn.review.labels import labels_in_use
 from bertcnn.review.models import serving_model
@@ -18,7 +17,7 @@ from bertcnn.review.shadow import answer_in_shadow
 from bertcnn.review.store import now
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
 from tests.apps.dashboards import LABELS, part, press, said, save_model
-from tests.review.desk import ADMIN, ANN, serve
+from tests.review.desk import ADMIN, ANN, decide_all, serve
 from tests.review.history import draw_audits, with_history
 
 SCRIPT = "<script>1</script> ![x](https://example.org/x) solar panel"
@@ -64,7 +63,7 @@ def broken(store, models):
     with_history(store, None, folder=models / "second", last=yesterday(), outside=0.0)
     tickets = range(1201, 1241)
     draw_audits(store, second, tickets)
-    record(store, ANN, [NewDecision(f"audit-{number}", number, "none") for number in tickets])
+    decide_all(store, ANN, dict.fromkeys(tickets))
     return first
 
 
@@ -123,7 +122,7 @@ def test_the_accuracy_over_time_is_drawn_from_two_weeks_on(store, models, health
     one_day, a_week_before = range(1221, 1241), range(1081, 1101)
     for tickets, charts in ((one_day, 3), (a_week_before, 4)):
         draw_audits(store, model, tickets)
-        record(store, ANN, [NewDecision(f"a-{one}", one, "label", "billing") for one in tickets])
+        decide_all(store, ANN, dict.fromkeys(tickets, "billing"))
         assert len(health().get("vega_lite_chart")) == charts
 
 
@@ -152,8 +151,8 @@ def test_the_earlier_model_is_named_beside_the_serving_one(store, models, health
     )
     with store.reading() as connection:
         drawn = select(prediction.c.ticket, prediction.c.label)
-        labels = connection.execute(drawn.where(prediction.c.model == second.id)).all()
-    record(store, ANN, [NewDecision(f"b{one}", one, "label", label) for one, label in labels])
+        labels = dict(connection.execute(drawn.where(prediction.c.model == second.id)).all())
+    decide_all(store, ANN, labels)
     (said_of,) = [one for one in states(health(), "not known yet") if "better" in one]
     assert said_of.startswith("Which one is better: of 9 decided tickets, 100.0% of the serving")
     assert first.id[:8] not in said_of

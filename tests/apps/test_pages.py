@@ -8,7 +8,6 @@ from streamlit.testing.v1 import AppTest
 
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs.jobs import start_job
 from bertcnn.review.queue import claim
 from bertcnn.review.store import open_review
@@ -25,7 +24,7 @@ from tests.apps.dashboards import (
     serving,
     set_start,
 )
-from tests.review.desk import BOB, serve
+from tests.review.desk import BOB, decide_all, ids, serve
 
 NO_MODEL = "There is no model yet. Train one on the page Train"
 # known, minor violations in Streamlit's own file uploader
@@ -99,8 +98,7 @@ def filled(tmp_path_factory):
     _, second = (serve(store, folder / "models" / name) for name in ("first", "second"))
     new = [NewTicket(f"T-{row}", f"my router led {'bill ' * (row % 7)}") for row in range(60)]
     add_tickets(store, load(second.folder), new, source="tests", audited=1.0)
-    tickets = [one.id for one in claim(store, BOB, most=30)]
-    record(store, BOB, [NewDecision(f"k{one}", one, "none") for one in tickets])
+    decide_all(store, BOB, dict.fromkeys(ids(claim(store, BOB, most=30))))
     start_job(store, ["score", "none", "none.csv", "out.csv"], BOB, folder=folder)
     (folder / "people.csv").write_text("person,role\nvic@example.org,viewer\n")
     return SimpleNamespace(folder=folder, models=folder / "models", store=store)

@@ -8,7 +8,6 @@ from sqlalchemy import select
 
 from bertcnn import load
 from bertcnn.bundle.schemas import Decisions
-from bertcnn.review.decisions import NewDecision, record
 from bertcnn.review.jobs.jobs import list_jobs, start_job
 from bertcnn.review.models import add_model, note_comparison, roll_back, serving_model
 from bertcnn.review.people import Person
@@ -20,7 +19,7 @@ from bertcnn.review.store import now
 from bertcnn.review.tickets import NewTicket, add_tickets
 from bertcnn.review.training_files import TrainingFile
 from tests.apps.dashboards import labels_of, press, said, save_model
-from tests.review.desk import serve
+from tests.review.desk import decide_all, serve
 from tests.tickets import as_csv, tickets
 
 LABELS = ("billing", "hardware", "tv*")
@@ -160,17 +159,6 @@ def answered(dashboard, number, audited=1.0):
     return {one.id: answers[one.text] for one in claim(dashboard.store, BOB, most=number)}
 
 
-def decide(dashboard, person, decisions):
-    record(
-        dashboard.store,
-        person,
-        [
-            NewDecision(f"{person.name}-{ticket}", ticket, "label", label)
-            for ticket, label in decisions.items()
-        ],
-    )
-
-
 def test_the_audit_page_shows_figures_the_alarm_and_disagreements(dashboard):
     answers = answered(dashboard, 40)
     app = dashboard.page("audit")
@@ -178,7 +166,7 @@ def test_the_audit_page_shows_figures_the_alarm_and_disagreements(dashboard):
     assert "Read 40 audits" in labels_of(app.button)
     wrong = {ticket: LABELS[label == LABELS[0]] for ticket, label in answers.items()}
     half = list(answers)[:20]
-    decide(dashboard, BOB, {ticket: answers[ticket] for ticket in half})
+    decide_all(dashboard.store, BOB, {ticket: answers[ticket] for ticket in half})
     app = dashboard.page("audit")
     figures = {metric.label: metric.value for metric in app.metric}
     assert "Right" not in figures
@@ -186,8 +174,10 @@ def test_the_audit_page_shows_figures_the_alarm_and_disagreements(dashboard):
     assert figures["Audits read"] == "20 of 40 answers"
     assert not app.error
     assert "found none so far" in said(app.markdown)
-    decide(dashboard, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half})
-    decide(dashboard, EVE, {half[0]: wrong[half[0]]})
+    decide_all(
+        dashboard.store, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half}
+    )
+    decide_all(dashboard.store, EVE, {half[0]: wrong[half[0]]})
     app = dashboard.page("audit")
     assert "does not hold any more" in said(app.error)
     assert app.dataframe[0].value["decisions"][0].count(": ") == 2
@@ -305,7 +295,7 @@ def test_unlabelled_tickets_become_groups_then_decisions_then_a_model(dashboard,
     assert "60 tickets wait in 5 groups" in said(app.markdown)
     assert "Train" not in labels_of(app.button)
     batch = claim(dashboard.store, BOB, most=20)
-    decide(dashboard, BOB, {one.id: one.label for one in batch})
+    decide_all(dashboard.store, BOB, {one.id: one.label for one in batch})
     app = press(app.run(), "Train")
     job = list_jobs(dashboard.store)[0]
     assert job.arguments[:2] == ("retrain", "--out")

@@ -1,6 +1,7 @@
 """Fixtures for reviews: stores in SQLite and in PostgreSQL, with a server of our own."""
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -167,16 +168,11 @@ def _running(
 
 
 def _programs() -> Path | None:
-    """The folder of `initdb` and `postgres`."""
+    """The folder of `initdb` and `postgres`: on PATH, else of the newest version."""
     found = shutil.which("initdb")
-    folders = sorted(_INSTALLED, key=lambda path: [int(x) for x in _digits(str(path))])
-    if found:
-        folders.append(Path(found).parent)
+    folders = sorted(_INSTALLED, key=lambda path: [int(x) for x in re.findall(r"\d+", str(path))])
+    folders += [Path(found).parent] if found else []
     return next((path for path in reversed(folders) if (path / "postgres").exists()), None)
-
-
-def _digits(text: str) -> list[str]:
-    return "".join(letter if letter.isdecimal() else " " for letter in text).split()
 
 
 def _owner() -> dict[str, str]:

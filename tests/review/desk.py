@@ -1,6 +1,6 @@
 """A store with a tiny model and waiting tickets, for the tests of decisions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import delete, update
 
@@ -48,14 +48,18 @@ def serve(store, folder):
 
 def decide(store, person: Person, ticket: int, label: str | None, key: str = "", **more):
     """Record one decision; None means none of the labels."""
-    one = NewDecision(
-        key or f"{person.name}-{ticket}-{label}",
-        ticket,
-        "none" if label is None else "label",
-        label,
-        **more,
-    )
-    return record(store, person, [one])
+    return record(store, person, [_decision(person, ticket, label, key, **more)])
+
+
+def decide_all(store, person: Person, labels: Mapping[int, str | None]) -> None:
+    """Record a decision on each ticket, all at once."""
+    new = [_decision(person, ticket, label) for ticket, label in labels.items()]
+    assert not record(store, person, new).refused
+
+
+def _decision(person: Person, ticket: int, label: str | None, key: str = "", **more) -> NewDecision:
+    key = key or f"{person.name}-{ticket}-{label}"
+    return NewDecision(key, ticket, "none" if label is None else "label", label, **more)
 
 
 def ids(leased: Sequence) -> list[int]:

@@ -13,7 +13,7 @@ from bertcnn.review.models import add_model, model_history, note_alarm
 from bertcnn.review.schema import draw, prediction, ticket
 from bertcnn.review.statistics.audit import Stratum, audit_accuracy
 from bertcnn.review.tickets import erase_ticket
-from tests.review.desk import ADMIN, ANN, BOB, decide
+from tests.review.desk import ADMIN, ANN, BOB, decide, decide_all
 from tests.tiny import saved
 
 
@@ -40,10 +40,14 @@ def answered(store, encoder_folder, answers: int, drawn: int, *, right=0.9):
     return model, truth
 
 
+def labels_of(truth):
+    """What people decide on the first tickets."""
+    return {n: "billing" if right else "hardware" for n, right in enumerate(truth, start=1)}
+
+
 def test_the_report_has_the_figures_of_the_estimator(store, encoder_folder):
     _, truth = answered(store, encoder_folder, 400, 60)
-    for number in range(60):
-        decide(store, ANN, number + 1, "billing" if truth[number] else "hardware")
+    decide_all(store, ANN, labels_of(truth[:60]))
     found = audit_report(store)
     stratum = Stratum("billing", 1)
     expected = audit_accuracy(truth[:60], [0.15] * 60, [stratum] * 60, {stratum: 400})
@@ -56,8 +60,7 @@ def test_the_report_has_the_figures_of_the_estimator(store, encoder_folder):
 
 def test_waiting_skipped_and_disputed_audits_do_not_count(store, encoder_folder):
     answered(store, encoder_folder, 200, 40)
-    for number in range(20):
-        decide(store, ANN, number + 1, "billing")
+    decide_all(store, ANN, dict.fromkeys(range(1, 21), "billing"))
     decide(store, BOB, 1, "hardware")
     decide(store, BOB, 2, "billing")
     record(store, ANN, [NewDecision("s", 30, "skip")])
@@ -86,10 +89,8 @@ def test_a_stratum_whose_audits_wait_counts_as_much_as_before(store, encoder_fol
         drawn = (draw.c.ticket % 5) == 0  # 40 of each stratum
         connection.execute(update(draw).where(drawn).values(drawn=True))
         connection.execute(update(draw).values(probability=0.2))
-    for number in range(5, 201, 5):
-        decide(store, ANN, number, "billing")
-    for number in range(205, 255, 5):  # 10 of the other 40
-        decide(store, ANN, number, "hardware")
+    decide_all(store, ANN, dict.fromkeys(range(5, 201, 5), "billing"))
+    decide_all(store, ANN, dict.fromkeys(range(205, 255, 5), "hardware"))  # 10 of the other 40
     found = audit_report(store)
     assert (found.all.audits, found.waiting) == (50, 30)
     assert found.all.accuracy == pytest.approx(0.5)
@@ -97,15 +98,13 @@ def test_a_stratum_whose_audits_wait_counts_as_much_as_before(store, encoder_fol
 
 def test_the_first_alarm_is_kept_whatever_is_decided_later(store, encoder_folder):
     model, _ = answered(store, encoder_folder, 200, 60)
-    for number in range(60):
-        decide(store, ANN, number + 1, None)
+    decide_all(store, ANN, dict.fromkeys(range(1, 61)))
     assert audit_report(store, since=50.0).alarm is None  # only some of the answers
     assert [one.kind for one in model_history(store, model.id)] == ["added", "promoted"]
     first = audit_report(store).alarm
     assert (first.kind, first.actor, first.model) == ("alarm", "audits", model.id)
     assert first.reason.startswith("60 of 60 audits wrong, ")
-    for number in range(60):
-        decide(store, ANN, number + 1, "billing")  # instead
+    decide_all(store, ANN, dict.fromkeys(range(1, 61), "billing"))  # instead
     found = audit_report(store)
     assert found.alarm == first
     assert found.watch.alarm is None
@@ -126,8 +125,7 @@ def test_each_week_has_figures_of_its_own(store, encoder_folder):
         for first, moment in ((0, monday - 1), (30, monday), (60, monday + 7 * 86_400)):
             later = prediction.c.ticket > first
             connection.execute(update(prediction).where(later).values(predicted_at=moment))
-    for number in range(60):
-        decide(store, ANN, number + 1, "billing" if truth[number] else "hardware")
+    decide_all(store, ANN, labels_of(truth[:60]))
     found = audit_report(store)
     starts = [one.start.isoformat() for one in found.weeks]
     assert starts == ["2026-04-20", "2026-04-27", "2026-05-04"]

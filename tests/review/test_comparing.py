@@ -13,7 +13,7 @@ from bertcnn.review.people import Person
 from bertcnn.review.queue import claim
 from bertcnn.review.retraining import retrain
 from bertcnn.review.tickets import NewTicket, add_tickets
-from tests.review.desk import ADMIN, ANN, decide, filled, texts
+from tests.review.desk import ADMIN, ANN, decide_all, filled, ids, texts
 from tests.test_classifier import quick
 from tests.tickets import tickets
 from tests.tiny import saved
@@ -28,10 +28,10 @@ def decided(store, encoder_folder):
     predictor = filled(store, encoder_folder, 60, audited=0.5)
     found = predictor.classify(texts(60))
     answers = {text: one.label for text, one in zip(texts(60), found, strict=True)}
-    for number, one in enumerate(claim(store, ANN, most=60)):
-        wrong = number % 5 == 0
-        other = "software" if answers[one.text] == "billing" else "billing"
-        decide(store, ANN, one.id, other if wrong else answers[one.text])
+    labels = {one.id: answers[one.text] for one in claim(store, ANN, most=60)}
+    for one in [*labels][::5]:
+        labels[one] = "software" if labels[one] == "billing" else "billing"
+    decide_all(store, ANN, labels)
     return predictor
 
 
@@ -73,8 +73,7 @@ def test_near_duplicates_count_as_one(store, decided, encoder_folder):
     text = tickets()[0][0]
     alike = [NewTicket(f"D-{number}", f"{text} {number}") for number in range(60)]
     add_tickets(store, decided, alike, source="more", audited=1.0)
-    for one in claim(store, ANN, most=100):
-        decide(store, ANN, one.id, "billing")
+    decide_all(store, ANN, dict.fromkeys(ids(claim(store, ANN, most=100)), "billing"))
     found = compare_models(store, new.id, ANN).result.difference
     rows = [one for one in corrections(store, held_out=True) if one.label]
     assert found.rows == len(rows)

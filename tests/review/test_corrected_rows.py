@@ -1,6 +1,7 @@
 """Decisions as labelled rows."""
 
 import csv
+from itertools import cycle
 
 import pytest
 
@@ -16,18 +17,16 @@ from bertcnn.review.labels import merge_labels
 from bertcnn.review.queue import claim
 from bertcnn.review.retraining import training_rows
 from bertcnn.review.tickets import erase_ticket, text_hash
-from tests.review.desk import ADMIN, ANN, BOB, decide, filled
+from tests.review.desk import ADMIN, ANN, BOB, decide, decide_all, filled, ids, release
 
 
 @pytest.fixture
 def decided(store, encoder_folder):
     """A store in which Ann decided nearly everything, and her decisions."""
     filled(store, encoder_folder, 120, audited=0.3)
-    labels = ("billing", "hardware", None)
-    done = {}
-    for number, one in enumerate(claim(store, ANN, most=120)):
-        done[one.id] = labels[number % 3]
-        assert not decide(store, ANN, one.id, done[one.id]).refused
+    labels = cycle(("billing", "hardware", None))
+    done = dict(zip(ids(claim(store, ANN, most=120)), labels, strict=False))
+    decide_all(store, ANN, done)
     return done
 
 
@@ -108,9 +107,11 @@ def test_several_labels_are_separated_as_in_the_store(store, decided, tmp_path):
 
 def test_one_person_is_at_most_half_of_many(store, encoder_folder):
     filled(store, encoder_folder, 100, audited=1e-9)
-    for number, one in enumerate(claim(store, ANN, most=100)):
-        who = BOB if number % 4 == 0 else ANN
-        decide(store, who, one.id, "billing" if number % 2 else "hardware")
+    tickets = ids(claim(store, ANN, most=100))
+    labels = dict(zip(tickets, cycle(("hardware", "billing")), strict=False))
+    release(store, ANN)
+    decide_all(store, BOB, {one: labels.pop(one) for one in tickets[::4]})
+    decide_all(store, ANN, labels)
     hold_out_rows(store)
     found = list(corrections(store, held_out=False))
     theirs = sum(one.actor == "bob" for one in found)

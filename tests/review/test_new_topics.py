@@ -11,7 +11,7 @@ from bertcnn.review.new_topics import store_topics
 from bertcnn.review.schema import prediction, ticket
 from bertcnn.review.tickets import erase_ticket
 from tests.review.conftest import refused
-from tests.review.desk import ADMIN, ANN, decide
+from tests.review.desk import ADMIN, ANN, decide, decide_all
 from tests.review.history import LAST, with_history
 
 UNTIL = start_of(LAST) + DAY
@@ -60,8 +60,7 @@ def test_labelled_erased_and_older_tickets_are_left_out(store, encoder_folder):
     decide(store, ANN, tickets[1], None)  # none of the labels: it may get a new one
     erase_ticket(store, tickets[2], ADMIN)
     assert store_topics(store, until=UNTIL).looked_at == every - 2
-    for number in tickets[3:]:
-        decide(store, ANN, number, "billing")
+    decide_all(store, ANN, dict.fromkeys(tickets[3:], "billing"))
     found = store_topics(store, until=UNTIL)
     assert found.topics == ()
     assert found.lines()[0].startswith("No topics among ")

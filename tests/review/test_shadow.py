@@ -17,7 +17,7 @@ from bertcnn.review.shadow import answer_in_shadow, last_handover, shadow_report
 from bertcnn.review.tickets import BESIDE, NewTicket, add_tickets, answer_waiting, erase_ticket
 from tests.apps.dashboards import save_model
 from tests.resuming import Notes
-from tests.review.desk import ADMIN, ANN, BOB, decide, filled, serve, texts
+from tests.review.desk import ADMIN, ANN, BOB, decide, decide_all, filled, serve, texts
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
 
@@ -141,8 +141,7 @@ def answered_by_both(store, encoder_folder, later, automatic=80, reviews=40):
 def test_the_figures_estimate_all_tickets(store, encoder_folder, later):
     drawn, right = answered_by_both(store, encoder_folder, later)
     audits, reviews = np.flatnonzero(drawn)[:20], np.arange(80, 90)
-    for n in (*audits, *reviews):
-        decide(store, ANN, int(n) + 1, "billing")
+    decide_all(store, ANN, {int(n) + 1: "billing" for n in (*audits, *reviews)})
     decide(store, ANN, 70, "billing")  # automatic but not audited: a person chose to decide it
     decide(store, ANN, 95, "billing")
     decide(store, BOB, 95, "hardware")

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bertcnn.errors import OutputError, RoleError, SettingsError, StoreError
 from bertcnn.review.databases import _WAL_FROM
 from bertcnn.review.people import Person
-from bertcnn.review.schema import VERSION, event, model, model_event, prediction, test_row, ticket
+from bertcnn.review.schema import VERSION, event, model, model_event, test_row, ticket
 from bertcnn.review.store import open_review
 from tests.review.conftest import make_version, new_row, refused, rows
 
@@ -48,13 +48,6 @@ def is_sqlite(store):
 
 
 # === Transactions ===
-
-
-def test_a_transaction_is_seen_by_others_once_it_is_over(store, open_again):
-    other = open_again(create=False)
-    with store.writing() as connection:
-        connection.execute(new_row())
-    assert rows(other) == 1
 
 
 def test_a_transaction_that_raises_leaves_nothing(store):
@@ -113,14 +106,6 @@ def test_rows_of_events_are_never_changed(store, table):
             connection.execute(statement)
     with store.reading() as connection:
         assert connection.scalars(select(table.c.actor)).all() == ["Ada"]
-
-
-def test_an_answer_to_an_unknown_ticket_is_refused(store):
-    with store.writing() as connection:
-        add_model(connection)
-    values = {"decision": "auto", "probable": [], "because": [], "reason": "", "predicted_at": 1.0}
-    with pytest.raises(IntegrityError), store.writing() as connection:
-        connection.execute(insert(prediction).values(ticket=99, model="m", **values))
 
 
 def test_a_database_error_shows_no_text_of_a_ticket(store):

@@ -15,7 +15,7 @@ from bertcnn.review.schema import STATES, queue, ticket
 from bertcnn.review.search import _DELETES
 from bertcnn.review.ticket_list import TicketView, count_tickets, list_tickets
 from bertcnn.review.tickets import NewTicket, add_tickets, erase_ticket
-from tests.review.desk import ADMIN, ANN, BOB, HOUR, decide, filled, release, texts
+from tests.review.desk import ADMIN, ANN, BOB, HOUR, decide, decide_all, filled, release, texts
 
 COUNT = 40
 
@@ -34,8 +34,7 @@ def desk(store, encoder_folder):
         for place, text in enumerate(texts(COUNT))
     ]
     add_tickets(store, predictor, new, source="inbox", audited=0.5)
-    for place in range(6):
-        decide(store, ANN, place + 1, "billing")
+    decide_all(store, ANN, dict.fromkeys(range(1, 7), "billing"))
     decide(store, BOB, 1, "hardware")
     return store
 
