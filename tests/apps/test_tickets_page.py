@@ -243,16 +243,12 @@ def test_tickets_are_listed_newest_first_with_their_state(filled):
     assert "Received" not in rows, "no ticket has a time"
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"), [("LED 7", ["T-7"]), ("#3", ["T-2"]), ("T-4", ["T-4"]), ("fax", [])]
-)
-def test_the_search_finds_words_numbers_and_own_ids(filled, typed, expected):
+def test_the_search_finds_tickets_or_says_that_none_match(filled):
     app = filled.page("tickets")
-    app = app.text_input[0].set_value(typed).run()
-    if not expected:
-        assert "No ticket matches" in said(app.info)
-        return
-    assert [name.split()[0] for name in shown(app)["Ticket"]] == expected
+    app = app.text_input[0].set_value("LED 7").run()
+    assert [name.split()[0] for name in shown(app)["Ticket"]] == ["T-7"]
+    app = app.text_input[0].set_value("fax").run()
+    assert "No ticket matches" in said(app.info)
 
 
 def test_a_view_is_an_address(filled):

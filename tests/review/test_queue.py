@@ -13,6 +13,7 @@ from bertcnn.review.queue import (
     BATCH,
     FEW,
     LEASE,
+    PLENTY,
     SKIPPED_FOR,
     claim,
     open_ticket,
@@ -57,11 +58,11 @@ def test_one_ticket_in_five_is_an_audit_unless_the_setting_says_otherwise(store,
     assert len(rest) == len(known)
 
 
-def test_a_few_waiting_tickets_are_left_to_others(store, encoder_folder, monkeypatch):
+def test_a_few_waiting_tickets_are_left_to_others(store, encoder_folder):
     filled(store, encoder_folder, 60, audited=1.0)
     assert len(claim(store, ANN)) == len(claim(store, BOB)) == FEW
     release(store, ANN)
-    monkeypatch.setattr("bertcnn.review.queue.PLENTY", 30)
+    filled(store, encoder_folder, 60 + PLENTY, audited=1.0)
     assert len(claim(store, ANN)) == BATCH
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bertcnn.errors import SettingsError
-from bertcnn.review.statistics import selection
 from bertcnn.review.statistics.selection import cold_start_order, review_order
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "topics_golden.json"
@@ -78,12 +77,11 @@ def test_the_limit_gives_way_where_there_is_no_other_label():
     assert sorted(found) == list(range(10))
 
 
-def test_only_so_many_of_the_most_uncertain_are_compared(monkeypatch):
-    monkeypatch.setattr(selection, "_CANDIDATES", 2)
-    monkeypatch.setattr(selection, "_FEWEST_CANDIDATES", 1)
-    embeddings, _ = clusters([30])
-    uncertainty = np.linspace(0, 1, 30)
-    assert set(review_order(uncertainty, embeddings, size=3)) <= set(range(24, 30))
+@pytest.mark.parametrize(("doubtful", "chosen"), [(900, {0, 1}), (1000, {1})])
+def test_only_the_thousand_most_uncertain_texts_are_compared(doubtful, chosen):
+    embeddings, groups = clusters([100, doubtful])
+    uncertainty = np.where(groups == 1, 0.9, 0.8)
+    assert set(groups[review_order(uncertainty, embeddings, size=2)]) == chosen
 
 
 def test_more_than_there_is_gives_all():
