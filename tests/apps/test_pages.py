@@ -166,6 +166,8 @@ def test_a_viewer_sees_no_button_that_changes_anything(page, filled, monkeypatch
     assert not app.exception
     assert {*labels_of(app.button), *labels_of(app.toggle)} == {"Log out", *page.of_viewers}
     assert not page.of_viewers & page.of_admins
+    told = "An admin can go back to the earlier model." in words(app)
+    assert told == (page.name == "health")
 
 
 def test_a_viewer_makes_no_store(filled, tmp_path, monkeypatch):

@@ -238,7 +238,7 @@ def test_several_labels_are_stored_as_one(answer, store, stock):
 )
 def test_a_malformed_message_stores_nothing_and_is_an_error(answer, store, wrong):
     found = answer(store, ANN, wrong, 0.0)
-    assert "something else" in found["error"]
+    assert "an unknown message" in found["error"]
     assert not found["acknowledged"]
 
 

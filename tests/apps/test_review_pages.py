@@ -174,12 +174,10 @@ def test_the_audit_page_shows_figures_the_alarm_and_disagreements(dashboard):
     assert figures["Audits read"] == "20 of 40 answers"
     assert not app.error
     assert "found none so far" in said(app.markdown)
-    decide_all(
-        dashboard.store, BOB, {ticket: wrong[ticket] for ticket in answers if ticket not in half}
-    )
+    decide_all(dashboard.store, BOB, {one: wrong[one] for one in answers if one not in half})
     decide_all(dashboard.store, EVE, {half[0]: wrong[half[0]]})
     app = dashboard.page("audit")
-    assert "does not hold any more" in said(app.error)
+    assert "no longer holds" in said(app.error)
     assert app.dataframe[0].value["decisions"][0].count(": ") == 2
     assert "On 1 ticket" in said(app.markdown)
     shown = said(app.markdown)

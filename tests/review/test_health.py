@@ -138,7 +138,7 @@ def test_without_earlier_tickets_nothing_is_claimed(store, encoder_folder):
     with_history(store, encoder_folder, 7, words="fritzbox")
     report = drift_report(store)
     assert {one.changed for one in report.report.findings} == {None}
-    assert "only 0 earlier tickets to compare with" in found(report)["words"].sentence
+    assert "0 earlier tickets to compare with" in found(report)["words"].sentence
     assert all(line.startswith("not known: ") for line in report.lines()[1:])
 
 
