@@ -1,42 +1,26 @@
-"""Kills a scoring run at each of its I/O steps in turn.
+"""Kills a run that adds columns to a file at each of its I/O steps in turn.
 
 Run by the tests of resuming.
 
-    python -m tests.resuming FOLDER NAME
+    python -m tests.resuming KIND FOLDER NAME
 
-repeatedly scores FOLDER/in.csv to FOLDER/NAME in forked processes that die one step later each
-time. After each death, one more run continues to the end. Prints a JSON list with an entry per
-death: the files left by it, the number of rows taken from the journal, and whether the final files
-equal an uninterrupted run's.
+repeatedly adds columns to FOLDER/in.csv, in FOLDER/NAME, by a kind of tests/scoring/file_runs.py in
+forked processes that die one step later each time. After each death, one more run continues to the
+end. Prints a JSON list with an entry per death: the files left by it, the number of rows taken from
+the journal, and whether the final files equal an uninterrupted run's.
 """
 
 import json
-import re
 import shutil
 import sys
 from pathlib import Path
 
-from benchmarks.stub_engine import stub_predictor
 from bertcnn.scoring import score
 from tests.failpoints import deaths, names
+from tests.listener import Listener
+from tests.scoring.file_runs import KINDS, resumed_rows
 
 CHUNK_ROWS = 8
-
-
-class Notes:
-    """Keeps the notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def stage(self, name: str, total: int, unit: str = "rows") -> None:
-        """Ignore it."""
-
-    def advance(self, done: int, **figures: float) -> None:
-        """Ignore it."""
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -48,19 +32,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def main() -> None:
     """Kill a run at every step and print the results."""
-    home, name = Path(sys.argv[1]), sys.argv[2]
+    kind, home, name = KINDS[sys.argv[1]], Path(sys.argv[2]), sys.argv[3]
     score._CHUNK_ROWS = CHUNK_ROWS
     place = home / "place"
 
-    def work(notes: Notes | None = None) -> None:
-        score.score_csv(
-            stub_predictor(),
-            home / "in.csv",
-            place / name,
-            probabilities=True,
-            overwrite=True,
-            progress=notes,
-        )
+    def work(progress: Listener | None = None) -> None:
+        progress = progress or Listener()
+        kind().run(home / "in.csv", place / name, overwrite=True, progress=progress)
 
     def prepare() -> None:
         shutil.rmtree(place, ignore_errors=True)
@@ -74,9 +52,8 @@ def main() -> None:
     for step in deaths(work, prepare):
         found = (place / name).read_bytes()
         left = names(place)
-        notes = Notes()
-        work(notes)
-        answered = [re.match(r"([\d,]+) rows were already answered", note) for note in notes.notes]
+        listener = Listener()
+        work(listener)
         outcomes.append(
             {
                 "step": step,
@@ -84,7 +61,7 @@ def main() -> None:
                     "old" if found == b"old" else "new" if found == unbroken[name] else "broken"
                 ),
                 "left": left,
-                "answered": sum(int(match[1]) for match in answered if match),
+                "answered": resumed_rows(listener),
                 "same": contents(place) == unbroken,
                 "after": names(place),
             }

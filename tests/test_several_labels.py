@@ -19,7 +19,8 @@ from bertcnn.errors import BundleError, LabelError
 from bertcnn.evaluation.probabilities import sigmoid
 from bertcnn.export.export import export_model
 from bertcnn.inference.predictor import Predictor
-from tests.scoring.test_resume import break_off
+from bertcnn.scoring.run import ScoringInterrupted
+from tests.listener import Listener, interrupt
 from tests.test_classifier import QUICK, Notes, quick
 from tests.tickets import tickets
 
@@ -135,7 +136,8 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(trained, tmp_path, monkeyp
     model, source = trained[0] / "model", write(tmp_path / "in.csv", *pairs(60))
     monkeypatch.setattr("bertcnn.scoring.score._CHUNK_ROWS", 50)
     score_csv(model, source, tmp_path / "whole.csv")
-    break_off(model, source, tmp_path / "out.csv")
+    with pytest.raises(ScoringInterrupted):
+        score_csv(model, source, tmp_path / "out.csv", progress=Listener(interrupt, 2))
     score_csv(model, source, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 

@@ -14,7 +14,7 @@ from bertcnn.cli import startup
 from bertcnn.cli.main import app, encoder_app
 from bertcnn.cli.start import is_fast_classify, main
 from bertcnn.inference import compiled
-from tests.cli.test_commands import refused
+from tests.cli.outcomes import refused
 
 
 def command(*arguments, **options):

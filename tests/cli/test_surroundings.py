@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from tests.cli.test_commands import refused
+from tests.cli.outcomes import refused
 from tests.tickets import as_csv, tickets
 
 LONGEST = 255  # bytes
@@ -122,15 +122,10 @@ TOO_LONG = {
     "input": (".csv", lambda model, name: ("score", model, name, "out.csv")),
     "model": ("", lambda _, name: ("classify", name, "router")),
     "figures": (".json", lambda model, name: ("evaluate", model, "in.csv", "--json", name)),
-    "page": (".html", lambda model, name: ("evaluate", model, "in.csv", "--report", name)),
     "report": ("", lambda model, name: ("evaluate", model, "in.csv", "--report", name)),
     "checked": (".csv", lambda _, name: ("check", "in.csv", "--fix", name)),
-    "findings": (".json", lambda _, name: ("check", "in.csv", "--json", name)),
     "trained": ("", lambda _, name: ("train", "in.csv", "--out", name)),
     "settings": (".json", lambda _, name: ("train", "in.csv", "--out", "new", "--settings", name)),
-    "tuned": (".json", lambda _, name: ("tune", "in.csv", "--out", name)),
-    "exported": ("", lambda model, name: ("export", model, "--format", "openvino", "--out", name)),
-    "pretrained": ("", lambda _, name: ("pretrain", "in.csv", "--text", "text", "--out", name)),
     "texts": (".txt", lambda _, name: ("pretrain", name, "--out", "new")),
     "encoder": ("", lambda _, name: ("encoder", "info", f"./{name}")),
     "encoder's name": ("", lambda _, name: ("train", "in.csv", "--out", "new", "--encoder", name)),

@@ -22,7 +22,7 @@ from bertcnn.review.tickets import find_ticket
 from bertcnn.review.uploads import list_uploads
 from bertcnn.tables import read_table
 from bertcnn.tables.rejects import rejects_of
-from tests.resuming import Notes
+from tests.listener import Listener as Notes
 from tests.review.desk import ADMIN, ANN, BOB, decide, texts
 from tests.tiny import saved_with_scope
 

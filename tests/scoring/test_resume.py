@@ -1,4 +1,4 @@
-"""An interrupted scoring run resumes, and writes the file of an uninterrupted one."""
+"""A scoring run that is killed at any point resumes; each text is scored once."""
 
 import json
 import os
@@ -19,252 +19,37 @@ import pytest
 import bertcnn
 from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
-from bertcnn.errors import OutputError, TableError
 from bertcnn.inference.answers import Answers
 from bertcnn.scoring.answering import Cache
 from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tables.writing import TableWriter
+from tests.listener import Listener, interrupt
+from tests.scoring.file_runs import CHUNK, names, write_inbox
 from tests.tiny import saved
 
 ROOT = Path(__file__).parents[2]
-ROWS = 4 * 4096 + 1000
+ROWS = 4 * CHUNK + 1000
 BYTES_OF_A_CHUNK = 75_000  # lower bound for these inputs, in the journal
-
-
-class Told:
-    """Keeps all reports, and acts after the `chunk`-th chunk of inference."""
-
-    def __init__(self, act=None, chunk=1):
-        self.act, self.left = act, chunk
-        self.stages, self.notes, self.speeds = [], [], []
-
-    def stage(self, name, total, unit="rows"):  # noqa: ARG002
-        self.stages.append((name, total))
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def advance(self, done, **figures):  # noqa: ARG002
-        self.speeds.append(figures["rows_per_second"])
-        self.left -= 1
-        if self.act is not None and self.left == 0:
-            self.act()
-
-    @property
-    def going_on(self):
-        end = "rows were already answered by an interrupted run: continuing from there"
-        return [note for note in self.notes if note.endswith(end)]
-
-
-OLD_REJECTS = "line,reason,content_start\n7,of the old output,x\n"
-
-
-def interrupt():
-    raise KeyboardInterrupt
-
-
-def write_input(path, rows=ROWS, *, words="router is"):
-    """Texts with repetitions, some adjacent and some far apart; some blank.
-
-    Every thousandth row cannot be read.
-    """
-    lines = [
-        f"{row},{words} {row % 3 and row % 7001}\n" if row % 11 else f"{row},\n"
-        for row in range(rows)
-    ]
-    lines[500::1000] = [f"{row}\n" for row in range(500, rows, 1000)]
-    path.write_text("id,text\n" + "".join(lines))
-    return path
 
 
 @pytest.fixture(scope="module")
 def inbox(tmp_path_factory):
-    return write_input(tmp_path_factory.mktemp("inbox") / "in.csv")
+    return write_inbox(tmp_path_factory.mktemp("inbox") / "in.csv", ROWS)
 
 
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def break_off(predictor, source, target, chunk=2, **options):
-    """A run that Ctrl-C ends after `chunks` chunks."""
-    with pytest.raises(ScoringInterrupted, match="rows are answered"):
-        score_csv(predictor, source, target, progress=Told(interrupt, chunk), **options)
-
-
-FORMATS = ["out.csv", "out.tsv", "out.csv.gz", "out.jsonl", "out.parquet", "out.xlsx"]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_run_that_goes_on_writes_the_bytes_of_an_unbroken_one(inbox, tmp_path, name):
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "broken").mkdir()
-    whole, broken = tmp_path / "whole" / name, tmp_path / "broken" / name
-    score_csv(stub_predictor(), inbox, whole, probabilities=True)
-    if name.endswith((".gz", ".xlsx")):
-        time.sleep(1.1)  # so that a timestamp in the file would show
-    for chunk in (1, 2):  # the second time, after the recorded chunk
-        break_off(stub_predictor(), inbox, broken, chunk, probabilities=True)
-        assert names(broken.parent) == [f".{name}.journal"]
-    told = Told()
-    report = score_csv(stub_predictor(), inbox, broken, probabilities=True, progress=told)
-    assert [note.split()[0] for note in told.going_on] == ["12,288"]
-    assert names(broken.parent) == names(whole.parent) == sorted([name, f"{name}.rejects.csv"])
-    for file in (name, f"{name}.rejects.csv"):
-        assert broken.with_name(file).read_bytes() == whole.with_name(file).read_bytes()
-    assert (report.rows, report.rejected) == (ROWS - 17, 17)
-    assert report.rows == report.blank + sum(report.labels.values())
-
-
-def test_what_was_answered_is_not_asked_again_and_does_not_count_as_speed(tmp_path):
+def test_recorded_answers_do_not_count_as_speed(tmp_path):
     # several of the blocks in which files are read
-    inbox = write_input(tmp_path / "in.csv", words="router is down " * 20)
-    first, second, whole = stub_predictor(0.00002), stub_predictor(0.00002), stub_predictor()
-    score_csv(whole, inbox, tmp_path / "whole.csv")
-    break_off(first, inbox, tmp_path / "out.csv", 3)
-    told = Told()
-    score_csv(second, inbox, tmp_path / "out.csv", progress=told)
-    # at most a chunk was with the engine at Ctrl-C
-    under_way = first.engine.asked + second.engine.asked - whole.engine.asked
-    assert 0 <= under_way < second.engine.asked < whole.engine.asked / 4
-    (reading, unknown), (scoring, left) = told.stages
+    inbox = write_inbox(tmp_path / "in.csv", ROWS, words="router is down " * 20)
+    with pytest.raises(ScoringInterrupted):
+        score_csv(stub_predictor(), inbox, tmp_path / "out.csv", progress=Listener(interrupt, 3))
+    predictor, listener = stub_predictor(0.00002), Listener()
+    score_csv(predictor, inbox, tmp_path / "out.csv", progress=listener)
+    (reading, unknown, _), (scoring, left, _) = listener.stages
     assert (reading, unknown, scoring) == ("reading what is answered", 0, "scoring")
     assert 0 < left < inbox.stat().st_size
-    assert len(told.speeds) == 2
-    assert max(told.speeds) < 1.2 * 5096 / (0.00002 * second.engine.asked)
-
-
-def test_a_run_in_which_all_is_answered_asks_nothing(inbox, tmp_path):
-    break_off(stub_predictor(), inbox, tmp_path / "out.csv", 5)
-    predictor = stub_predictor()
-    report = score_csv(predictor, inbox, tmp_path / "out.csv", progress=Told())
-    assert (predictor.engine.asked, report.rows) == (0, ROWS - 17)
-    assert names(tmp_path) == ["out.csv", "out.csv.rejects.csv"]
-
-
-def test_restart_forgets_the_answers(inbox, tmp_path):
-    break_off(stub_predictor(), inbox, tmp_path / "out.csv")
-    predictor, whole, told = stub_predictor(), stub_predictor(), Told()
-    score_csv(predictor, inbox, tmp_path / "out.csv", restart=True, progress=told)
-    score_csv(whole, inbox, tmp_path / "whole.csv", restart=True)
-    assert predictor.engine.asked == whole.engine.asked
-    assert not told.going_on
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_another_model_engine_or_option_starts_over_and_says_so(inbox, tmp_path, overwrite):
-    target = tmp_path / "out.csv"
-
-    def starts_over(words, predictor, **options):
-        target.unlink(missing_ok=True)
-        if overwrite:
-            target.write_text("of yesterday")
-        break_off(stub_predictor(), inbox, target, overwrite=overwrite)
-        told = Told()
-        score_csv(predictor, inbox, target, overwrite=overwrite, progress=told, **options)
-        note = next(note for note in told.notes if "starting over" in note)
-        assert re.search(rf"answered 8,192 rows, but since then .*{words}.*: starting over$", note)
-        assert not told.going_on
-        score_csv(predictor, inbox, tmp_path / "whole.csv", overwrite=True, **options)
-        assert target.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-        assert not [name for name in names(tmp_path) if name.endswith("journal")]
-
-    starts_over("--probabilities changed", stub_predictor(), probabilities=True)
-    slower, other = stub_predictor(), stub_predictor()
-    slower.engine.name = "slow"
-    starts_over(r"the engine changed \('stub', now 'slow'\)", slower)
-    other.bundle.tensors["logits/bias"][0] = 1
-    starts_over("the model changed", other)
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_new_inbox_under_the_same_names_is_scored_after_a_night_that_failed(
-    inbox, tmp_path, overwrite
-):
-    source, target = Path(shutil.copy2(inbox, tmp_path / "in.csv")), tmp_path / "out.csv"
-    break_off(stub_predictor(), source, target)
-    write_input(source, 9_000, words="today the router is")
-    told = Told()
-    report = score_csv(stub_predictor(), source, target, overwrite=overwrite, progress=told)
-    assert report.rows == 9_000 - 9
-    assert re.search("the input's size in bytes changed .*starting over", " ".join(told.notes))
-    assert names(tmp_path) == ["in.csv", "out.csv", "out.csv.rejects.csv"]
-
-
-def test_what_excel_cannot_hold_is_refused_before_any_work_and_blocks_no_later_run(inbox, tmp_path):
-    source, target = tmp_path / "in.csv", tmp_path / "out.xlsx"
-    source.write_text(inbox.read_text() + f"1,{'router ' * 5_000}\n")
-    predictor = stub_predictor()
-    with pytest.raises(OutputError, match=rf"line {ROWS + 2} .* of 35,000 characters.*Excel's"):
-        score_csv(predictor, source, target)
-    assert predictor.engine.asked == 0
-    assert names(tmp_path) == ["in.csv"]
-    shutil.copy2(inbox, source)
-    assert score_csv(stub_predictor(), source, target).rows == ROWS - 17
-
-
-def test_an_input_that_only_looks_the_same_is_answered_anew(inbox, tmp_path):
-    source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
-    # its middle is in neither of the two MiB that are hashed
-    source.write_text(source.read_text() + "1,router is here\n" * 200_000)
-    break_off(stub_predictor(), source, tmp_path / "out.csv", 25)
-    status = source.stat()
-    content = source.read_bytes()
-    place = content.index(b"here", len(content) // 3)
-    source.write_bytes(content[:place] + b"lost" + content[place + 4 :])
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-    told = Told()
-    score_csv(stub_predictor(), source, tmp_path / "out.csv", progress=told)
-    assert any("input has changed since the interrupted" in note for note in told.notes)
-    score_csv(stub_predictor(), source, tmp_path / "whole.csv")
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
-
-def test_an_output_that_exists_is_refused_before_the_journal_is_looked_at(inbox, tmp_path):
-    (tmp_path / "out.csv").write_text("old")
-    break_off(stub_predictor(), inbox, tmp_path / "out.csv", overwrite=True)
-    assert (tmp_path / "out.csv").read_text() == "old"
-    with pytest.raises(OutputError, match=r"exists; .*--force"):
-        score_csv(stub_predictor(), inbox, tmp_path / "out.csv")
-    told = Told()
-    score_csv(stub_predictor(), inbox, tmp_path / "out.csv", overwrite=True, progress=told)
-    assert told.going_on
-    assert (tmp_path / "out.csv").read_text() != "old"
-
-
-def append(path):
-    with path.open("a") as stream:
-        stream.write("1,router is\n")
-
-
-@pytest.mark.parametrize("change", [append, os.utime, Path.unlink])
-def test_an_input_changed_meanwhile_puts_nothing_in_place_and_starts_over(inbox, tmp_path, change):
-    source = Path(shutil.copy2(inbox, tmp_path / "in.csv"))
-    target, rejects = tmp_path / "out.csv", tmp_path / "out.csv.rejects.csv"
-    rejects.write_text(OLD_REJECTS)
-    with pytest.raises(TableError, match=r"in\.csv' was changed while .*nothing was put in place"):
-        score_csv(stub_predictor(), source, target, progress=Told(lambda: change(source)))
-    assert rejects.read_text() == OLD_REJECTS
-    if change is Path.unlink:
-        assert names(tmp_path) == ["out.csv.rejects.csv"]
-        return
-    assert names(tmp_path) == ["in.csv", "out.csv.rejects.csv"]
-    told = Told()
-    score_csv(stub_predictor(), source, target, progress=told)
-    assert not told.going_on
-
-
-def test_two_runs_to_one_output_cannot_be_at_once(inbox, tmp_path):
-    def second():
-        with pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'") as refused:
-            score_csv(stub_predictor(), inbox, tmp_path / "out.csv", restart=True)
-        assert refused.value.passes
-        score_csv(stub_predictor(), inbox, tmp_path / "other.csv")
-
-    score_csv(stub_predictor(), inbox, tmp_path / "out.csv", progress=Told(second))
-    files = ("other.csv", "other.csv.rejects.csv", "out.csv", "out.csv.rejects.csv")
-    assert names(tmp_path) == [*files]
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
+    speeds = [figures["rows_per_second"] for figures in listener.figures]
+    assert len(speeds) == 2
+    assert max(speeds) < 1.2 * 5096 / (0.00002 * predictor.engine.asked)
 
 
 # === Each text once ===
@@ -300,7 +85,7 @@ def test_reading_answering_and_writing_go_on_at_the_same_time(inbox, tmp_path):
         in_time.append(all(asked.acquire(timeout=60) for _ in range(2)))
 
     predictor.encode, predictor.run = encoding, running
-    score_csv(predictor, inbox, tmp_path / "out.csv", progress=Told(written))
+    score_csv(predictor, inbox, tmp_path / "out.csv", progress=Listener(written))
     score_csv(stub_predictor(), inbox, tmp_path / "whole.csv")
     assert in_time == [True, True]
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
@@ -352,11 +137,13 @@ def test_the_cache_knows_the_latest_texts_and_stays_as_large(width):
 # === Kills ===
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.xlsx"])
-def test_a_kill_at_any_step_of_input_and_output_costs_nothing(tmp_path, name):
+@pytest.mark.parametrize(
+    ("kind", "name"), [("score", "out.csv"), ("score", "out.xlsx"), ("add columns", "out.csv")]
+)
+def test_a_kill_at_any_step_of_input_and_output_costs_nothing(tmp_path, kind, name):
     lines = [f"{row},router is {row % 9}\n" if row % 10 else f"{row}\n" for row in range(36)]
     (tmp_path / "in.csv").write_text("id,text\n" + "".join(lines))
-    done = python("tests.resuming", tmp_path, name)
+    done = python("tests.resuming", kind, tmp_path, name)
     outcomes = json.loads(done.stdout)
     assert len(outcomes) > 40
     assert [one for one in outcomes if not one["same"] or one["found"] == "broken"] == []
@@ -408,36 +195,13 @@ def wait_for(condition, seconds=120):
         time.sleep(0.002)
 
 
-def test_a_full_disk_keeps_the_answers(inbox, tmp_path):
-    resource = pytest.importorskip("resource")
-
-    def small_disk():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        # Python would keep truncated bytecode for ever
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-
-    whole, target = tmp_path / "whole.csv", tmp_path / "out.csv"
-    score_csv(stub_predictor(), inbox, whole, probabilities=True)
-    done = subprocess.run(
-        stub_command(inbox, target), cwd=ROOT, preexec_fn=small_disk, capture_output=True, text=True
-    )
-    assert "OutputError: the disk is full" in done.stderr
-    assert names(tmp_path) == [".out.csv.journal", "whole.csv", "whole.csv.rejects.csv"]
-    told = Told()
-    score_csv(stub_predictor(), inbox, target, probabilities=True, progress=told)
-    assert told.going_on
-    assert target.read_bytes() == whole.read_bytes()
-
-
 # === The command, with a real model ===
 
 
 @pytest.fixture(scope="module")
 def tickets_file(tmp_path_factory):
-    return write_input(
-        tmp_path_factory.mktemp("tickets") / "in.csv", 30_000, words="my router and the red light"
-    )
+    folder = tmp_path_factory.mktemp("tickets")
+    return write_inbox(folder / "in.csv", 30_000, words="my router and the red light")
 
 
 @pytest.fixture(scope="module")
@@ -525,7 +289,7 @@ def test_a_model_replaced_meanwhile_changes_nothing(model, inbox, tmp_path):
         mine.mkdir()
         (mine / "manifest.json").write_text("{}")
 
-    score_csv(mine, inbox, tmp_path / "out.csv", progress=Told(replace))
+    score_csv(mine, inbox, tmp_path / "out.csv", progress=Listener(replace))
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 

@@ -19,11 +19,8 @@ from bertcnn.errors import (
     LabelError,
     OutputError,
     SettingsError,
-    TableError,
 )
 from bertcnn.storage.files import check_file_target
-from bertcnn.tables.tables import open_table, read_table
-from bertcnn.tables.writing import TableWriter
 from tests.test_classifier import Notes, quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
@@ -76,7 +73,7 @@ def test_columns_rows_and_order_are_kept_and_ours_follow(predictor, tmp_path):
     assert (report.rows, report.blank, report.rejected) == (4, 1, 0)
 
 
-def test_sheets_of_a_workbook_that_are_not_read_are_named(predictor, encoder_folder, tmp_path):
+def test_unread_sheets_are_reported(predictor, encoder_folder, tmp_path):
     path = tmp_path / "in.xlsx"
     with xlsxwriter.Workbook(str(path)) as book:
         for name in ("2025", "2024"):
@@ -84,7 +81,6 @@ def test_sheets_of_a_workbook_that_are_not_read_are_named(predictor, encoder_fol
             for number, row in enumerate([("text", "label"), *zip(*tickets(8), strict=True)]):
                 sheet.write_row(number, 0, row)
     for work in (
-        partial(score_csv, predictor, path, tmp_path / "out.csv"),
         partial(evaluate_csv, predictor, path),
         partial(check_csv, path, encoder=encoder_folder),
     ):
@@ -131,32 +127,6 @@ def test_a_name_of_the_greatest_length_has_companions_of_shorter_ones(predictor,
     assert sorted(tmp_path.iterdir()) == sorted(
         [source, tmp_path / f"{'x' * 251}.csv", report.rejects]
     )
-    with pytest.raises(OutputError, match=r"is too long \(256 bytes\)"):
-        score_csv(predictor, source, tmp_path / f"{'x' * 252}.csv")
-
-
-def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(predictor, tmp_path):
-    others = write(tmp_path / "out.csv.rejects.csv", "name,phone\nAnn,123\n")
-    for content in (INBOX, INBOX + "broken\n"):
-        source = write(tmp_path / "in.csv", content)
-        with pytest.raises(OutputError, match=r"out.csv.rejects.csv', .* is another file"):
-            score_csv(predictor, source, tmp_path / "out.csv")
-        assert others.read_text() == "name,phone\nAnn,123\n"
-
-
-def test_an_output_that_appears_meanwhile_is_kept(predictor, tmp_path):
-    class Meanwhile(Notes):
-        def advance(self, done, **figures):  # noqa: ARG002
-            write(tmp_path / "out.csv", "precious\n")
-
-    source = write(tmp_path / "in.csv", INBOX)
-    with pytest.raises(
-        OutputError, match=r"out.csv' has appeared meanwhile; expected a name that is free"
-    ):
-        score_csv(predictor, source, tmp_path / "out.csv", progress=Meanwhile())
-    assert (tmp_path / "out.csv").read_text() == "precious\n"
-    score_csv(predictor, source, tmp_path / "out.csv", overwrite=True)
-    assert len(read_table(tmp_path / "out.csv")) == 4
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz"])
@@ -186,11 +156,6 @@ def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(
     assert evaluate_csv(predictor, first, text="text", label="predicted_label").accuracy == 1.0
 
 
-def test_raw_leaves_formulas(predictor, tmp_path):
-    score_csv(predictor, write(tmp_path / "in.csv", INBOX), tmp_path / "out.csv", raw=True)
-    assert written(tmp_path / "out.csv")[0]["note"] == "=1+1"
-
-
 def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
     notes = Notes()
     source = write(tmp_path / "in.csv", "text,confidence\nthe router,low\n")
@@ -198,16 +163,6 @@ def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
     assert report.renamed == {"confidence": "bertcnn_confidence"}
     assert next(csv.DictReader((tmp_path / "out.csv").open()))["confidence"] == "low"
     assert any("bertcnn_confidence" in note for note in notes.notes)
-
-
-def test_rows_that_cannot_be_read_are_kept_apart_and_an_old_list_of_them_goes(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", "id,text\n1,the router\n2\n3,a bill\n")
-    report = score_csv(predictor, source, tmp_path / "out.csv")
-    assert (report.rows, report.rejected) == (2, 1)
-    assert [row["line"] for row in written(tmp_path / "out.csv.rejects.csv")] == ["3"]
-    source = write(tmp_path / "good.csv", "id,text\n1,the router\n")
-    score_csv(predictor, source, tmp_path / "out.csv", overwrite=True)
-    assert not (tmp_path / "out.csv.rejects.csv").exists()
 
 
 def test_a_text_gets_the_same_answer_in_every_row_and_chunk(predictor, tmp_path):
@@ -220,51 +175,10 @@ def test_a_text_gets_the_same_answer_in_every_row_and_chunk(predictor, tmp_path)
     assert report.rows == sum(report.labels.values()) == 9_000
 
 
-def test_several_text_columns_are_joined(predictor, tmp_path):
-    joined = write(tmp_path / "joined.csv", "subject,body\nrefund,money invoice\n")
-    single = write(tmp_path / "single.csv", 'text\n"refund\nmoney invoice"\n')
-    score_csv(predictor, joined, tmp_path / "one.csv", text="subject,body")
-    score_csv(predictor, single, tmp_path / "other.csv")
-    one, other = (written(tmp_path / name)[0]["confidence"] for name in ("one.csv", "other.csv"))
-    assert one == other
-
-
-class Stop(Notes):
-    """Interrupts in the middle, like Ctrl-C."""
-
-    def __init__(self, error):
-        super().__init__()
-        self.error = error
-
-    def advance(self, done, **figures):  # noqa: ARG002
-        raise self.error
-
-
-def test_a_run_broken_off_leaves_the_old_output_and_the_answers(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", INBOX + "9\n")
-    score_csv(predictor, write(tmp_path / "good.csv", INBOX), tmp_path / "out.csv")
-    before = (tmp_path / "out.csv").read_bytes()
-    options = {"overwrite": True, "restart": True}
-    for error in (KeyboardInterrupt, RuntimeError, OSError):
-        with pytest.raises(error):
-            score_csv(predictor, source, tmp_path / "out.csv", progress=Stop(error), **options)
-        assert (tmp_path / "out.csv").read_bytes() == before
-        assert {path.name for path in tmp_path.iterdir()} == {
-            *(".out.csv.journal", "good.csv", "in.csv", "out.csv")
-        }
-
-
-def test_places_and_models_that_will_not_do_are_refused(predictor, tmp_path):
+def test_a_folder_without_a_model_is_refused(tmp_path):
     source = write(tmp_path / "in.csv", INBOX)
-    write(tmp_path / "there.csv", "x")
-    with pytest.raises(OutputError, match=r"exists; expected a name that is free.*--force"):
-        score_csv(predictor, source, tmp_path / "there.csv")
-    with pytest.raises(OutputError, match="two different files"):
-        score_csv(predictor, source, source, overwrite=True)
     with pytest.raises(BundleError, match=r"manifest|saved"):
         score_csv(tmp_path, source, tmp_path / "out.csv")
-    with pytest.raises(ColumnError, match=r"'texts'.*did you mean 'text'"):
-        score_csv(predictor, source, tmp_path / "out.csv", text="texts")
 
 
 def test_evaluation_has_the_contracts_keys_and_scikit_learns_figures(predictor, tmp_path):
@@ -333,48 +247,6 @@ def test_a_file_without_the_columns_of_training_is_refused(encoder_folder, tmp_p
     upper = write(tmp_path / "in.csv", upper)
     assert score_csv(model, upper, out, overwrite=True).rows == 24
     assert evaluate_csv(model, upper).rows == 24
-
-
-MOSTLY_BROKEN = {
-    "in.csv": "id,text\n1,router\n" + "x,y,z\n" * 9,
-    "in.jsonl": '{"text": "router"}\n' + "{bad\n" * 9,
-}
-
-
-@pytest.mark.parametrize("name", MOSTLY_BROKEN)
-def test_a_file_of_which_most_rows_cannot_be_read_is_refused(predictor, tmp_path, name):
-    source, target = write(tmp_path / name, MOSTLY_BROKEN[name]), tmp_path / "out.csv"
-    with pytest.raises(
-        TableError, match=r"9 of 10 rows of .* could not be read .*out.csv.rejects.csv; .*--allow"
-    ):
-        score_csv(predictor, source, target)
-    # neither output nor journal
-    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out.csv.rejects.csv"]
-    assert (tmp_path / "out.csv.rejects.csv").read_text().count("\n") == 10
-    report = score_csv(predictor, source, target, allow_rejects=True)
-    assert (report.rows, report.rejected) == (1, 9)
-
-
-def test_a_file_of_which_no_row_can_be_read_is_refused(predictor, tmp_path):
-    source = write(tmp_path / "in.csv", "id,text\n" + "x,y,z\n" * 3)
-    with pytest.raises(TableError, match=r"3 of 3 rows .* could not be read \(line 2: "):
-        score_csv(predictor, source, tmp_path / "out.csv")
-    assert score_csv(predictor, source, tmp_path / "out.csv", allow_rejects=True).rows == 0
-
-
-@pytest.mark.parametrize("out", ["out.csv", "out.jsonl", "out.parquet", "out.xlsx"])
-@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.json", "in.parquet", "in.xlsx"])
-def test_an_empty_day_is_no_error(predictor, tmp_path, name, out):
-    if name == "in.json":
-        write(tmp_path / name, "[]")
-    else:
-        with TableWriter(tmp_path / name, ("id", "text")) as writer:
-            writer.write([])
-    report = score_csv(predictor, tmp_path / name, tmp_path / out)
-    assert (report.rows, report.rejected, report.decisions, report.labels) == (0, 0, {}, {})
-    ours = ("predicted_label", "confidence", "decision", "because")
-    with open_table(tmp_path / out, expected_columns=ours) as reader:
-        assert reader.columns[-4:] == ours
 
 
 def test_a_repeated_header_is_no_ticket_and_no_label(predictor, encoder_folder, tmp_path):

@@ -1,79 +1,28 @@
-"""The question answerer: it answers learned questions, also after saving and loading."""
+"""The question answerer: it answers learned questions, with the precision of its engine."""
 
-import copy
-import json
-import pickle
-import re
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from bertcnn.bundle.bundle import FORMAT as BUNDLE
-from bertcnn.bundle.bundle import read_bundle
 from bertcnn.bundle.engine import INT8_TENSORS, int8_bytes
 from bertcnn.encoders.convert import load_encoder
-from bertcnn.errors import (
-    BundleError,
-    EncoderError,
-    OutputError,
-    SettingsError,
-    TableError,
-    TrainingError,
-)
+from bertcnn.errors import BundleError, EncoderError, SettingsError, TableError
 from bertcnn.models.token_scores import BertQuestionAnswering
 from bertcnn.models.weights import extract
 from bertcnn.storage.manifest import MANIFEST, write_manifest
 from bertcnn.tasks.question_answering.answerer import Answer, QuestionAnswerer
 from bertcnn.tasks.question_answering.metrics import AnswerFigures
-from bertcnn.tasks.question_answering.questions import Question
 from bertcnn.tasks.question_answering.saving import FOLDER
-from bertcnn.tasks.translation.saving import FOLDER as TRANSLATOR
-from bertcnn.training import savepoints as saving
-from tests.test_classifier import Notes
+from tests.tasks.small_questions import LEARNED, OTHERS, QUICK, SMALL
 
-SMALL = {"max_tokens": 24, "stride": 8, "question_tokens": 6, "answer_tokens": 3}
-QUICK = {
-    "epochs": 4,
-    "batch_size": 8,
-    "learning_rate": 1e-2,
-    "dropout": 0.05,  # the encoder's default is 0.1
-    "validation_fraction": 0.3,
-    "compiled_shapes": 1,
-}
-THINGS = ("router", "modem", "cable", "box", "socket", "wifi")
-WORDS = ("the", "is", "not", "and", "it", "has", "no", "still", "slow", "down", "since", "today")
-
-
-def made_up():
-    """160 questions about things that a text mentions or not; some texts are long."""
-    generator = np.random.default_rng(0)
-    questions = []
-    for number in range(160):
-        words = generator.choice(
-            WORDS, generator.integers(5, 40 if number % 9 == 0 else 9)
-        ).tolist()
-        if number % 3:
-            words[generator.integers(len(words))] = generator.choice(THINGS)
-        answers = tuple(word for word in words if word in THINGS)
-        context = " ".join(words)
-        questions.append(Question("what?", context, answers, tuple(map(context.index, answers))))
-    return questions
-
-
-LEARNED, OTHERS = made_up()[:120], made_up()[120:]
 TEXTS = [one.context for one in OTHERS]
 LONG = "it is slow and still down " * 6 + "and the router is not"
 
 
-def answerer(encoder, progress=None, **changes):
-    return QuestionAnswerer(
-        encoder, questions=SMALL, training={**QUICK, **changes}, progress=progress
-    )
+def answerer(encoder, **changes):
+    return QuestionAnswerer(encoder, questions=SMALL, training={**QUICK, **changes})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -185,19 +134,6 @@ def test_the_confidence_does_not_depend_on_how_many_alternatives_are_asked_for(f
         assert third.confidence == pytest.approx(other.confidence, abs=1e-6)
 
 
-def test_a_text_is_answered_alike_alone_and_among_others(fitted):
-    texts = [*TEXTS, LONG, "", "router", "\ud83d\x00 the router is dead", "☃ 你好"]
-    together = fitted.answer("what?", texts)
-    assert [one.text for one in fitted.answer("what?", texts[::-1])][::-1] == [
-        one.text for one in together
-    ]
-    for row in (0, 1, 20, 21, 22, 23, 24):
-        (alone,) = fitted.answer("what?", [texts[row]])
-        assert (alone.text, alone.start) == (together[row].text, together[row].start)
-        assert alone.confidence == pytest.approx(together[row].confidence, abs=0.05)
-    assert fitted.answer("what?", []) == fitted.answer([], []) == []
-
-
 def test_each_text_may_have_a_question_of_its_own(fitted):
     questions = ["what?", "is it?", "no?"]
     together = fitted.answer(questions, TEXTS[:3])
@@ -220,78 +156,6 @@ def test_the_figures_are_those_of_its_answers(fitted):
 
 
 # === Folders ===
-
-
-def test_a_saved_answerer_answers_alike(fitted, tmp_path):
-    identity = fitted.save(tmp_path / "model")
-    again = QuestionAnswerer.load(tmp_path / "model")
-    assert again.answer("what?", TEXTS) == fitted.answer("what?", TEXTS)
-    assert again.evaluate(OTHERS) == fitted.evaluate(OTHERS)
-    assert again.metrics_ == fitted.metrics_
-    assert again.identity == again.save(tmp_path / "again") == identity
-    with pytest.raises(OutputError, match="holds a saved question answerer"):
-        again.save(tmp_path / "model")
-    again.save(tmp_path / "model", overwrite=True)
-
-
-@pytest.mark.parametrize("use", [pickle.dumps, copy.deepcopy])
-def test_a_fitted_one_is_saved_not_pickled(fitted, shallow_encoder_folder, use):
-    told = r"joblib\.dump or deepcopy a question answerer, .*save it with \.save\(folder\)"
-    with pytest.raises(SettingsError, match=told):
-        use(fitted)
-    assert use(answerer(shallow_encoder_folder))
-
-
-def test_a_saved_answerer_needs_neither_keras_nor_tensorflow(fitted, folder):
-    script = (
-        "import json, sys\n"
-        "from bertcnn.tasks.question_answering.answerer import QuestionAnswerer\n"
-        "answers = QuestionAnswerer.load(sys.argv[1]).answer('what?', json.loads(sys.argv[2]))\n"
-        "heavy = sorted({'keras', 'tensorflow', 'jax', 'torch', 'nncf'} & set(sys.modules))\n"
-        "print(json.dumps([heavy, [answer.text for answer in answers]]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, folder, json.dumps(TEXTS)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    heavy, texts = json.loads(done.stdout)
-    assert heavy == []
-    assert texts == [answer.text for answer in fitted.answer("what?", TEXTS)]
-
-
-def test_a_changed_file_is_refused(fitted, tmp_path):
-    fitted.save(tmp_path / "model")
-    for name in FOLDER.form.largest:
-        shutil.copytree(tmp_path / "model", tmp_path / name)
-        content = (tmp_path / name / name).read_bytes()
-        (tmp_path / name / name).write_bytes(content[:-2] + b"9\n")
-        with pytest.raises(BundleError, match="was changed after the model was saved") as caught:
-            QuestionAnswerer.load(tmp_path / name)
-        assert "\n" not in str(caught.value)
-        (tmp_path / name / name).unlink()
-        with pytest.raises(BundleError, match=re.escape(name)):
-            QuestionAnswerer.load(tmp_path / name)
-    with pytest.raises(BundleError):
-        QuestionAnswerer.load(tmp_path / "nothing")
-
-
-def test_a_model_of_another_kind_is_refused_with_its_name(fitted, tmp_path):
-    for kind in (BUNDLE, TRANSLATOR.form):
-        place = tmp_path / kind.name
-        place.mkdir()
-        (place / MANIFEST).write_bytes(write_manifest(kind, {})[1])  # it is read first
-        message = f"holds a '{kind.name}'; expected a bertcnn question answerer"
-        with pytest.raises(BundleError, match=message):
-            QuestionAnswerer.load(place)
-        with pytest.raises(OutputError, match="is not a saved question answerer"):
-            fitted.save(place, overwrite=True)
-    fitted.save(tmp_path / "model")
-    for read, kind in ((read_bundle, "bundle"), (TRANSLATOR.read, "translator")):
-        message = f"holds a 'bertcnn question answerer'; expected a bertcnn {kind}"
-        with pytest.raises(BundleError, match=message):
-            read(tmp_path / "model")
 
 
 def reseal(folder):
@@ -359,38 +223,6 @@ def test_an_engine_whose_numbers_overflow_gives_no_answer(folder, monkeypatch):
 # === Training ===
 
 
-def same_weights(one, other):
-    """Whether two folders hold the same weights, of the model and of the compiled one."""
-    names = ("model.safetensors", INT8_TENSORS)
-    return [(one / name).read_bytes() == (other / name).read_bytes() for name in names]
-
-
-def test_an_interrupted_training_ends_with_the_same_id_and_weights_as_another(
-    folder, shallow_encoder_folder, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(saving, "_SECONDS_BETWEEN", 0.0)
-
-    class Stop(Notes):
-        batches = 0
-
-        def advance(self, done, **figures):  # noqa: ARG002
-            self.batches += done
-            if self.batches == 30:  # an epoch has 13
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        answerer(shallow_encoder_folder, Stop()).fit(LEARNED, savepoints=tmp_path / "points")
-    monkeypatch.setattr(saving, "_SECONDS_BETWEEN", 60.0)
-    notes = Notes()
-    resumed = answerer(shallow_encoder_folder, notes)
-    resumed.fit(LEARNED, savepoints=tmp_path / "points")
-    assert any(
-        note.startswith("resuming an interrupted training after step 30 ") for note in notes.notes
-    )
-    assert resumed.save(tmp_path / "resumed") == FOLDER.read(folder).identity
-    assert same_weights(folder, tmp_path / "resumed") == [True, True]
-
-
 def test_the_dropout_is_that_of_the_settings(folder):
     encoder = FOLDER.read(folder).config.encoder
     assert (encoder.dropout, encoder.attention_dropout) == (0.05, 0.05)
@@ -408,7 +240,6 @@ def refused_in_one_line(error, message, make):
 @pytest.mark.parametrize(
     ("question", "texts", "most", "message"),
     [
-        ("what?", "the router", 5, "one string; expected a list of strings"),
         ("what?", [5], 5, "'5' of type int as text number 1; expected a string"),
         ("what?", ["a"], 0, "most 0; expected a whole number, 1 or more"),
         ("what?", ["a"], 1.5, "most 1.5; expected a whole number"),
@@ -433,28 +264,10 @@ def test_too_long_a_text_and_no_questions_are_refused_in_one_line(fitted):
     refused_in_one_line(TableError, "0 questions", lambda: fitted.evaluate([]))
 
 
-def test_wrong_settings_are_refused_in_one_line(shallow_encoder_folder):
-    for make, error, message in (
-        (lambda: QuestionAnswerer(training={"epochs": 0}), SettingsError, "epochs was '0'"),
-        (lambda: QuestionAnswerer(training={"epoch": 1}), SettingsError, "unknown key 'epoch'"),
-        (lambda: QuestionAnswerer(questions={"stride": 999}), SettingsError, "max_tokens of at"),
-        (lambda: answerer("no\nencoder").fit(LEARNED), EncoderError, "unknown"),
-        (
-            lambda: QuestionAnswerer(shallow_encoder_folder, training=QUICK).fit(LEARNED),
-            SettingsError,
-            "max_tokens",  # 256, but it has only 64 positions
-        ),
-    ):
-        refused_in_one_line(error, message, make)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**31, 1.5, "1"])
-def test_a_wrong_seed_is_refused_in_one_line(shallow_encoder_folder, seed):
-    refused_in_one_line(
-        SettingsError,
-        "seed .*; expected a whole number from 0",
-        lambda: QuestionAnswerer(shallow_encoder_folder, questions=SMALL, seed=seed).fit(LEARNED),
-    )
+def test_wrong_windows_and_encoders_are_refused():
+    wrong = "max_tokens of at"
+    refused_in_one_line(SettingsError, wrong, lambda: QuestionAnswerer(questions={"stride": 999}))
+    refused_in_one_line(EncoderError, "unknown", lambda: answerer("no\nencoder").fit(LEARNED))
 
 
 def test_too_few_questions_and_a_single_text_are_refused(shallow_encoder_folder):
@@ -466,12 +279,3 @@ def test_too_few_questions_and_a_single_text_are_refused(shallow_encoder_folder)
         refused_in_one_line(
             TableError, message, lambda few=questions: answerer(shallow_encoder_folder).fit(few)
         )
-
-
-def test_without_a_model_there_are_no_answers(tmp_path):
-    for use in (
-        lambda: QuestionAnswerer().answer("what?", ["a"]),
-        lambda: QuestionAnswerer().evaluate(OTHERS),
-        lambda: QuestionAnswerer().save(tmp_path / "new"),
-    ):
-        refused_in_one_line(TrainingError, "a question answerer without a model", use)
