@@ -1,5 +1,6 @@
 """A Progress that records all reports, and may act while work goes on."""
 
+import re
 from collections.abc import Callable
 
 from bertcnn.progress import Silent
@@ -20,7 +21,7 @@ class Listener(Silent):
     """
 
     def __init__(
-        self, act: Callable[[], object] = lambda: None, after: int = 1, *, stage: str = ""
+        self, act: Callable[[], object] | None = None, after: int = 1, *, stage: str = ""
     ) -> None:
         self.stages: list[tuple[str, int, str]] = []
         self.notes: list[str] = []
@@ -37,12 +38,12 @@ class Listener(Silent):
         self.figures.append(figures)
         if not self._within or self.stages[-1][0].startswith(self._within):
             self._left -= 1
-            if self._left == 0:
+            if self._left == 0 and self._act is not None:
                 self._act()
 
     def note(self, message: str) -> None:
         self.notes.append(message)
 
-    def has(self, words: str) -> bool:
-        """Whether a note contains these words."""
-        return any(words in note for note in self.notes)
+    def has(self, pattern: str) -> bool:
+        """Whether a note contains this regular expression."""
+        return any(re.search(pattern, note) for note in self.notes)

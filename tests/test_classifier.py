@@ -22,6 +22,7 @@ from bertcnn.cli.progress import PlainProgress, RichProgress
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
+from tests.listener import Listener as Notes
 from tests.tickets import tickets
 
 QUICK = {
@@ -33,22 +34,6 @@ QUICK = {
     "patience": 20,
     "folds": 0,
 }
-
-
-class Notes:
-    """Keeps the notes."""
-
-    def __init__(self):
-        self.notes, self.stages = [], []
-
-    def stage(self, name, total, unit="rows"):  # noqa: ARG002
-        self.stages.append(name)
-
-    def advance(self, done, **figures):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
 
 
 def quick(encoder_folder, **changes):
@@ -336,7 +321,7 @@ def test_with_few_rows_a_refit_uses_the_held_out_rows_after_evaluation(
     classifier = quick(shallow_encoder_folder, **few, progress=notes).fit(texts, labels)
     told = "training again from the start, now with the 3 held-out rows too"
     assert any(note.startswith(told) for note in notes.notes)
-    assert notes.stages.count("training") == 2
+    assert [name for name, *_ in notes.stages].count("training") == 2
     classifier.save(tmp_path / "model")
     told = "used for the figures first, then for training too"
     assert told in (tmp_path / "model" / "MODEL_CARD.md").read_text()
@@ -478,7 +463,8 @@ def test_a_loaded_classifier_can_be_fitted_again(fitted, saved, encoder_folder):
 def test_steps_after_training_have_their_own_progress_stages(encoder_folder, tmp_path):
     notes = Notes()
     quick(encoder_folder, progress=notes).fit(*tickets()).save(tmp_path / "m", engine="keras")
-    after = notes.stages[notes.stages.index("training") + 1 :]
+    stages = [name for name, *_ in notes.stages]
+    after = stages[stages.index("training") + 1 :]
     assert after == ["calibrating and measuring", "choosing thresholds", "writing the report"]
 
 

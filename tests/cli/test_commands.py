@@ -94,18 +94,8 @@ def test_missing_files_models_and_folders_are_refused_in_one_line(run, model, tm
 
 
 def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp_path):
-    code, out, err = run(
-        "train",
-        data(tmp_path, GOOD),
-        "--out",
-        tmp_path / "model",
-        "--encoder",
-        encoder_folder,
-        "--recipe",
-        "frozen",
-        "--epochs",
-        "1",
-    )
+    options = ("--encoder", encoder_folder, "--recipe", "frozen", "--epochs", "1")
+    code, out, err = run("train", data(tmp_path, GOOD), "--out", tmp_path / "model", *options)
     assert code == 0
     assert out == ""
     assert "label: 'label'" in err
@@ -206,15 +196,8 @@ def test_closed_streams_are_read_as_empty_and_written_to_nowhere(model):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")  # noqa: PTH110
 def test_a_log_on_a_full_disk_costs_no_work(model, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "bertcnn",
-        "score",
-        str(model),
-        str(data(tmp_path, GOOD)),
-        str(tmp_path / "out.csv"),
-    ]
+    words = ("score", model, data(tmp_path, GOOD), tmp_path / "out.csv")
+    command = [sys.executable, "-m", "bertcnn", *map(str, words)]
     with open("/dev/full", "w") as full:  # noqa: PTH123
         assert subprocess.run(command, stderr=full, check=False).returncode == 0
     assert left(tmp_path) == ["data.csv", "out.csv"]
@@ -232,17 +215,9 @@ def test_out_of_memory_is_a_one_line_error():
 
 
 def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
-    source, place = data(tmp_path, GOOD), tmp_path / "figures.json"
-    command = [
-        sys.executable,
-        "-m",
-        "bertcnn",
-        "evaluate",
-        str(model),
-        str(source),
-        "--json",
-        str(place),
-    ]
+    place = tmp_path / "figures.json"
+    words = ("evaluate", model, data(tmp_path, GOOD), "--json", place)
+    command = [sys.executable, "-m", "bertcnn", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         process.stdout.close()
     assert json.loads(place.read_text())["rows"]
@@ -385,23 +360,10 @@ def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
 def test_ctrl_c_ends_training_in_one_line_with_a_savepoint_and_without_a_model(
     encoder_folder, tmp_path
 ):
-    path = data(tmp_path, as_csv(*tickets(60)))
-    command = [
-        sys.executable,
-        "-m",
-        "bertcnn.cli.main",
-        "train",
-        str(path),
-        "--out",
-        str(tmp_path / "model"),
-        "--recipe",
-        "frozen",
-    ]
-    with subprocess.Popen(
-        [*command, "--encoder", str(encoder_folder), "--epochs", "50000"],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as training:
+    words = ("train", data(tmp_path, as_csv(*tickets(60))), "--out", tmp_path / "model")
+    options = ("--recipe", "frozen", "--encoder", encoder_folder, "--epochs", "50000")
+    command = [sys.executable, "-m", "bertcnn.cli.main", *map(str, (*words, *options))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as training:
         for line in training.stderr:
             if line.startswith("training"):
                 break
@@ -485,17 +447,8 @@ def test_recalibrate_says_what_it_changed(encoder_folder, run, tmp_path):
     assert code == 0
     assert "recalibrated on 30 rows: temperature " in told
     refused(run("recalibrate", model, source, "--out", out), "holds a saved model already")
-    refused(
-        run(
-            "recalibrate",
-            model,
-            data(tmp_path, as_csv(texts[:3], labels[:3]), "few.csv"),
-            "--out",
-            tmp_path / "none",
-        ),
-        "3 rows of",
-        "at least 24",
-    )
+    few = data(tmp_path, as_csv(texts[:3], labels[:3]), "few.csv")
+    refused(run("recalibrate", model, few, "--out", tmp_path / "none"), "3 rows of", "at least 24")
 
 
 def test_reasons_are_shown_on_request(encoder_folder, run, tmp_path):

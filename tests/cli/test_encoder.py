@@ -49,14 +49,7 @@ def test_encoders_to_be_compared_are_looked_for_by_name_before_the_first_trainin
 def test_too_few_seeds_for_a_comparison_are_named_as_they_were_given(run, tmp_path):
     write(tmp_path / "encoder")
     (tmp_path / "data.csv").write_text(as_csv(*tickets()))
-    code, _, err = run(
-        "encoder",
-        "compare",
-        tmp_path / "encoder",
-        tmp_path / "encoder",
-        tmp_path / "data.csv",
-        "--seeds",
-        "1",
-    )
+    words = (tmp_path / "encoder", tmp_path / "encoder", tmp_path / "data.csv")
+    code, _, err = run("encoder", "compare", *words, "--seeds", "1")
     assert code == 2
     assert err.startswith("bertcnn: --seeds 1;")

@@ -178,6 +178,12 @@ def test_sigterm_ends_a_command_without_progress_in_one_line(model):
     ]
 
 
+def printed_to(output, model, words):
+    given = [str(model) if word == "MODEL" else word for word in words]
+    command = [sys.executable, "-m", "bertcnn", *given]
+    return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+
+
 PRINTING = (["--help"], ["--version"], ["encoder", "list"], ["classify", "MODEL", "the router"])
 
 
@@ -185,16 +191,7 @@ PRINTING = (["--help"], ["--version"], ["encoder", "list"], ["classify", "MODEL"
 def test_a_closed_output_pipe_ends_a_command_quietly(model, words):
     nobody, output = os.pipe()
     os.close(nobody)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "bertcnn"),
-            *(str(model) if word == "MODEL" else word for word in words),
-        ],
-        stdout=output,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    done = printed_to(output, model, words)
     os.close(output)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -203,16 +200,7 @@ def test_a_closed_output_pipe_ends_a_command_quietly(model, words):
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_output_lost_on_a_full_disk_is_a_one_line_error(model, words):
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "bertcnn"),
-                *(str(model) if word == "MODEL" else word for word in words),
-            ],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = printed_to(full, model, words)
     refused((done.returncode, "", done.stderr), "standard output cannot be written (No space left")
 
 

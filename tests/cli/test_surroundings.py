@@ -51,10 +51,8 @@ ODD = {
 def test_an_unrelated_manifest_next_to_the_output_does_not_matter(run, model, place, kind):
     ODD[kind](place / "manifest.json")
     assert run("score", model, "in.csv", "out.csv")[0] == 0
-    assert (
-        run("evaluate", model, "in.csv", "--json", "figures.json", "--report", "report.html")[0]
-        == 0
-    )
+    figures = ("--json", "figures.json", "--report", "report.html")
+    assert run("evaluate", model, "in.csv", *figures)[0] == 0
 
 
 PLACES = {
@@ -152,18 +150,8 @@ def test_any_name_that_the_system_allows_works(run, encoder_folder, place, size,
     model, scored, figures, page = (
         named(size, ending, letter) for ending in ("", ".csv", ".json", ".html")
     )
-    training = (
-        "train",
-        "in.csv",
-        "--out",
-        model,
-        "--encoder",
-        encoder_folder,
-        "--recipe",
-        "frozen",
-        "--epochs",
-        1,
-    )
+    options = ("--encoder", encoder_folder, "--recipe", "frozen", "--epochs", 1)
+    training = ("train", "in.csv", "--out", model, *options)
     assert run(*training)[0] == 0
     refused(run(*training), "--force")
     assert run(*training, "--force")[0] == 0

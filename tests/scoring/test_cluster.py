@@ -29,6 +29,7 @@ from bertcnn.scoring.node import SentModel
 from bertcnn.scoring.ray_connection import explained
 from bertcnn.scoring.run import ScoringInterrupted
 from tests import broken_engines
+from tests.listener import Listener, interrupt
 
 ROOT = Path(__file__).parents[2]
 ROWS = 6 * 4096
@@ -37,30 +38,15 @@ TEXT = ("--text", "text")
 COMMAND = (sys.executable, "-m", "bertcnn", "score")
 
 
-class Told:
-    """Keeps the notes, and acts once after the `chunk`-th chunk."""
+class Told(Listener):
+    """Counts chunks only, and may act again."""
 
-    def __init__(self, act=None, chunk=1):
-        self.act, self.left, self.notes = act, chunk, []
+    def advance(self, done, **figures):
+        if "rows_per_second" in figures:  # not while it waits
+            super().advance(done, **figures)
 
-    def stage(self, name, total, unit="rows"):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def advance(self, done, **figures):  # noqa: ARG002
-        self.left -= "rows_per_second" in figures  # not while it waits
-        if self.act is not None and self.left == 0:
-            act, self.act = self.act, None
-            act()
-
-    def has(self, words):
-        return any(re.search(words, note) for note in self.notes)
-
-
-def interrupt():
-    raise KeyboardInterrupt
+    def act_after_the_next_chunk(self, act):
+        self._act, self._left = act, 1
 
 
 @pytest.fixture(scope="module")
@@ -191,14 +177,12 @@ def test_the_texts_of_a_process_that_ends_go_to_others(joined, inbox, whole, tmp
     class Killing(Told):
         """Ends all processes as soon as the run waits for their answers."""
 
-        scoring = False
-
-        def stage(self, name, total, unit="rows"):  # noqa: ARG002
-            self.scoring = name.startswith("scoring")
+        killed = False
 
         def advance(self, done, **figures):
-            if self.scoring and not done and not figures:
-                self.scoring = False
+            scoring = self.stages[-1][0].startswith("scoring")
+            if scoring and not self.killed and not done and not figures:
+                self.killed = True
                 for actor in actors():
                     os.kill(actor, signal.SIGKILL)
 
@@ -285,7 +269,7 @@ def test_a_node_that_joins_later_is_used_if_it_answers_alike(joined, inbox, whol
         for name, note in outcomes.items():
             if name == "other":
                 mark.touch()
-            told.act, told.left = lambda: added.append(joined.add_node(num_cpus=1)), 1
+            told.act_after_the_next_chunk(lambda: added.append(joined.add_node(num_cpus=1)))
             until = time.monotonic() + 30
             while not told.has(note) and time.monotonic() < until:
                 target = tmp_path / f"{name}-{len(list(tmp_path.iterdir()))}.csv"

@@ -243,26 +243,6 @@ def test_answers_to_other_texts_are_dropped(output, journal_file):
     assert journal_file.exists()
 
 
-def test_a_journal_without_answers_or_one_that_is_done_with_goes(output, journal_file):
-    with Journal(output) as journal:
-        journal.begin(HEADER)
-        journal.remove()
-        assert not journal_file.exists()
-    with Journal(output) as journal:
-        journal.begin(HEADER)
-        assert journal_file.exists()
-    assert not journal_file.exists()
-
-
-def test_only_one_may_have_it_open(output, journal_file):
-    with Journal(output), pytest.raises(OutputError, match=r"another run is writing '.*out\.csv'"):
-        Journal(output)
-    assert journal_file.exists()
-    Journal(output).remove()
-    with Journal(output) as journal:
-        journal.begin(HEADER)
-
-
 def test_what_is_no_journal_is_left_alone(output):
     there = output.with_name(".out.csv.journal")
     there.write_text("dear diary, today nothing happened")

@@ -21,7 +21,8 @@ from bertcnn.errors import (
     SettingsError,
 )
 from bertcnn.storage.files import check_file_target
-from tests.test_classifier import Notes, quick
+from tests.listener import Listener
+from tests.test_classifier import quick
 from tests.tickets import as_csv, tickets
 from tests.tiny import saved
 
@@ -84,7 +85,7 @@ def test_unread_sheets_are_reported(predictor, encoder_folder, tmp_path):
         partial(evaluate_csv, predictor, path),
         partial(check_csv, path, encoder=encoder_folder),
     ):
-        notes = Notes()
+        notes = Listener()
         work(progress=notes)
         assert any(note.endswith("other sheets: '2024' (25 rows)") for note in notes.notes)
 
@@ -157,7 +158,7 @@ def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(
 
 
 def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
-    notes = Notes()
+    notes = Listener()
     source = write(tmp_path / "in.csv", "text,confidence\nthe router,low\n")
     report = score_csv(predictor, source, tmp_path / "out.csv", progress=notes)
     assert report.renamed == {"confidence": "bertcnn_confidence"}
@@ -224,7 +225,7 @@ def test_na_and_null_are_labels_and_texts_like_any_other(encoder_folder, tmp_pat
     texts, labels = tickets(8)
     labels = [{"billing": "NA", "hardware": "null", "software": "007"}[label] for label in labels]
     data = write(tmp_path / "tickets.csv", as_csv([*texts[:-2], "NA", "null"], labels))
-    notes = Notes()
+    notes = Listener()
     report = train_csv(data, tmp_path / "model", quick(encoder_folder, progress=notes))
     assert report.rows == 24
     assert any(note.startswith("label: 'label'") for note in notes.notes)
@@ -257,6 +258,6 @@ def test_a_repeated_header_is_no_ticket_and_no_label(predictor, encoder_folder, 
     found = check_csv(source, encoder=encoder_folder)
     assert sorted(found.facts["labels"]) == ["billing", "hardware", "software"]
     assert found.finding("rejected_rows").examples[0].says == "the header once more"
-    notes = Notes()
+    notes = Listener()
     evaluate_csv(predictor, source, progress=notes)
     assert "2 rows repeating the header left out" in notes.notes

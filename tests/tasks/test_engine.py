@@ -7,11 +7,11 @@ import pytest
 
 from bertcnn.inference import spans_graph
 from bertcnn.inference.compiled import has_bfloat16, has_fast_int8, has_vnni
-from bertcnn.progress import Silent
 from bertcnn.settings import EncoderSettings
 from bertcnn.shapes import int8_shapes, question_answering_shapes
 from bertcnn.tasks.engine import compile_spans, load_spans
 from bertcnn.tasks.windows import Window
+from tests.listener import Listener
 
 SETTINGS = EncoderSettings(
     vocabulary_size=50, width=16, layers=1, heads=4, feed_forward_width=24, max_positions=64
@@ -19,14 +19,6 @@ SETTINGS = EncoderSettings(
 PAD = 0
 BETWEEN = ["bfloat16"] if has_bfloat16() else []  # this machine's precisions between the two
 SAME, OTHER, WORSE = (1.0, -0.01), (0.98, 0.0), (1.0, 0.004)
-
-
-class Notes(Silent):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +41,7 @@ def windows():
 
 def compiled(tensors, windows, *verdicts):
     """Compile with these comparison results for the candidates; returns the compared ones too."""
-    asked, given, notes = [], iter(verdicts), Notes()
+    asked, given, notes = [], iter(verdicts), Listener()
 
     def compare(running):
         asked.append(running.name)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from bertcnn.tasks.question_answering.questions import (
     read_questions,
     split_by_context,
 )
-from tests.test_classifier import Notes
+from tests.listener import Listener
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CONTEXT = "The red lamp blinks. The router is red."
@@ -75,14 +74,9 @@ def test_squad_2_is_read_without_its_plausible_answers(tmp_path):
             {"question": WHICH, "answers": [answer("lamp", 4)]},
             r"not at its start 4; found there: 'red ",
         ),
-        (
-            {"question": WHICH, "answers": [answer("red", "4th")]},
-            r"its start is '4th', no whole number",
-        ),
         ({"question": WHICH, "answers": [answer("red", True)]}, r"its start is 'True'"),
         ({"question": WHICH, "answers": [answer("red", 4.5)]}, r"its start is '4.5'"),
         ({"question": " ", "answers": []}, r"its question is ' '"),
-        ({"question": 5, "answers": []}, r"its question is '5'"),
         ({"answers": []}, r"not in the form of SQuAD \(KeyError: 'question'"),
         ({"question": WHICH}, r"not in the form of SQuAD \(KeyError: 'answers'\)"),
         (
@@ -184,11 +178,9 @@ def test_without_a_start_the_answer_must_occur_exactly_once(tmp_path):
     [
         ({"answer": "lamp"}, r"its answer 'lamp' is not at its start 4; found there: 'red '"),
         ({"start": 5}, r"its answer 'red' .* 5; found there: 'ed '; expected only valid rows"),
-        ({"start": 999}, r"its answer 'red' is not at its start 999; found there: ''"),
         ({"start": -1}, r"its answer 'red' is not at its start -1; found there: ''"),
         ({"answer": "Red"}, r"its answer 'Red' is not at its start 4; found there: 'red'"),
         ({"start": "4th"}, r"its start is '4th', no whole number"),
-        ({"start": 4.5}, r"its start is '4.5'"),
         ({"start": "9" * 5000}, r"its start is '9999"),
         ({"start": "x", "answer": ""}, r"its start is 'x'"),
         ({"question": ""}, r"its question is empty"),
@@ -207,7 +199,7 @@ def test_a_wrong_row_is_refused_with_its_number(tmp_path, changes, message):
 def test_rejected_rows_go_to_a_file_with_line_and_reason(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('question,context,answer\nq,"a\nb\nc",b\n\nq,a b,c\nr,a b,a\ns,a b,b,c\n')
-    rejects, notes = tmp_path / "rejects.csv", Notes()
+    rejects, notes = tmp_path / "rejects.csv", Listener()
     found = read_questions(path, rejects=rejects, progress=notes)
     assert [question.question for question in found] == ["q", "r"]
     with rejects.open(newline="") as file:
@@ -253,7 +245,7 @@ def test_rejected_questions_of_squad_go_to_a_file_with_their_number(tmp_path):
     ],
 )
 def test_answers_that_differ_in_blanks_are_corrected_and_counted(tmp_path, given, start, expected):
-    context, notes = "The red lamp\n blinks.", Notes()
+    context, notes = "The red lamp\n blinks.", Listener()
     rows = [row(), row(context=context, answer=given, start=start)]
     found = read_questions(write_jsonl(tmp_path, *rows), progress=notes)[1]
     assert (found.answers[0], found.starts[0]) == expected
@@ -266,7 +258,7 @@ def test_answers_that_differ_in_blanks_are_corrected_and_counted(tmp_path, given
 @pytest.mark.parametrize(("given", "start"), [("lamp blinks", 9), ("lampblinks", 8), ("red", 8)])
 def test_answers_that_differ_in_more_than_blanks_are_rejected(tmp_path, given, start):
     rows = [row(), row(context="The red lamp  blinks.", answer=given, start=start)]
-    assert len(read_questions(write_jsonl(tmp_path, *rows), progress=Notes())) == 1
+    assert len(read_questions(write_jsonl(tmp_path, *rows), progress=Listener())) == 1
 
 
 def test_missing_columns_are_named_in_one_error_with_the_columns_found(tmp_path):
@@ -344,12 +336,14 @@ def test_a_fifth_or_more_of_the_shipped_questions_has_no_answer():
         assert len({question.context for question in questions}) == contexts
         assert len({question.identity for question in questions}) == contexts
         assert sum(not question.answerable for question in questions) == unanswerable
+        assert len({(one.identity, one.question.casefold()) for one in questions}) == len(questions)
     assert (len(TICKETS), len(PLACES)) == (696, 747)
 
 
 @pytest.mark.parametrize(("questions", "longest"), [(TICKETS, 7), (PLACES, 12)])
 def test_each_shipped_answer_is_short_and_at_its_place(questions, longest):
     for question in questions:
+        assert question.question.endswith("?")
         for text, start in zip(question.answers, question.starts, strict=True):
             end = start + len(text)
             assert question.context[start:end] == text == text.strip()
@@ -358,27 +352,12 @@ def test_each_shipped_answer_is_short_and_at_its_place(questions, longest):
             assert not f"{question.context} "[end - 1 : end + 1].isalnum()
 
 
-@pytest.mark.parametrize("questions", [TICKETS, PLACES], ids=["tickets", "places"])
-def test_no_shipped_question_is_asked_twice_about_a_text(questions):
-    asked = Counter((question.identity, question.question.casefold()) for question in questions)
-    assert max(asked.values()) == 1
-    assert all(question.question.endswith("?") for question in questions)
-
-
 def test_the_shipped_questions_are_about_the_sample_tickets_in_their_order():
     with (DATA / "isp_tickets.csv").open(encoding="utf-8", newline="") as file:
         texts = {ticket["ticket_id"]: ticket["text"] for ticket in csv.DictReader(file)}
     assert all(texts[question.identity] == question.context for question in TICKETS)
     identities = [question.identity for question in TICKETS]
     assert identities == sorted(identities)
-
-
-@pytest.mark.parametrize(("name", "identity"), [("ticket", "ticket_id"), ("place", "id")])
-def test_the_shipped_files_have_the_same_columns(name, identity):
-    lines = (DATA / f"{name}_questions.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    assert {tuple(one) for one in rows} == {(identity, "question", "context", "answer", "start")}
-    assert {one["start"] for one in rows if not one["answer"]} == {-1}
 
 
 def test_the_places_leave_out_what_the_notebook_asks_about():

@@ -65,68 +65,13 @@ def test_they_equal_an_exhaustive_search():
                 both[0].sum() for one, both in zip(windows, scores, strict=True) if one.row == row
             ]
             assert answers.none == pytest.approx(min(none) if none else 0.0)
-
-
-def scored(tokens, **places):
-    """Scores of a window of `tokens` tokens, 0 except for these starts and ends in the context."""
-    both = np.zeros((FIRST + tokens + 1, 2), np.float32)
-    for side, name in enumerate(("starts", "ends")):
-        for place, score in places.get(name, {}).items():
-            both[FIRST + place, side] = score
-    return both
+            if expected:
+                assert answers.margin == pytest.approx(expected[0][1] - answers.none)
 
 
 def only(windows, scores, longest=30, most=5):
     (found,) = best_spans(windows, scores, 1, longest=longest, most=most)
     return found
-
-
-def test_an_answer_does_not_end_before_it_starts_nor_is_it_too_long():
-    both = scored(8, starts={5: 9.0, 1: 4.0}, ends={2: 9.0, 7: 5.0})
-    assert only([window(0, 0, 8)], [both], most=2).spans == (Span(15, 23, 14.0), Span(3, 8, 13.0))
-    assert only([window(0, 0, 8)], [both], longest=2, most=1).spans == (Span(3, 8, 13.0),)
-    assert only([window(0, 0, 8)], [both], longest=1, most=1).spans[0].score == 9.0
-
-
-def test_question_and_special_tokens_are_never_a_part_of_an_answer():
-    both = scored(4, starts={1: 2.0}, ends={2: 2.0})
-    both[:FIRST] = both[-1] = 50.0
-    found = only([window(0, 0, 4)], [both])
-    assert found.spans[0] == Span(3, 8, 4.0)
-    assert max(span.end for span in found.spans) <= 11
-    assert found.none == 100.0
-
-
-def test_the_same_characters_in_two_windows_are_one_answer_with_the_higher_score():
-    windows = [window(0, 0, 5), window(0, 2, 5)]
-    scores = [scored(5, starts={3: 5.0}, ends={3: 5.0}), scored(5, starts={1: 6.0}, ends={1: 7.0})]
-    for order in (1, -1):
-        found = only(windows[::order], scores[::order])
-        assert found.spans[0] == Span(9, 11, 13.0)
-        places = [(span.start, span.end) for span in found.spans]
-        assert len(set(places)) == len(places) == 5
-
-
-def test_the_best_answer_may_be_in_any_window_and_none_is_the_lowest():
-    windows = [window(0, start, 4) for start in (0, 3, 6)]
-    for best in range(3):
-        scores = [scored(4) for _ in windows]
-        for place, both in enumerate(scores):
-            both[0] = [1.0, place]
-        scores[best][FIRST + 2] = [4.0, 5.0]
-        found = only(windows, scores)
-        start = 3 * (3 * best + 2)
-        assert found.spans[0] == Span(start, start + 2, 9.0)
-        assert found.none == 1.0
-        assert found.margin == 8.0
-
-
-def test_answers_are_sorted_from_the_best_and_as_many_as_asked_for():
-    both = np.random.default_rng(1).normal(size=(FIRST + 19, 2)).astype(np.float32)
-    for most in (1, 2, 5, 19, 50, 500):
-        values = [span.score for span in only([window(0, 0, 18)], [both], most=most).spans]
-        assert values == sorted(values, reverse=True)
-        assert len(values) == min(most, 18 * 19 // 2)
 
 
 @pytest.mark.parametrize("longest", [1, 3, 30])
@@ -174,5 +119,5 @@ def test_without_windows_there_are_no_answers():
     assert found == [SpanScores((), 0.0)] * 2
     assert found[0].margin == -np.inf
     assert best_spans([], [], 0, longest=5) == []
-    some = best_spans([window(1, 0, 3)], [scored(3)], 3, longest=5)
+    some = best_spans([window(1, 0, 3)], [np.zeros((FIRST + 4, 2), np.float32)], 3, longest=5)
     assert [bool(one.spans) for one in some] == [False, True, False]

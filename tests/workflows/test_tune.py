@@ -15,6 +15,7 @@ from bertcnn.settings import FROZEN
 from bertcnn.storage.folders import held_folder
 from bertcnn.workflows.search import divide, tune
 from bertcnn.workflows.tuned import read_tuned
+from tests.listener import Listener, interrupt
 from tests.tickets import as_csv, tickets
 
 TRIALS = 5
@@ -22,25 +23,17 @@ TRIALS = 5
 pytestmark = pytest.mark.usefixtures("quick_trials")
 
 
-class Listener:
-    """Keeps the notes; each `advance` calls `at` after a note that begins with `when`."""
+class AfterNote(Listener):
+    """Each `advance` calls `at` after a note that begins with `when`."""
 
-    def __init__(self, when=None, at=None):
-        self.notes, self.stages, self._when, self._at = [], [], when, at
+    def __init__(self, when, at=interrupt):
+        super().__init__()
+        self._when, self._at = when, at
 
-    def stage(self, name, total, unit="rows"):
-        self.stages.append((name, total, unit))
-
-    def advance(self, done, **figures):  # noqa: ARG002
-        if self._when and any(note.startswith(self._when) for note in self.notes):
+    def advance(self, done, **figures):
+        super().advance(done, **figures)
+        if any(note.startswith(self._when) for note in self.notes):
             self._at()
-
-    def note(self, message):
-        self.notes.append(message)
-
-
-def press():
-    raise KeyboardInterrupt
 
 
 def search(folder, encoder, out="settings.json", **changes):
@@ -113,7 +106,7 @@ def test_a_killed_search_resumes_to_the_same_result(unbroken, folder, encoder):
         from tests.conftest import shorten_trials
         from tests.workflows.test_tune import Listener, search
         shorten_trials(pytest.MonkeyPatch())
-        killed = Listener("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        killed = AfterNote("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
         folder = pathlib.Path({str(folder)!r})
         search(folder, {str(encoder)!r}, out="killed.json", progress=killed)
     """
@@ -133,7 +126,7 @@ def test_after_ctrl_c_the_same_call_resumes_and_others_need_force(
     unbroken, folder, encoder, encoder_folder
 ):
     with pytest.raises(KeyboardInterrupt):
-        search(folder, encoder, out="stopped.json", progress=Listener("trial 0:", press))
+        search(folder, encoder, out="stopped.json", progress=AfterNote("trial 0:"))
     kept = read_tuned(folder / "stopped.json")
     assert (len(kept.trials), kept.finished, kept.head) == (1, False, None)
     (folder / "other.csv").write_text(as_csv(*tickets(9)))
@@ -163,7 +156,7 @@ def test_the_time_limit_ends_a_trial_in_progress(folder, encoder, monkeypatch):
         "bertcnn.workflows.search.time",
         SimpleNamespace(time=lambda: time.time() + 3600 * hours[0]),
     )
-    late = Listener("trial 0:", wait)
+    late = AfterNote("trial 0:", wait)
     tuned = search(folder, encoder, out="limited.json", trials=None, progress=late)
     assert (len(tuned.trials), tuned.finished, tuned.head) == (1, True, None)
     assert "the defaults are kept" in tuned.verdict
