@@ -259,12 +259,6 @@ def quick_trials():
         yield
 
 
-@pytest.fixture
-def every_step_is_saved(monkeypatch):
-    """Save a training after each step instead of each minute."""
-    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
-
-
 @pytest.fixture(scope="module")
 def cpu_with_vnni():
     """Run int8 engines in int8 on any CPU."""

@@ -29,6 +29,11 @@ class Listener(Silent):
         self.done = 0
         self._act, self._left, self._within = act, after, stage
 
+    @property
+    def name(self) -> str:
+        """The name of the last stage."""
+        return self.stages[-1][0] if self.stages else ""
+
     def stage(self, name: str, total: int, unit: str = "rows") -> None:
         self.stages.append((name, total, unit))
         self.done = 0
@@ -36,10 +41,7 @@ class Listener(Silent):
     def advance(self, done: int, **figures: float) -> None:
         self.done += done
         self.figures.append(figures)
-        if not self._within or self.stages[-1][0].startswith(self._within):
-            self._left -= 1
-            if self._left == 0 and self._act is not None:
-                self._act()
+        self._count()
 
     def note(self, message: str) -> None:
         self.notes.append(message)
@@ -47,3 +49,10 @@ class Listener(Silent):
     def has(self, pattern: str) -> bool:
         """Whether a note contains this regular expression."""
         return any(re.search(pattern, note) for note in self.notes)
+
+    def _count(self) -> None:
+        if self._act is None or not self.name.startswith(self._within):
+            return
+        self._left -= 1
+        if self._left == 0:
+            self._act()

@@ -74,19 +74,6 @@ def test_evaluate_prints_the_figures_and_writes_them(run, model, answerer, quest
     assert right == f"{sum(silent) / 12:.1%}"
 
 
-def test_evaluate_shows_no_figures_of_no_questions(run, model, tmp_path):
-    row = {"question": MONTH, "context": "the router", "answer": ""}
-    (tmp_path / "none.jsonl").write_text(json.dumps(row))
-    _, out, _ = run("qa", "evaluate", model, tmp_path / "none.jsonl")
-    assert "with an answer" not in out
-    assert out.startswith("1 question: ")
-    row["answer"] = "router"
-    (tmp_path / "one.jsonl").write_text(json.dumps(row))
-    _, out, _ = run("qa", "evaluate", model, tmp_path / "one.jsonl")
-    assert "1 with an answer: " in out
-    assert "without an answer" not in out
-
-
 def test_unusable_questions_are_refused_in_one_line(run, model, encoder, tmp_path):
     good = {"question": DEVICE, "context": "my router is dead", "answer": "router"}
     out = ("--out", tmp_path / "model", "--encoder", encoder)

@@ -13,17 +13,27 @@ import pytest
 from bertcnn.bundle.bundle import write_bundle
 from tests.cli.outcomes import left, refused
 from tests.failpoints import tiny_bundle
-from tests.tasks import kinds
-from tests.tasks.small_answers import longer_encoder, write_questions
+from tests.tasks import kinds, small_questions, small_spans
+from tests.tasks.small_answers import longer_encoder
 from tests.tasks.small_pairs import small_pairs
-from tests.tasks.small_spans import LEARNED
 from tests.tasks.small_summaries import small_summaries
 from tests.tasks.small_texts import small_texts
 
 
+def write_questions(path):
+    rows = [
+        {"question": one.question, "context": one.context, "answer": "".join(one.answers[:1])}
+        for one in small_questions.LEARNED[:30]
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
 def write_spans(path):
-    rows = [{"text": one.text, "spans": [asdict(span) for span in one.spans]} for one in LEARNED]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:30]), encoding="utf-8")
+    rows = [
+        {"text": one.text, "spans": [asdict(span) for span in one.spans]}
+        for one in small_spans.LEARNED[:30]
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
 
 def write_pairs(path):
@@ -123,7 +133,7 @@ TASKS = {
             "data.txt",
             write_texts,
             ("--pieces", "60", "--layers", "1", "--width", "16", "--context", "24"),
-            ("lm", "complete", "MODEL"),
+            ("lm", "complete", "MODEL", "--max-tokens", "9"),
             figures_file=False,
         ),
     )

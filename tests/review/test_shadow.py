@@ -16,8 +16,8 @@ from bertcnn.review.schema import draw, prediction, queue
 from bertcnn.review.shadow import answer_in_shadow, last_handover, shadow_report
 from bertcnn.review.tickets import BESIDE, NewTicket, add_tickets, answer_waiting, erase_ticket
 from tests.apps.dashboards import save_model
-from tests.resuming import Notes
-from tests.review.desk import ADMIN, ANN, BOB, decide, decide_all, filled, serve, texts
+from tests.listener import Listener
+from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
 
@@ -89,7 +89,7 @@ def test_a_missing_previous_model_is_reported_once(store, encoder_folder, later,
     add_model(store, folder, ADMIN)
     serve(store, later)
     shutil.rmtree(folder)
-    file, notes = tmp_path / "inbox.csv", Notes()
+    file, notes = tmp_path / "inbox.csv", Listener()
     file.write_text("id,text\n" + "".join(f"{n},{one}\n" for n, one in enumerate(tickets(6)[0])))
     assert add_file(store, file, progress=notes).added == 18
     assert len([line for line in notes.notes if "not in" in line and str(folder) in line]) == 1

@@ -52,7 +52,6 @@ def refused(error, message, act):
 # === Training ===
 
 
-@pytest.mark.usefixtures("every_step_is_saved")
 def test_an_interrupted_training_ends_with_the_same_model_as_another(
     kind, folder, shallow_encoder_folder, tmp_path
 ):

@@ -88,32 +88,10 @@ def test_of_several_the_one_nearest_to_0_is_taken():
     assert best_threshold(found[2:], [wrong] * 2) == 0.0
 
 
-def test_where_no_question_has_an_answer_none_is_given():
-    found = [scores(0.0, red=margin) for margin in (-3.0, 8.0, 2.0)]
-    threshold = best_threshold(found, [question()] * 3)
-    assert threshold > 8.0
-    assert [answer_of(one, CONTEXT, threshold) for one in found] == [""] * 3
-
-
-def test_where_all_questions_have_an_answer_one_is_always_given():
-    found = [scores(0.0, red=margin) for margin in (-3.0, 8.0, 2.0)]
-    threshold = best_threshold(found, [question("red")] * 3)
-    assert threshold < -3.0
-    assert [answer_of(one, CONTEXT, threshold) for one in found] == ["red"] * 3
-
-
 def test_a_single_question_has_a_threshold_on_the_right_side():
     one = scores(1.0, red=3.0)
     assert best_threshold([one], [question("red")]) == 1.0
     assert best_threshold([one], [question()]) == 3.0
-
-
-def test_questions_without_any_candidate_change_nothing():
-    found = [scores(0.0, red=4.0), SpanScores((), 0.0), scores(0.0, red=1.0), SpanScores((), 0.0)]
-    asked = [question("red"), question(), question(), question("red")]
-    threshold = best_threshold(found, asked)
-    assert 1.0 < threshold < 4.0
-    assert mean_f1(found, asked, threshold) == 0.75
 
 
 def test_questions_of_which_none_has_a_candidate_have_a_threshold():

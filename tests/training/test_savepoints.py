@@ -76,7 +76,7 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(found[0][name], value)
 
 
-def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tmp_path):
+def test_a_result_is_kept_in_its_own_folder_for_the_same_training_only(tmp_path):
     savepoints = Savepoints(tmp_path, IDENTITY, Silent())
     between = savepoints.part("between")
     assert between.kept() is None
@@ -92,13 +92,15 @@ def test_an_outcome_is_kept_for_the_same_training_only_in_a_folder_of_its_own(tm
 
 
 @pytest.mark.on_jax
-def test_it_goes_on_within_an_epoch(train, whole, broken, tmp_path):
+def test_a_training_resumes_within_an_epoch(train, whole, broken, tmp_path):
     found = train(shutil.copytree(broken, tmp_path / "broken"))
     assert found[2] == ["resuming an interrupted training after step 11 of 16"]
     assert_same(found, whole)
 
 
-def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train, whole, tmp_path):
+def test_a_training_resumes_at_the_end_of_an_epoch_and_after_a_second_interruption(
+    train, whole, tmp_path
+):
     train(tmp_path / "broken", BATCHES)
     train(tmp_path / "broken", 1)
     found = train(tmp_path / "broken")
@@ -107,7 +109,7 @@ def test_it_goes_on_at_the_end_of_an_epoch_and_after_a_second_interruption(train
 
 
 @pytest.mark.parametrize("batches", [BATCHES, BATCHES * FEW.epochs - 2])
-def test_the_mean_of_the_last_steps_goes_on_too(train, tmp_path, batches):
+def test_the_mean_of_the_last_steps_is_resumed_too(train, tmp_path, batches):
     settings = FEW.model_copy(update={"learning_rate": 0.005, "averaged_share": 0.7})
     expected = train(tmp_path / "whole", seconds=3600.0, settings=settings)
     assert expected[1].averaged
@@ -127,7 +129,7 @@ def test_a_damaged_savepoint_is_skipped(train, whole, broken, tmp_path):
     assert_same(found, whole)
 
 
-def test_another_training_begins_anew(train, broken, tmp_path):
+def test_another_training_starts_over(train, broken, tmp_path):
     folder, other = shutil.copytree(broken, tmp_path / "broken"), {**IDENTITY, "learning_rate": 0.5}
     assert train(folder, 2, other) is None  # interrupted after two batches, so it started over
     listener = Listener()
@@ -140,10 +142,10 @@ def test_another_training_begins_anew(train, broken, tmp_path):
     )
 
 
-def test_what_was_done_before_an_interruption_is_saved_though_no_savepoint_was_due(train, tmp_path):
+def test_an_interruption_saves_the_training_though_no_savepoint_was_due(train, tmp_path):
     assert train(tmp_path, BATCHES + 3, seconds=3600.0) is None
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000011"]
 
 
-def test_they_lie_beside_the_model(tmp_path):
+def test_savepoints_lie_beside_the_model(tmp_path):
     assert savepoint_folder(tmp_path / "model") == tmp_path / ".model.training"

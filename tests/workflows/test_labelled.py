@@ -150,8 +150,8 @@ def test_validation_rows_among_the_training_rows_and_an_impossible_refit_are_rep
 
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2)])
-def test_an_interrupted_training_resumes_to_the_same_model(
-    shallow_encoder_folder, tmp_path, monkeypatch, recipe, trainings
+def test_an_interrupted_training_resumes_and_ends_as_an_unbroken_one(
+    shallow_encoder_folder, tmp_path, recipe, trainings
 ):
     class Stopping(Notes):
         begun = 0
@@ -171,7 +171,6 @@ def test_an_interrupted_training_resumes_to_the_same_model(
         classifier = quick(shallow_encoder_folder, recipe=recipe, training=training)
         train_csv(data, tmp_path / name, classifier.set_params(progress=progress))
 
-    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
     data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Notes()
     training = {**QUICK, "epochs": 2, "fewest_steps": 0, "contrast_steps": 2}
     training["refit"] = trainings == 2
