@@ -50,7 +50,7 @@ def write_texts(path):
     path.write_text("\n\n".join(small_texts()), encoding="utf-8")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Commands:
     """The commands of a task.
 
@@ -59,9 +59,11 @@ class Commands:
         kind: of its models.
         file: the name of a file to learn from.
         write: writes this file.
+        trained: what `train` says of the result.
         short: options of a short training.
         ask: the words before texts: its command, MODEL, and options.
         run: the command that adds columns to a file, and its options.
+        wrote: what it says of the columns for three texts, one of them blank.
         figures_file: whether `evaluate --json` takes a file's name.
     """
 
@@ -69,9 +71,11 @@ class Commands:
     kind: kinds.Kind
     file: str
     write: Callable[[Path], object]
+    trained: str
     short: Sequence[str] = ()
     ask: Sequence[str] = ()
     run: Sequence[str] = ()
+    wrote: str = ""
     figures_file: bool = True
 
     @property
@@ -99,41 +103,55 @@ TASKS = {
     task.name: task
     for task in (
         Commands(
-            "qa",
-            kinds.ANSWERER,
-            "data.jsonl",
-            write_questions,
-            ("--max-tokens", "140"),
-            ("qa", "ask", "MODEL", "--question", "what?"),
-            ("extract", "--field", "thing=what?"),
+            name="qa",
+            kind=kinds.ANSWERER,
+            file="data.jsonl",
+            write=write_questions,
+            trained="Validation questions:\n",
+            short=("--max-tokens", "140"),
+            ask=("qa", "ask", "MODEL", "--question", "what?"),
+            run=("extract", "--field", "thing=what?"),
+            wrote="(with an answer: thing ",
         ),
         Commands(
-            "tokens",
-            kinds.LABELLER,
-            "data.jsonl",
-            write_spans,
-            (),
-            ("tokens", "mark", "MODEL"),
-            ("extract",),
+            name="tokens",
+            kind=kinds.LABELLER,
+            file="data.jsonl",
+            write=write_spans,
+            trained="Validation texts:\n",
+            ask=("tokens", "mark", "MODEL"),
+            run=("extract",),
+            wrote="(spans: ",
         ),
         Commands(
-            "translate",
-            kinds.TRANSLATOR,
-            "data.tsv",
-            write_pairs,
-            ("--pieces", "40"),
-            ("translate", "MODEL"),
-            ("run",),
+            name="translate",
+            kind=kinds.TRANSLATOR,
+            file="data.tsv",
+            write=write_pairs,
+            trained="pairs to learn from, 4 held out to choose the epoch; ",
+            short=("--pieces", "40"),
+            ask=("translate", "MODEL"),
+            run=("run",),
+            wrote="1 row without a text got no translation.",
             figures_file=False,
         ),
-        Commands("summarise", kinds.SUMMARISER, "data.csv", write_summaries, run=("run",)),
         Commands(
-            "lm",
-            kinds.LANGUAGE_MODEL,
-            "data.txt",
-            write_texts,
-            ("--pieces", "60", "--layers", "1", "--width", "16", "--context", "24"),
-            ("lm", "complete", "MODEL", "--max-tokens", "9"),
+            name="summarise",
+            kind=kinds.SUMMARISER,
+            file="data.csv",
+            write=write_summaries,
+            trained="On 4 validation pairs, which chose the epoch: ROUGE-L",
+            run=("run",),
+            wrote="1 row without a text got no summary.",
+        ),
+        Commands(
+            name="lm",
+            kind=kinds.LANGUAGE_MODEL,
+            file="data.txt",
+            write=write_texts,
+            trained="27 texts to learn from, 3 held out to choose the epoch; 60 pieces",
+            short=("--pieces", "60", "--layers", "1", "--width", "16", "--context", "24"),
+            ask=("lm", "complete", "MODEL", "--max-tokens", "9"),
             figures_file=False,
         ),
     )
@@ -179,6 +197,7 @@ def test_train_saves_a_model_and_says_what_comes_next(run, task, data, encoder, 
     code, told, err = run(*task.train(tmp_path, out, encoder, "--seed", "3"))
     assert (code, told) == (0, ""), err
     assert f"Saved {out} (model " in err
+    assert task.trained in err
     assert err.splitlines()[-1].startswith(f"Next: bertcnn {task.name} ")
     assert not any(character in err for character in "\x1b\r")
     assert left(tmp_path) == [data.name, "model"]
@@ -280,6 +299,7 @@ def test_a_file_gets_new_columns_and_is_not_overwritten_by_chance(
     code, out, err = run(*task.running(model, texts, target))
     assert (code, out) == (0, "")
     assert f"Wrote {target}: 3 rows in " in err
+    assert task.wrote in err
     rows = target.read_text().splitlines()
     assert rows[0].startswith("id,text,")
     assert rows[3].startswith("3,'=the app,")

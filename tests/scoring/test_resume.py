@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -16,7 +15,6 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-import bertcnn
 from benchmarks.stub_engine import stub_predictor
 from bertcnn import score_csv
 from bertcnn.inference.answers import Answers
@@ -220,25 +218,6 @@ def wait_for_answers(running, target, chunks):
     wait_for(
         lambda: journal_size(target) > 600 + chunks * BYTES_OF_A_CHUNK or running.poll() is not None
     )
-
-
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
-def test_a_killed_command_goes_on_when_run_again(model, tickets_file, tmp_path, name):
-    (tmp_path / "whole").mkdir()
-    whole, target = tmp_path / "whole" / name, tmp_path / name
-    score_csv(bertcnn.load(model), tickets_file, whole)
-    chance = random.Random(name)
-    for frames in (1, 3):
-        with started(model, tickets_file, target) as running:
-            wait_for_answers(running, target, frames)
-            time.sleep(chance.random() / 10)
-            running.kill()
-        assert running.returncode == -signal.SIGKILL
-    done = python("bertcnn.cli.main", "score", model, tickets_file, target)
-    assert "rows were already answered by an interrupted run: continuing from there" in done.stderr
-    assert names(tmp_path) == sorted([name, f"{name}.rejects.csv", "whole"])
-    for file in (name, f"{name}.rejects.csv"):
-        assert target.with_name(file).read_bytes() == whole.with_name(file).read_bytes()
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])

@@ -15,7 +15,7 @@ from bertcnn.tasks.translation import Translator
 from tests.tasks import small_pairs, small_questions, small_spans, small_summaries, small_texts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Kind:
     """A kind of task model.
 
@@ -53,8 +53,8 @@ class Kind:
 
     def new(self, encoder: Path, **options: Any) -> TaskModel[Any, Any]:
         """A small model that is not trained."""
-        arguments = {"training": self.training, **self.settings, **options}
-        return self.model(*[encoder][: self.has_encoder], **arguments)
+        encoders = (encoder,) if self.has_encoder else ()
+        return self.model(*encoders, **{"training": self.training, **self.settings, **options})
 
     def fitted(self, encoder: Path, savepoints: Path | None = None, **options: Any) -> Any:
         """A small model after a few epochs."""
@@ -67,27 +67,27 @@ class Kind:
 
 
 ANSWERER = Kind(
-    "question answerer",
-    QuestionAnswerer,
-    {"questions": small_questions.SMALL},
-    small_questions.QUICK,
-    (small_questions.LEARNED,),
-    [one.context for one in small_questions.OTHERS],
-    ("answer", "what?"),
-    lambda answer: ((answer.text, answer.start), [answer.confidence]),
+    name="question answerer",
+    model=QuestionAnswerer,
+    settings={"questions": small_questions.SMALL},
+    training=small_questions.QUICK,
+    examples=(small_questions.LEARNED,),
+    texts=[one.context for one in small_questions.OTHERS],
+    ask=("answer", "what?"),
+    parts=lambda answer: ((answer.text, answer.start), [answer.confidence]),
     tolerance=0.05,  # in int8
     stop=30,
     needs_keras=False,
 )
 LABELLER = Kind(
-    "token labeller",
-    TokenLabeller,
-    {"windows": small_spans.SMALL},
-    small_spans.QUICK,
-    (small_spans.LEARNED,),
-    [one.text for one in small_spans.OTHERS],
-    ("spans",),
-    lambda spans: (
+    name="token labeller",
+    model=TokenLabeller,
+    settings={"windows": small_spans.SMALL},
+    training=small_spans.QUICK,
+    examples=(small_spans.LEARNED,),
+    texts=[one.text for one in small_spans.OTHERS],
+    ask=("spans",),
+    parts=lambda spans: (
         [(one.start, one.end, one.label) for one in spans],
         [one.probability for one in spans],
     ),
@@ -96,34 +96,34 @@ LABELLER = Kind(
     needs_keras=False,
 )
 TRANSLATOR = Kind(
-    "translator",
-    Translator,
-    {"model": small_pairs.SHORT},
-    {**small_pairs.QUICK, "epochs": 4},
-    small_pairs.small_pairs(),
-    small_pairs.small_pairs()[0],
-    ("translate",),
+    name="translator",
+    model=Translator,
+    settings={"model": small_pairs.SHORT},
+    training={**small_pairs.QUICK, "epochs": 4},
+    examples=small_pairs.small_pairs(),
+    texts=small_pairs.small_pairs()[0],
+    ask=("translate",),
     epochs=60,
     has_encoder=False,
 )
 SUMMARISER = Kind(
-    "summariser",
-    Summariser,
-    {"model": small_summaries.SHORT},
-    {**small_summaries.QUICK, "epochs": 4, "dropout": 0.1},
-    small_summaries.small_summaries(),
-    small_summaries.small_summaries()[0],
-    ("summarise",),
+    name="summariser",
+    model=Summariser,
+    settings={"model": small_summaries.SHORT},
+    training={**small_summaries.QUICK, "epochs": 4, "dropout": 0.1},
+    examples=small_summaries.small_summaries(),
+    texts=small_summaries.small_summaries()[0],
+    ask=("summarise",),
     epochs=20,
 )
 LANGUAGE_MODEL = Kind(
-    "language model",
-    LanguageModel,
-    {"model": small_texts.NARROW},
-    {**small_texts.BRIEF, "epochs": 4},
-    (small_texts.small_texts(),),
-    small_texts.small_texts(),
-    ("perplexity",),
+    name="language model",
+    model=LanguageModel,
+    settings={"model": small_texts.NARROW},
+    training={**small_texts.BRIEF, "epochs": 4},
+    examples=(small_texts.small_texts(),),
+    texts=small_texts.small_texts(),
+    ask=("perplexity",),
     has_encoder=False,
 )
 KINDS = {kind.name: kind for kind in (ANSWERER, LABELLER, TRANSLATOR, SUMMARISER, LANGUAGE_MODEL)}

@@ -23,7 +23,7 @@ from tests.scoring.file_runs import names, resumed_rows
 from tests.tasks.kinds import ANSWERER, LABELLER, SUMMARISER, TRANSLATOR, Kind, saved
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
     """A task that adds columns to a file.
 
@@ -65,38 +65,31 @@ def span_cells(text, spans):
     return [json.dumps(objects)]
 
 
-def written_cells(_, written):
-    return [written.text]
-
-
 TASKS = {
     task.kind.name: task
     for task in (
         Task(
-            ANSWERER,
-            partial(extract_csv, fields={"thing": "what?"}),
-            ("thing", "thing_confidence", "thing_place"),
-            answer_cells,
+            kind=ANSWERER,
+            add=partial(extract_csv, fields={"thing": "what?"}),
+            columns=("thing", "thing_confidence", "thing_place"),
+            cells=answer_cells,
             changed={"fields": {"thing": "is it?"}},
         ),
-        Task(LABELLER, extract_spans, ("spans",), span_cells),
-        Task(
-            TRANSLATOR,
-            translate_csv,
-            ("translation",),
-            written_cells,
-            chunk=256,
-            changed={"beam": 1},
-            is_prefixed=True,
-        ),
-        Task(
-            SUMMARISER,
-            summarise_csv,
-            ("summary",),
-            written_cells,
-            chunk=256,
-            changed={"beam": 1},
-            is_prefixed=True,
+        Task(kind=LABELLER, add=extract_spans, columns=("spans",), cells=span_cells),
+        *(
+            Task(
+                kind=kind,
+                add=add,
+                columns=(column,),
+                cells=lambda _, written: [written.text],
+                chunk=256,
+                changed={"beam": 1},
+                is_prefixed=True,
+            )
+            for kind, add, column in (
+                (TRANSLATOR, translate_csv, "translation"),
+                (SUMMARISER, summarise_csv, "summary"),
+            )
         ),
     )
 }
