@@ -21,7 +21,7 @@ from bertcnn.bundle.engine import ENGINE_SCHEMA_VERSION, read_engine
 from bertcnn.bundle.schemas import SCHEMA_VERSION
 from bertcnn.scoring.journal import SCHEMA_VERSION as JOURNAL_VERSION
 from tests.golden.make_saved_golden import ROWS, TEXTS, write_rows
-from tests.test_classifier import Notes
+from tests.listener import Listener
 
 GOLDEN = Path(__file__).parent / "golden" / "saved"
 MODEL = GOLDEN / "model"
@@ -73,11 +73,11 @@ def test_a_stored_model_answers_with_an_engine_built_from_its_weights(rebuilt):
     np.testing.assert_allclose(rebuilt.predict_proba(TEXTS), EXPECTED["rebuilt"], atol=1e-4)
 
 
-def test_scoring_resumes_from_a_stored_journal(rebuilt, tmp_path):
+def test_a_run_resumes_from_a_stored_journal(rebuilt, tmp_path):
     write_rows(tmp_path / "in.csv")
     journal = (GOLDEN / "scored.csv.journal").read_bytes()
     (tmp_path / ".scored.csv.journal").write_bytes(with_this_version(journal))
-    progress, out = Notes(), tmp_path / "scored.csv"
+    progress, out = Listener(), tmp_path / "scored.csv"
     report = score_csv(rebuilt, tmp_path / "in.csv", out, probabilities=True, progress=progress)
     assert "4,096 rows were already answered by an interrupted run" in " ".join(progress.notes)
     assert (report.rows, report.blank) == (ROWS, ROWS // len(TEXTS))

@@ -21,7 +21,7 @@ from bertcnn.export.export import export_model
 from bertcnn.inference.predictor import Predictor
 from bertcnn.scoring.run import ScoringInterrupted
 from tests.listener import Listener, interrupt
-from tests.test_classifier import QUICK, Notes, quick
+from tests.test_classifier import QUICK, quick
 from tests.tickets import tickets
 
 LABELS = ("billing", "hardware", "software")
@@ -54,7 +54,7 @@ def share_right(found, labels):
 @pytest.fixture(scope="module")
 def trained(encoder_folder, tmp_path_factory):
     """A folder with a model for several labels, its rows, notes, and the classifier."""
-    folder, notes = tmp_path_factory.mktemp("several"), Notes()
+    folder, notes = tmp_path_factory.mktemp("several"), Listener()
     data = write(folder / "data.csv", *pairs())
     classifier = quick(encoder_folder, progress=notes, training={**QUICK, "epochs": 40})
     train_csv(data, folder / "model", classifier, valid=data)
@@ -158,7 +158,10 @@ def test_evaluation_splits_the_cells_of_the_file(trained, tmp_path):
 def test_rows_with_an_unknown_label_count_as_wrong(trained, tmp_path):
     model, _, classifier = trained[0] / "model", *trained[1:]
     texts, labels = pairs()
-    notes, labels = Notes(), [("sales", *own) if row % 2 else own for row, own in enumerate(labels)]
+    notes, labels = (
+        Listener(),
+        [("sales", *own) if row % 2 else own for row, own in enumerate(labels)],
+    )
     data = write(tmp_path / "data.csv", texts, labels)
     figures = evaluate_csv(model, data, report=tmp_path / "report.html", progress=notes)
     assert figures.unknown_labels == ("sales",)
@@ -240,7 +243,7 @@ def test_cells_are_single_labels_on_request(encoder_folder, tmp_path):
 def test_rare_labels_are_merged_label_by_label(encoder_folder, tmp_path):
     texts, labels = pairs(8)
     labels[:3] = [("billing", "rare one"), ("rare two",), ("billing", "rare two")]
-    notes, data = Notes(), write(tmp_path / "data.csv", texts, labels)
+    notes, data = Listener(), write(tmp_path / "data.csv", texts, labels)
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes)
     train_csv(data, tmp_path / "model", classifier, min_rows=3)
     assert classifier.classes_.tolist() == ["billing", "hardware", "other", "software"]
@@ -270,7 +273,7 @@ def test_mixed_lists_and_strings_are_refused(encoder_folder):
 
 def test_rows_without_a_label_are_left_out_and_every_label_is_in_training(encoder_folder):
     texts, labels = pairs(6)
-    notes = Notes()
+    notes = Listener()
     labels[3], labels[5], labels[20] = (), ("billing", "seldom"), ("seldom", "software")
     classifier = quick(encoder_folder, training={**QUICK, "epochs": 1}, progress=notes)
     assert "seldom" in classifier.fit(texts, labels).classes_

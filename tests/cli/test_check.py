@@ -36,7 +36,7 @@ def sick(tmp_path):
     return write(tmp_path / "sick.csv", rows)
 
 
-def test_the_report_names_the_worst_first_and_ends_with_what_to_do(check, sick):
+def test_the_report_begins_with_the_worst_and_ends_with_the_next_step(check, sick):
     code, out, _ = check(sick)
     lines = out.splitlines()
     assert code == 0
@@ -124,7 +124,7 @@ def test_bad_input_is_one_line(case, check, tmp_path):
     assert result[1] == ""
 
 
-def test_a_file_without_labels_says_that_only_texts_were_checked(check, tmp_path):
+def test_only_the_texts_of_a_file_without_labels_are_checked(check, tmp_path):
     code, out, _ = check(
         write(tmp_path / "texts.csv", [row[:2] for row in healthy(10)], ("id", "text"))
     )

@@ -93,7 +93,7 @@ def test_missing_files_models_and_folders_are_refused_in_one_line(run, model, tm
     )
 
 
-def test_train_says_what_it_guessed_and_what_comes_next(run, encoder_folder, tmp_path):
+def test_train_reports_its_guesses_and_the_next_command(run, encoder_folder, tmp_path):
     options = ("--encoder", encoder_folder, "--recipe", "frozen", "--epochs", "1")
     code, out, err = run("train", data(tmp_path, GOOD), "--out", tmp_path / "model", *options)
     assert code == 0
@@ -214,7 +214,7 @@ def test_out_of_memory_is_a_one_line_error():
     refused((done.returncode, done.stdout, done.stderr), "out of memory")
 
 
-def test_figures_are_in_their_file_even_if_nobody_reads_the_table(model, tmp_path):
+def test_figures_are_written_to_their_file_even_if_the_output_is_closed(model, tmp_path):
     place = tmp_path / "figures.json"
     words = ("evaluate", model, data(tmp_path, GOOD), "--json", place)
     command = [sys.executable, "-m", "bertcnn", *map(str, words)]
@@ -233,7 +233,7 @@ def test_byte_order_marks_and_line_breaks_do_not_reach_an_answer(run, model):
     assert out.count("\n") == 1
 
 
-def test_another_precision_can_be_asked_for_without_training_again(run, model, tmp_path):
+def test_another_precision_needs_no_new_training(run, model, tmp_path):
     source = data(tmp_path, "id,text\n1,router cable\n2,\n")
     code, out, _ = run("classify", model, "--auto-precision", "0.3", "router cable")
     assert (code, out.split("\t")[2]) == (0, "auto")
@@ -257,7 +257,7 @@ def test_another_precision_can_be_asked_for_without_training_again(run, model, t
     )
 
 
-def test_the_version_is_told(run):
+def test_the_version_is_shown(run):
     assert run("--version")[:2] == (0, f"bertcnn {version('bertcnn')}\n")
 
 
@@ -269,7 +269,7 @@ def test_pairs_mixed_up_are_a_table_without_broken_lines(capsys):
     assert last.split() == [long, "other", "1", "50.0%"]
 
 
-def test_an_evaluation_says_first_that_a_model_knows_nothing(capsys):
+def test_an_evaluation_begins_with_a_warning_about_a_model_without_information(capsys):
     figures = evaluate(["a", "b"], ["a", "b"], ["b", "a"])
     known = against_constant(["a", "b"], np.array([0, 1]), np.array([1, 0]))
     show_evaluation(replace(figures, no_information=known))
@@ -351,7 +351,7 @@ def test_a_disk_that_fills_up_is_reported_and_leaves_only_the_answers(run, model
     assert left(tmp_path) == ["data.csv", "out.csv"]
 
 
-def test_a_full_disk_that_a_library_meets_is_told_too(tmp_path, encoder_folder):
+def test_a_full_disk_in_a_library_is_reported_too(tmp_path, encoder_folder):
     # py3langid unpacks its model
     told = with_a_small_disk("check", data(tmp_path, GOOD), "--encoder", encoder_folder)
     refused(told, "no space left on a disk", "TMPDIR", code=75)
@@ -439,7 +439,7 @@ def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeyp
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 2
 
 
-def test_recalibrate_says_what_it_changed(encoder_folder, run, tmp_path):
+def test_recalibrate_reports_its_changes(encoder_folder, run, tmp_path):
     texts, labels = tickets(10)
     source = data(tmp_path, as_csv(texts, labels))
     model, out = saved_with_scope(encoder_folder), tmp_path / "again"

@@ -4,7 +4,7 @@ from tests.pretraining.test_fill_mask import write
 from tests.tickets import as_csv, tickets
 
 
-def test_an_encoder_is_exported_and_asked(run, tmp_path):
+def test_an_exported_encoder_fills_masks(run, tmp_path):
     write(tmp_path / "encoder")
     code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
     assert (code, err) == (
@@ -21,7 +21,7 @@ def test_an_encoder_is_exported_and_asked(run, tmp_path):
     assert "holds an encoder already" in err
 
 
-def test_an_encoder_without_mlm_head_says_so(run, tmp_path):
+def test_an_encoder_without_mlm_head_is_reported(run, tmp_path):
     write(tmp_path / "encoder", heads=())
     code, _, err = run("encoder", "export", tmp_path / "encoder", "--to", tmp_path / "out")
     assert code == 0

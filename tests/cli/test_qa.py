@@ -166,7 +166,7 @@ def test_unusable_questions_about_a_text_are_refused(run, model):
 # === extract ===
 
 
-def test_extract_fills_columns_and_says_how_many(run, model, answerer, texts):
+def test_extract_fills_columns_and_reports_how_many(run, model, answerer, texts):
     target = texts.parent / "out.csv"
     code, out, err = run(
         *("qa", "extract", model, texts, target),
@@ -201,7 +201,7 @@ def test_unusable_fields_are_refused_in_one_line(run, model, texts, fields, word
     assert left(texts.parent) == ["in.csv"]
 
 
-def test_ctrl_c_says_in_one_line_how_to_go_on(run, model, texts):
+def test_ctrl_c_is_one_line_with_the_way_to_continue(run, model, texts):
     texts.write_text("text\n" + "".join(f"{text}\n" for text in small_texts(30_000)))
     target, journal = texts.parent / "out.csv", texts.parent / ".out.csv.journal"
     command = ("extract", model, texts, target, "--field", f"device={DEVICE}")

@@ -191,7 +191,7 @@ def test_after_a_promotion_waiting_tickets_are_answered_again(run, store):
     assert (code, told.splitlines()[-1][:15]) == (0, "Done: 0 tickets")
 
 
-def test_a_user_without_a_name_is_asked_for_one(run, model, tmp_path, monkeypatch):
+def test_a_user_without_a_name_needs_the_option_person(run, model, tmp_path, monkeypatch):
     def nobody():
         raise KeyError("getpwuid(): uid not found: 10001")
 

@@ -54,7 +54,7 @@ def test_drift_without_tickets_is_one_clear_line(run, place, tmp_path):
     assert "no tickets in" in told.splitlines()[-1]
 
 
-def test_topics_are_told_and_written(run, place, tmp_path):
+def test_topics_are_shown_and_written(run, place, tmp_path):
     assert run("models", "add", save_model(tmp_path / "model"), "--store", place)[0] == 0
     target = tmp_path / "topics.json"
     code, out, _ = run("review", "topics", "--store", place, "--json", target, "--days", "7")

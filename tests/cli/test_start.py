@@ -74,14 +74,14 @@ def test_keras_is_imported_for_an_engine_that_needs_it(
     assert loads == [imported]
 
 
-def test_answers_are_those_of_the_command_without_it(run, model):
+def test_an_early_engine_does_not_change_the_answers(run, model):
     _, expected, _ = run("classify", model, "the router cable", "refund money")
     for _ in range(2):  # with and without a cached engine
         done = command("classify", model, "the router cable", "refund money")
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
-def test_a_mistake_is_still_told_in_one_line(model):
+def test_a_mistake_is_still_reported_in_one_line(model):
     done = command("classify", model, "--engine", "gpu", "a text")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bertcnn: engine 'gpu'; expected one of")
@@ -101,7 +101,7 @@ def test_a_mistake_is_still_told_in_one_line(model):
     ],
     ids=" ".join,
 )
-def test_one_command_alone_says_what_it_says_among_all(arguments, run, monkeypatch):
+def test_one_command_alone_prints_the_same_as_among_all(arguments, run, monkeypatch):
     alone = run(*arguments)
     monkeypatch.setattr("bertcnn.cli.main._app_for", lambda _: app)
     assert alone == run(*arguments)

@@ -132,7 +132,9 @@ TOO_LONG = {
 
 
 @pytest.mark.parametrize("case", TOO_LONG)
-def test_a_name_that_is_too_long_is_told_as_that(run, model, encoder_folder, place, case):
+def test_a_name_that_is_too_long_is_reported_with_its_length(
+    run, model, encoder_folder, place, case
+):
     ending, command = TOO_LONG[case]
     given = encoder_folder if case == "copied" else model
     refused(

@@ -192,7 +192,7 @@ def texts(tmp_path):
 
 
 @tasks_with()
-def test_train_saves_a_model_and_says_what_comes_next(run, task, data, encoder, tmp_path):
+def test_train_saves_a_model_and_shows_the_next_command(run, task, data, encoder, tmp_path):
     out = tmp_path / "model"
     code, told, err = run(*task.train(tmp_path, out, encoder, "--seed", "3"))
     assert (code, told) == (0, ""), err
@@ -206,7 +206,7 @@ def test_train_saves_a_model_and_says_what_comes_next(run, task, data, encoder, 
 
 
 @tasks_with()
-def test_what_cannot_be_trained_is_refused_before_the_training(
+def test_unusable_files_options_and_folders_are_refused_before_the_training(
     run, task, data, model, encoder, tmp_path
 ):
     write_bundle(tiny_bundle(), tmp_path / "classifier")

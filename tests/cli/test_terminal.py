@@ -180,7 +180,7 @@ def test_pretraining_and_guessing_words_are_no_different(terminal, place):
         "encoder info minilm-l6 HOSTILE",
     ],
 )
-def test_no_error_lets_what_was_typed_act_on_the_terminal(terminal, place, command):
+def test_no_error_lets_typed_text_act_on_the_terminal(terminal, place, command):
     code, written = terminal(*words_of(command, place))
     assert code == 2, written
     assert escapes(written) == []
@@ -199,7 +199,7 @@ def test_in_a_pipe_labels_are_unchanged_but_messages_are_escaped(run, place):
     assert escapes(out + err) == []
 
 
-def test_what_is_visible_stays():
+def test_visible_characters_stay():
     for text in (
         "größe ¾ 中文",
         "no\u00a0break\u3000space",

@@ -122,7 +122,7 @@ def test_a_beam_of_no_width_is_refused_before_any_work(run, model, tmp_path):
     assert left(tmp_path) == ["in.csv"]
 
 
-def test_the_help_says_that_a_word_may_be_left_out(run):
+def test_the_help_explains_that_a_word_may_be_left_out(run):
     code, out, _ = run("translate", "--help")
     assert code == 0
     assert "translate MODEL [TEXT]..." in " ".join(out.split())

@@ -70,7 +70,7 @@ def test_tuning_prints_its_result_and_the_next_step(run, folder, encoder_folder)
     assert "exists; expected" in told
 
 
-def test_training_takes_what_was_found_and_options_win(run, folder, encoder_folder):
+def test_training_takes_tuned_settings_and_options_win(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
     options = ("--settings", settings, "--epochs", 1, "--out", folder / "model")
     code, _, told = run("train", folder / "tickets.csv", *options)
@@ -85,7 +85,7 @@ def test_training_takes_what_was_found_and_options_win(run, folder, encoder_fold
     assert "once more from the start, with the " in run("train", folder / "tickets.csv", *again)[2]
 
 
-def test_settings_that_will_not_do_are_refused_in_one_line(run, folder, encoder_folder):
+def test_unusable_settings_are_refused_in_one_line(run, folder, encoder_folder):
     settings = tuned(folder, encoder_folder)
     for arguments, words in (
         (("--settings", settings, "--recipe", "full"), "tuned for the recipe frozen"),

@@ -115,7 +115,7 @@ def test_a_program_gets_the_figures_as_json(model, inbox, tmp_path, monkeypatch,
     assert found["scored"][str(inbox / "a.csv")]["rows"] == 2
 
 
-def test_places_that_will_not_do_are_refused_before_anything_is_scored(predictor, inbox, tmp_path):
+def test_unusable_folders_are_refused_before_any_work(predictor, inbox, tmp_path):
     with pytest.raises(TableError, match="there is no folder"):
         score_folder(predictor, tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(OutputError, match="another folder"):

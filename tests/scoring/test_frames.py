@@ -40,7 +40,7 @@ def test_a_data_frame_keeps_its_index_and_gets_the_columns_of_a_file(model, fram
     assert list(scored["confidence"].isna()) == [False, True, False, True, False]
 
 
-def test_an_arrow_table_and_a_dict_stay_what_they_are(model, frame, encoder_folder):
+def test_an_arrow_table_and_a_dict_keep_their_type(model, frame, encoder_folder):
     expected = list(score_frame(model, frame, text="body")["predicted_label"])
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
     scored = score_frame(saved(encoder_folder), table, text="body")
@@ -50,7 +50,7 @@ def test_an_arrow_table_and_a_dict_stay_what_they_are(model, frame, encoder_fold
     assert list(arrays["predicted_label"]) == expected
 
 
-def test_what_is_wrong_with_a_frame_is_one_line(model, frame, tmp_path):
+def test_an_unusable_frame_is_refused_in_one_line(model, frame, tmp_path):
     with pytest.raises(ColumnError, match="a batch without the column 'subject'"):
         score_frame(model, frame, text="subject")
     with pytest.raises(SettingsError, match="a batch of type list"):

@@ -115,7 +115,7 @@ def test_a_frame_of_before_there_were_reasons_is_read_without():
             np.testing.assert_array_equal(column, same)
 
 
-def test_a_journal_cut_off_at_any_byte_keeps_its_whole_frames_and_goes_on(output, journal_file):
+def test_a_journal_cut_off_at_any_byte_keeps_its_whole_frames(output, journal_file):
     whole = journal_file.read_bytes()
     counts = []
     for length in range(len(whole) + 1):
@@ -202,9 +202,7 @@ def test_a_journal_of_another_version_is_dropped_in_one_line(output, journal_fil
         ("target", "other.csv", r"the output's name changed \('out\.csv', now 'other\.csv'\)"),
     ],
 )
-def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped(
-    output, journal_file, name, value, words
-):
+def test_each_change_since_is_named_and_drops_the_answers(output, journal_file, name, value, words):
     header = dataclasses.replace(HEADER, **{name: value})
     with Journal(output) as journal:
         told = journal.begin(header)
@@ -217,7 +215,7 @@ def test_whatever_changed_since_is_named_in_one_line_and_its_answers_are_dropped
     assert not journal_file.exists()
 
 
-def test_a_header_without_answers_binds_nobody(output):
+def test_a_header_without_answers_does_not_limit_the_next_run(output):
     journal_file = output.with_name(".out.csv.journal")
     with Journal(output) as journal:
         journal.begin(HEADER)
@@ -243,7 +241,7 @@ def test_answers_to_other_texts_are_dropped(output, journal_file):
     assert journal_file.exists()
 
 
-def test_what_is_no_journal_is_left_alone(output):
+def test_another_file_with_a_journals_name_is_left_alone(output):
     there = output.with_name(".out.csv.journal")
     there.write_text("dear diary, today nothing happened")
     for restart in (False, True):

@@ -163,7 +163,7 @@ def stub_command(source, target, seconds_a_row=0.0):
     return [sys.executable, "-m", "benchmarks.stub_engine", *map(str, words)]
 
 
-def test_temporary_files_of_killed_runs_go_and_those_of_living_ones_stay(inbox, tmp_path):
+def test_temporary_files_of_killed_runs_are_removed_and_others_stay(inbox, tmp_path):
     target = tmp_path / "out.xlsx"
     with TableWriter(target, ["text"], overwrite=True) as living:
         mine = names(tmp_path)
@@ -221,7 +221,7 @@ def wait_for_answers(running, target, chunks):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
-def test_ctrl_c_says_in_one_line_how_to_go_on(model, tickets_file, tmp_path, sent, code):
+def test_ctrl_c_is_one_line_with_the_way_to_continue(model, tickets_file, tmp_path, sent, code):
     target = tmp_path / "out.csv"
     with started(model, tickets_file, target) as running:
         wait_for_answers(running, target, 1)
@@ -259,7 +259,7 @@ def test_a_stop_is_resumable_where_a_shell_script_ignores_ctrl_c(model, tmp_path
     assert names(tmp_path) == [".out.csv.journal", "in.parquet"]
 
 
-def test_a_model_replaced_meanwhile_changes_nothing(model, inbox, tmp_path):
+def test_a_model_replaced_during_a_run_changes_nothing(model, inbox, tmp_path):
     mine = Path(shutil.copytree(model, tmp_path / "model"))
     score_csv(mine, inbox, tmp_path / "whole.csv")
 

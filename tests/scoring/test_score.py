@@ -157,7 +157,7 @@ def test_a_scored_file_scored_again_keeps_every_byte_and_can_be_evaluated(
     assert evaluate_csv(predictor, first, text="text", label="predicted_label").accuracy == 1.0
 
 
-def test_a_name_in_use_gets_a_prefix_and_is_told(predictor, tmp_path):
+def test_a_name_in_use_gets_a_prefix_and_is_reported(predictor, tmp_path):
     notes = Listener()
     source = write(tmp_path / "in.csv", "text,confidence\nthe router,low\n")
     report = score_csv(predictor, source, tmp_path / "out.csv", progress=notes)

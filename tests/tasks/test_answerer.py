@@ -126,7 +126,7 @@ def test_confidences_are_probabilities_and_alternatives_come_from_the_best(fitte
                 assert answer.confidence >= shares[0]
 
 
-def test_the_confidence_does_not_depend_on_how_many_alternatives_are_asked_for(fitted):
+def test_the_confidence_does_not_depend_on_the_number_of_alternatives(fitted):
     few, usual, many = (fitted.answer("what?", TEXTS, most=most) for most in (1, 5, 12))
     for one, other, third in zip(few, usual, many, strict=True):
         assert one.text == other.text == third.text
@@ -148,7 +148,7 @@ def test_a_blank_text_has_no_answer(fitted):
     assert answers[4].alternatives
 
 
-def test_the_figures_are_those_of_its_answers(fitted):
+def test_the_figures_equal_those_of_its_answers(fitted):
     answers = fitted.answer([one.question for one in OTHERS], TEXTS)
     expected = AnswerFigures.of([answer.text for answer in answers], OTHERS)
     assert fitted.evaluate(OTHERS) == expected

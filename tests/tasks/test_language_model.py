@@ -56,7 +56,7 @@ def test_it_learns_all_texts_by_heart_if_none_is_held_out():
 
 
 @pytest.mark.parametrize("prompt", ["", "Rome is", "Where is Nice ?", "x " * 40])
-def test_greedy_tokens_are_those_of_the_whole_prefix_computed_anew(vague, prompt):
+def test_greedy_tokens_equal_those_of_the_recomputed_prefix(vague, prompt):
     completion = vague.generate(prompt, max_tokens=10)
     subwords = vague._running.subwords
     token_ids = ids_of(vague, prompt)[10 - NARROW["context_tokens"] :]
@@ -89,7 +89,7 @@ def test_drawn_tokens_have_the_probabilities_of_the_model(vague):
     assert chi_square < 18.5  # the 99.9th percentile with 4 degrees of freedom
 
 
-def test_settings_of_sampling_do_what_their_names_say(vague):
+def test_settings_of_sampling_have_their_effect(vague):
     greedy = vague.generate("Rome", max_tokens=8)
     assert vague.generate("Rome", max_tokens=8, temperature=0, top_p=0.5) == greedy
     assert vague.generate("Rome", max_tokens=8, top_k=1, seed=3) == greedy
@@ -110,7 +110,7 @@ def test_one_program_serves_all_prompts_and_settings(fitted, monkeypatch):
 
 
 @pytest.mark.parametrize("repeats", [1, 7])
-def test_perplexity_is_what_the_logits_say(fitted, repeats):
+def test_perplexity_follows_from_the_logits(fitted, repeats):
     """Also of a text that is longer than the context."""
     texts = [" ".join(small_texts()[:1] * repeats), "Lyon has the city Bonn ."]
     found = fitted.perplexity([*texts, " "])

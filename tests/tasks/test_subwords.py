@@ -36,7 +36,7 @@ def test_accents_are_composed_and_unknown_characters_make_a_word_unknown(subword
     assert words(" a\u00a0 b\n") == ["a", "b"]
 
 
-def test_the_vocabulary_is_as_large_as_asked_and_holds_each_character():
+def test_the_vocabulary_has_the_given_size_and_each_character():
     assert len(Subwords.learn(TEXTS * 3, 90).vocabulary) == 90
     few = Subwords.learn(TEXTS * 3, 1)
     assert all(len(piece.removeprefix("##")) == 1 for piece in few.vocabulary[5:])

@@ -11,7 +11,8 @@ from bertcnn.bundle.bundle import read_bundle
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.evaluation.decisions import automation
 from bertcnn.training.examples import StrangeTexts
-from tests.test_classifier import QUICK, Notes, quick
+from tests.listener import Listener
+from tests.test_classifier import QUICK, quick
 from tests.tickets import WORDS, as_csv, tickets
 
 NOISE = ("zebra", "opera", "glacier", "violin", "tulip", "comet", "otter")
@@ -28,7 +29,7 @@ def strange(count, first=0):
 @pytest.fixture(scope="module")
 def by_label(encoder_folder, tmp_path_factory):
     """A model trained on rows with an out-of-scope label; its notes; the data file."""
-    folder, notes = tmp_path_factory.mktemp("strange"), Notes()
+    folder, notes = tmp_path_factory.mktemp("strange"), Listener()
     texts, labels = tickets(60)
     data = folder / "data.csv"
     data.write_text(as_csv([*texts, *strange(40)], [*labels, *["spam"] * 40]))
