@@ -439,6 +439,25 @@ def test_a_place_in_the_home_folder_may_be_said_with_a_tilde(run, model, monkeyp
     assert json.loads((tmp_path / "figures.json").read_text())["rows"] == 2
 
 
+def test_a_bad_file_of_a_folder_is_reported_after_the_others_are_scored(run, model, tmp_path):
+    inbox, out = tmp_path / "in", tmp_path / "out"
+    inbox.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (inbox / name).write_text("text\nrefund\n")
+    code, shown, _ = run("score", "--json", model, inbox, out)
+    figures = json.loads(shown)
+    assert (code, figures["rows"], figures["there"], figures["failed"]) == (0, 2, [], {})
+    assert figures["scored"][str(inbox / "a.csv")]["rows"] == 1
+    (inbox / "bad.csv").write_text("%PDF-1.7")
+    code, _, err = run("score", model, inbox, out, "--force")
+    assert code == 2
+    assert "Wrote 2 files with 2 rows" in err
+    (line,) = [line for line in err.splitlines() if line.startswith("Not scored")]
+    assert "bad.csv" in line
+    assert "a PDF document" in line
+    assert left(out) == ["a.csv", "b.csv"]
+
+
 def test_recalibrate_reports_its_changes(encoder_folder, run, tmp_path):
     texts, labels = tickets(10)
     source = data(tmp_path, as_csv(texts, labels))

@@ -1,12 +1,9 @@
 """Scoring a folder: new files only, by one process or by several."""
 
-import json
-
 import pytest
 
 import bertcnn
 from bertcnn import score_csv, score_folder
-from bertcnn.cli.main import main
 from bertcnn.errors import OutputError, SettingsError, TableError
 from bertcnn.scoring.folders import Shard
 from tests.tiny import saved
@@ -87,32 +84,6 @@ def test_a_part_is_named_or_numbered_by_kubernetes():
     for given, index in bad:
         with pytest.raises(SettingsError):
             Shard.of(given, {"JOB_COMPLETION_INDEX": index})
-
-
-def test_a_bad_file_does_not_keep_the_others_waiting(model, inbox, tmp_path, monkeypatch, capfd):
-    (inbox / "bad.csv").write_text("%PDF-1.7")
-    monkeypatch.setattr(
-        "sys.argv", ["bertcnn", "score", str(model), str(inbox), str(tmp_path / "o")]
-    )
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 2
-    said = capfd.readouterr().err
-    assert "Wrote 3 files with 5 rows" in said
-    (line,) = [line for line in said.splitlines() if line.startswith("Not scored")]
-    assert "bad.csv" in line
-    assert "a PDF document" in line
-    assert names(tmp_path / "o") == ["a.csv", "north/b.csv", "north/deep/c.jsonl"]
-
-
-def test_a_program_gets_the_figures_as_json(model, inbox, tmp_path, monkeypatch, capfd):
-    arguments = ["score", "--json", str(model), str(inbox), str(tmp_path / "o")]
-    monkeypatch.setattr("sys.argv", ["bertcnn", *arguments])
-    with pytest.raises(SystemExit):
-        main()
-    found = json.loads(capfd.readouterr().out)
-    assert (found["rows"], found["there"], found["failed"]) == (5, [], {})
-    assert found["scored"][str(inbox / "a.csv")]["rows"] == 2
 
 
 def test_unusable_folders_are_refused_before_any_work(predictor, inbox, tmp_path):
