@@ -142,7 +142,7 @@ TASKS = {
             write=write_summaries,
             trained="On 4 validation pairs, which chose the epoch: ROUGE-L",
             run=("run",),
-            wrote="1 row without a text got no summary.",
+            wrote="in the new column summary.",
         ),
         Commands(
             name="lm",
