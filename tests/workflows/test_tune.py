@@ -104,7 +104,7 @@ def test_a_killed_search_resumes_to_the_same_result(unbroken, folder, encoder):
     program = f"""if True:
         import os, pathlib, pytest, signal
         from tests.conftest import shorten_trials
-        from tests.workflows.test_tune import Listener, search
+        from tests.workflows.test_tune import AfterNote, search
         shorten_trials(pytest.MonkeyPatch())
         killed = AfterNote("trial 0:", lambda: os.kill(os.getpid(), signal.SIGKILL))
         folder = pathlib.Path({str(folder)!r})
