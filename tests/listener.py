@@ -1,4 +1,4 @@
-"""A Progress that records all reports, and may act while work goes on."""
+"""Progress objects that record what is reported, or act on it."""
 
 import re
 from collections.abc import Callable
@@ -55,4 +55,28 @@ class Listener(Silent):
             return
         self._left -= 1
         if self._left == 0:
+            self._act()
+
+
+class Acting(Listener):
+    """Counts the beginnings of stages as well.
+
+    Args:
+        act: called without arguments.
+        stage: the beginning of the names of stages.
+        after: the number of reports before `act` is called; None calls it at every `advance`.
+    """
+
+    def __init__(self, act: Callable[[], object], stage: str = "", after: int | None = None):
+        super().__init__(act, 0 if after is None else after + 1, stage=stage)
+        self._always = after is None
+
+    def stage(self, name: str, total: int, unit: str = "rows") -> None:
+        super().stage(name, total, unit)
+        if not self._always:
+            self._count()
+
+    def advance(self, done: int, **figures: float) -> None:
+        super().advance(done, **figures)
+        if self._always and self._act is not None:
             self._act()

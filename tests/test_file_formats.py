@@ -73,7 +73,7 @@ def test_a_stored_model_answers_with_an_engine_built_from_its_weights(rebuilt):
     np.testing.assert_allclose(rebuilt.predict_proba(TEXTS), EXPECTED["rebuilt"], atol=1e-4)
 
 
-def test_a_run_resumes_from_a_stored_journal(rebuilt, tmp_path):
+def test_scoring_resumes_from_a_stored_journal(rebuilt, tmp_path):
     write_rows(tmp_path / "in.csv")
     journal = (GOLDEN / "scored.csv.journal").read_bytes()
     (tmp_path / ".scored.csv.journal").write_bytes(with_this_version(journal))

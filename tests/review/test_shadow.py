@@ -17,7 +17,7 @@ from bertcnn.review.shadow import answer_in_shadow, last_handover, shadow_report
 from bertcnn.review.tickets import BESIDE, NewTicket, add_tickets, answer_waiting, erase_ticket
 from tests.apps.dashboards import save_model
 from tests.listener import Listener
-from tests.review.desk import ADMIN, ANN, BOB, decide, filled, texts
+from tests.review.desk import ADMIN, ANN, BOB, decide, decide_all, filled, serve, texts
 from tests.tickets import tickets
 from tests.tiny import saved_with_scope
 

@@ -66,7 +66,7 @@ def test_the_training_columns_are_used_for_files_with_more_columns(trained):
     assert any(note.startswith("text: 'subject', 'body'") for note in notes.notes)
 
 
-def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, tmp_path):
+def test_evaluation_reports_rows_left_out_without_a_label(encoder_folder, tmp_path):
     notes = Listener()
     data = write(tmp_path / "data.csv", as_csv(*tickets(4)) + '90,"router",\n91\n')
     assert evaluate_csv(saved(encoder_folder), data, progress=notes).rows == 12
@@ -79,7 +79,7 @@ def test_evaluating_leaves_rows_without_a_label_out_and_says_so(encoder_folder, 
         evaluate_csv(saved(encoder_folder), empty, label="label")
 
 
-def test_evaluating_leaves_rows_without_a_text_out_and_says_so(encoder_folder, tmp_path):
+def test_evaluation_reports_rows_left_out_without_a_text(encoder_folder, tmp_path):
     notes = Listener()
     whole = write(tmp_path / "whole.csv", as_csv(*tickets(4)))
     gaps = write(tmp_path / "gaps.csv", as_csv(*tickets(4)) + '90,"  ",billing\n91,,software\n')
@@ -98,7 +98,7 @@ def test_unknown_labels_are_reported_before_any_work(encoder_folder, tmp_path, m
         evaluate_csv(predictor, data, label="label")
 
 
-def test_equal_texts_with_different_labels_are_told_before_training(encoder_folder, tmp_path):
+def test_equal_texts_with_different_labels_are_reported_before_training(encoder_folder, tmp_path):
     notes, texts = Listener(), "no signal,a\nmy bill,b\nno signal ,b\nmy bill,b\n"
     data = write(tmp_path / "in.csv", "text,label\n" + texts)
     classifier = quick(encoder_folder, progress=notes)
@@ -151,8 +151,8 @@ def test_validation_rows_among_the_training_rows_and_an_impossible_refit_are_rep
 
 
 @pytest.mark.parametrize(("recipe", "trainings"), [("frozen", 1), ("few-shot", 2)])
-def test_an_interrupted_training_resumes_and_ends_as_an_unbroken_one(
-    shallow_encoder_folder, tmp_path, recipe, trainings
+def test_an_interrupted_training_resumes_to_the_same_model(
+    shallow_encoder_folder, tmp_path, monkeypatch, recipe, trainings
 ):
     class Stopping(Listener):
         begun = 0
@@ -172,6 +172,7 @@ def test_an_interrupted_training_resumes_and_ends_as_an_unbroken_one(
         classifier = quick(shallow_encoder_folder, recipe=recipe, training=training)
         train_csv(data, tmp_path / name, classifier.set_params(progress=progress))
 
+    monkeypatch.setattr("bertcnn.training.savepoints._SECONDS_BETWEEN", 0.0)
     data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Listener()
     training = {**QUICK, "epochs": 2, "fewest_steps": 0, "contrast_steps": 2}
     training["refit"] = trainings == 2
@@ -243,9 +244,7 @@ def test_rows_with_an_unknown_label_count_as_wrong_and_are_reported(encoder_fold
     assert [note.startswith(told) for note in notes.notes] == [True]
 
 
-def test_validation_rows_with_a_label_that_is_never_learned_choose_nothing(
-    encoder_folder, tmp_path
-):
+def test_validation_rows_with_an_untrained_label_are_not_used(encoder_folder, tmp_path):
     data, notes = write(tmp_path / "data.csv", as_csv(*tickets(6))), Listener()
     rows = as_csv(["router", "bill", "a parcel"], ["hardware", "billing ", "parcels"])
     valid = write(tmp_path / "valid.csv", rows)

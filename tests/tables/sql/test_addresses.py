@@ -12,10 +12,10 @@ from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tables.sql.addresses import database_at, is_address
 from bertcnn.tables.sql.identifiers import TableName
 from bertcnn.tables.sql.targets import Target
-from tests.listener import interrupt
+from tests.listener import Acting, Listener, interrupt
 from tests.review.conftest import PASSWORD, USER
 from tests.tables.sql.conftest import LITE, refused
-from tests.tables.sql.test_score_table import QUERY, Told
+from tests.tables.sql.test_score_table import QUERY
 
 SECRET = "hunter2"
 

@@ -8,21 +8,10 @@ import pytest
 from bertcnn import score_csv, score_table
 from bertcnn.errors import ColumnError, DatabaseError
 from bertcnn.scoring.run import ScoringInterrupted
-from tests.listener import Listener, interrupt
+from tests.listener import Acting, Listener, interrupt
 from tests.tables.sql.conftest import CHUNK_ROWS, LITE, POSTGRES, ROWS, refused, ticket_rows
 
 QUERY = "select id, text from tickets order by id"
-
-
-class Told(Listener):
-    """Acts when a stage begins or after `after` reports of it."""
-
-    def __init__(self, act=None, stage="scoring", after=0):
-        super().__init__(act, after + 1, stage=stage)
-
-    def stage(self, name, total, unit="rows"):
-        super().stage(name, total, unit)
-        self._count()
 
 
 def answers(desk, table="answers"):
