@@ -62,6 +62,23 @@ GROUPS = {
         tests=("tests/scoring/test_cluster.py",),
         paths=("bertcnn/scoring/cluster.py", "bertcnn/scoring/node.py", "bertcnn/scoring/ray_"),
     ),
+    "tasks": Group(
+        tests=(
+            "tests/tasks/test_task_",
+            "tests/tasks/test_translator.py",
+            "tests/cli/test_task_commands.py",
+            "tests/cli/test_translate.py",
+        ),
+        paths=(
+            "bertcnn/models/",
+            "bertcnn/training/",
+            "bertcnn/tasks/",
+            *(
+                f"bertcnn/cli/{name}.py"
+                for name in ("language_model", "qa", "summarise", "tasks", "tokens", "translate")
+            ),
+        ),
+    ),
     "trainings": Group(
         tests=(
             "tests/test_several_labels.py",
@@ -82,16 +99,13 @@ GROUPS = {
                 )
             ),
             "tests/workflows/",
-            "tests/tasks/test_translator.py",
             "tests/cli/test_tune.py",
-            "tests/cli/test_translate.py",
             "tests/cli/test_review.py::test_a_new_model_is_trained",
             "tests/apps/test_whole_loop.py",
         ),
         paths=(
             "bertcnn/training/",
             "bertcnn/workflows/",
-            "bertcnn/tasks/",
             "bertcnn/classifier.py",
         ),
     ),

@@ -22,7 +22,7 @@ from bertcnn.cli.progress import PlainProgress, RichProgress
 from bertcnn.encoders.checkpoint import read_checkpoint
 from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import DECISIONS, HeadSettings
-from tests.listener import Listener as Notes
+from tests.listener import Listener, interrupt
 from tests.tickets import tickets
 
 QUICK = {
@@ -231,7 +231,7 @@ def test_full_changes_the_encoder_and_frozen_does_not(
 
 def test_long_and_blank_rows_and_the_choice_of_auto_are_reported(encoder_folder):
     texts, labels = tickets(8)
-    notes = Notes()
+    notes = Listener()
     classifier = quick(encoder_folder, recipe="auto", progress=notes)
     classifier.fit([*texts, "", "router " * 200], [*labels, "billing", "hardware"])
     told = "\n".join(notes.notes)
@@ -246,7 +246,7 @@ def test_few_shot_uses_rows_without_a_label_and_other_recipes_leave_them_out(
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 1, "contrast_steps": 1}}
     texts, labels = tickets(8)
-    notes = Notes()
+    notes = Listener()
     # blank, known and repeated texts do not count
     others = ["router socket", "a bill", "A BILL!", "app crash", " ", texts[0].upper()]
     classifier = quick(shallow_encoder_folder, progress=notes, **few).fit(
@@ -268,7 +268,7 @@ def test_few_shot_uses_rows_without_a_label_and_other_recipes_leave_them_out(
         ("few-shot", {"unlabelled_rows": 0}, "as asked"),
         ("frozen", {}, "only few-shot uses them, and only where each row has one label"),
     ):
-        notes = Notes()
+        notes = Listener()
         training = {**QUICK, "epochs": 1, **more}
         without = quick(shallow_encoder_folder, recipe=recipe, training=training, progress=notes)
         without.fit(texts, labels, unlabelled=others)
@@ -288,7 +288,7 @@ def test_requested_epochs_are_kept_unless_auto_lacks_time_for_full(encoder_folde
 
 def test_a_part_of_the_rows_is_used_on_request_or_for_lack_of_time(encoder_folder, tmp_path):
     texts, labels = tickets(60)
-    notes = Notes()
+    notes = Listener()
     training = {**QUICK, "epochs": 1, "validation_rows": 12}
 
     def pages(classifier, name):
@@ -300,7 +300,7 @@ def test_a_part_of_the_rows_is_used_on_request_or_for_lack_of_time(encoder_folde
     held_out = "168 rows to learn from, 12 held out to choose the epoch and the thresholds"
     assert held_out in notes.notes
     assert all("138, for lack of time or as asked" in page for page in told)
-    notes = Notes()
+    notes = Listener()
     hurried = {name: value for name, value in training.items() if name != "epochs"}
     hurried["time_budget"] = 1e-9
     chosen = quick(encoder_folder, recipe="auto", training=hurried, progress=notes)
@@ -317,7 +317,7 @@ def test_with_few_rows_a_refit_uses_the_held_out_rows_after_evaluation(
 ):
     few = {"recipe": "few-shot", "training": {**QUICK, "epochs": 2, "contrast_steps": 1}}
     texts, labels = tickets(8)
-    notes = Notes()
+    notes = Listener()
     classifier = quick(shallow_encoder_folder, **few, progress=notes).fit(texts, labels)
     told = "training again from the start, now with the 3 held-out rows too"
     assert any(note.startswith(told) for note in notes.notes)
@@ -351,19 +351,12 @@ def test_decisions_are_made_before_the_refit(encoder_folder):
 
 
 def test_rows_with_several_labels_get_more_steps(encoder_folder):
-    class Stopping(Notes):
-        def stage(self, name, total, unit="rows"):
-            super().stage(name, total, unit)
-            if name == "training":
-                raise KeyboardInterrupt(total)
-
     texts, labels = tickets(8)
     for given, fewest in ((labels, 300), ([[label, "all"] for label in labels], 600)):
-        with pytest.raises(KeyboardInterrupt) as stopped:
-            BertCNNClassifier(encoder_folder, recipe="frozen", progress=Stopping()).fit(
-                texts, given
-            )
-        assert fewest <= stopped.value.args[0] < fewest + 10
+        progress = Listener(interrupt, 0, stage="training")
+        with pytest.raises(KeyboardInterrupt):
+            BertCNNClassifier(encoder_folder, recipe="frozen", progress=progress).fit(texts, given)
+        assert fewest <= progress.stages[-1][1] < fewest + 10
 
 
 def test_given_validation_rows_are_used(fitted, encoder_folder):
@@ -424,7 +417,7 @@ def test_untrainable_rows_are_refused_in_one_line(encoder_folder, texts, labels,
     ],
 )
 def test_impossible_parameters_are_refused_before_any_work(encoder_folder, changes, message):
-    notes = Notes()
+    notes = Listener()
     with pytest.raises(SettingsError, match=rf"\A[^\n]*{message}[^\n]*\Z"):
         quick(encoder_folder, progress=notes).set_params(**changes).fit(*tickets(4))
     assert not notes.stages
@@ -461,7 +454,7 @@ def test_a_loaded_classifier_can_be_fitted_again(fitted, saved, encoder_folder):
 
 
 def test_steps_after_training_have_their_own_progress_stages(encoder_folder, tmp_path):
-    notes = Notes()
+    notes = Listener()
     quick(encoder_folder, progress=notes).fit(*tickets()).save(tmp_path / "m", engine="keras")
     stages = [name for name, *_ in notes.stages]
     after = stages[stages.index("training") + 1 :]

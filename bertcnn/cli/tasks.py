@@ -99,6 +99,6 @@ def add_answers(
         print_message(f"{done} ({counted}: {counts}).")
     else:
         print_message(f"{done}, in the new column {report.columns[0]}.")
-        if blank := report.rows - sum(report.answered.values()):
-            print_message(f"{count(blank, 'row')} without a text got no {written}.")
+        if empty := report.rows - sum(report.answered.values()):
+            print_message(f"{count(empty, 'row')} got no {written}.")
     show_unread(report)

@@ -38,7 +38,7 @@ from bertcnn.review.store import open_review
 from bertcnn.storage.folders import held_folder
 from tests.forging import change_manifest, replace_member
 from tests.hub import Hub
-from tests.listener import Acting, Listener, interrupt
+from tests.listener import Listener, interrupt
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "saved" / "model"
@@ -369,7 +369,7 @@ def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
         found.append(folder.name)
         assert same(folder, {identity(first): first, identity(second): second}[folder.name])
 
-    push_model(second, url, overwrite=True, progress=Acting(pull))
+    push_model(second, url, overwrite=True, progress=Listener(pull, None))
     pull()
     assert found[0] == identity(first)
     assert found[-1] == identity(second)
@@ -378,18 +378,18 @@ def test_while_a_model_is_replaced_readers_get_the_old_or_the_new_one(
 def test_a_reader_whose_model_is_replaced_meanwhile_gets_the_new_one(first, second, url, cache):
     push_model(first, url)
     other = once(lambda: push_model(second, url, overwrite=True))
-    folder = local_folder(url, progress=Acting(other))
+    folder = local_folder(url, progress=Listener(other, None))
     assert same(second, folder)
 
 
 def test_a_push_that_broke_off_leaves_what_was_there_and_can_be_repeated(first, second, url, cache):
     with pytest.raises(KeyboardInterrupt):
-        push_model(first, url, progress=Acting(interrupt))
+        push_model(first, url, progress=Listener(interrupt, None))
     with pytest.raises(MissingError, match="a push is under way or was broken off"):
         local_folder(url)
     push_model(first, url)
     with pytest.raises(KeyboardInterrupt):
-        push_model(second, url, overwrite=True, progress=Acting(interrupt))
+        push_model(second, url, overwrite=True, progress=Listener(interrupt, None))
     assert same(first, local_folder(url))
     push_model(second, url, overwrite=True)
     assert same(second, local_folder(url))
@@ -403,7 +403,7 @@ def test_a_repeated_push_skips_files_already_sent(first, url, store):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        push_model(first, url, progress=Acting(stop))
+        push_model(first, url, progress=Listener(stop, None))
     before = len(store.requests())
     push_model(first, url)
     sent = [line for line in store.requests()[before:] if line.startswith("PUT")]
@@ -418,7 +418,7 @@ def test_of_two_pushes_at_once_the_last_one_stays_and_nothing_of_the_other(
     third = Path(shutil.copytree(second, cache.with_name("third")))
     replace_member(third, "MODEL_CARD.md", b"# A third model\n")
     other = once(lambda: push_model(third, url, overwrite=True))
-    push_model(second, url, overwrite=True, progress=Acting(other))
+    push_model(second, url, overwrite=True, progress=Listener(other, None))
     assert same(second, local_folder(url))
     assert not any(identity(one) in path for path in paths(files, url) for one in (first, third))
 
@@ -428,7 +428,7 @@ def test_without_force_a_model_that_appeared_meanwhile_is_not_replaced(first, se
     with pytest.raises(
         RemoteError, match=f"the model {identity(second)[:12]} was pushed to .* mean"
     ):
-        push_model(first, url, progress=Acting(other))
+        push_model(first, url, progress=Listener(other, None))
     assert same(second, local_folder(url))
 
 
@@ -440,7 +440,7 @@ def test_a_file_that_another_push_has_removed_is_noticed(first, url, files):
             files.delete_file(card)
 
     with pytest.raises(RemoteError, match=r"MODEL_CARD\.md of the model is not at .* any more"):
-        push_model(first, url, progress=Acting(remove))
+        push_model(first, url, progress=Listener(remove, None))
 
 
 def test_a_model_that_was_copied_there_by_hand_is_read_and_replaced(
@@ -527,7 +527,7 @@ def test_a_damaged_model_is_not_pushed(first, url, tmp_path):
 
 def test_a_model_that_changes_while_it_is_pushed_is_not_published(first, url, tmp_path, cache):
     changing = Path(shutil.copytree(first, tmp_path / "changing"))
-    watch = Acting(lambda: (changing / "vocab.txt").write_bytes(b"other"))
+    watch = Listener(lambda: (changing / "vocab.txt").write_bytes(b"other"), None)
     with pytest.raises(BundleError, match=r"vocab\.txt is not what was saved"):
         push_model(changing, url, progress=watch)
     with pytest.raises(MissingError):
@@ -567,9 +567,9 @@ def test_a_pull_that_was_killed_goes_on_and_leaves_nothing_behind(first, url, ca
 _KILLED_PULL = """
 import os, sys
 from bertcnn import local_folder
-from tests.listener import Acting
+from tests.listener import Listener
 
-local_folder(sys.argv[1], progress=Acting(lambda: os._exit(77), after=12))
+local_folder(sys.argv[1], progress=Listener(lambda: os._exit(77), 10))
 """
 
 
@@ -662,7 +662,7 @@ def test_a_push_to_the_hub_names_the_commit_that_it_replaces(first, second, hub,
 def test_all_pulled_files_are_of_one_commit(first, second, hub, cache):
     push_model(first, "hf://org/triage")
     other = once(lambda: push_model(second, "hf://org/triage", overwrite=True))
-    folder = local_folder("hf://org/triage", progress=Acting(other))
+    folder = local_folder("hf://org/triage", progress=Listener(other, None))
     assert same(first, folder)
 
 

@@ -132,7 +132,7 @@ TASKS = {
             short=("--pieces", "40"),
             ask=("translate", "MODEL"),
             run=("run",),
-            wrote="1 row without a text got no translation.",
+            wrote="1 row got no translation.",
             figures_file=False,
         ),
         Commands(
@@ -142,7 +142,7 @@ TASKS = {
             write=write_summaries,
             trained="On 4 validation pairs, which chose the epoch: ROUGE-L",
             run=("run",),
-            wrote="in the new column summary.",
+            wrote=" got no summary.",
         ),
         Commands(
             name="lm",

@@ -34,7 +34,7 @@ from bertcnn.export.parity_texts import PARITY_TEXTS
 from bertcnn.inference.openvino_engine import engine_graph
 from bertcnn.text.cleaning import clean_text
 from tests.inference.test_predictor import NAUGHTY
-from tests.test_classifier import Notes
+from tests.listener import Listener
 from tests.tickets import tickets
 from tests.tiny import saved
 
@@ -162,7 +162,7 @@ def rolled(folder, bundle):
 
 
 def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_folder, tmp_path):
-    bundle, notes = read_bundle(saved(encoder_folder)), Notes()
+    bundle, notes = read_bundle(saved(encoder_folder)), Listener()
     engine = rolled(saved(encoder_folder), bundle)
     write_bundle(replace(bundle, engine=engine), tmp_path / "model")
     report = export_model(tmp_path / "model", "openvino", tmp_path / "out", progress=notes)
@@ -181,7 +181,7 @@ def test_an_int8_engine_that_answers_otherwise_gives_way_to_float32(encoder_fold
 def test_weights_of_8_bits_are_exported_in_float32_for_cpus_that_would_saturate(
     encoder_folder, tmp_path
 ):
-    bundle, notes, model = read_bundle(saved(encoder_folder)), Notes(), tmp_path / "model"
+    bundle, notes, model = read_bundle(saved(encoder_folder)), Listener(), tmp_path / "model"
     stored = read_engine(saved(encoder_folder), bundle.bundle_id)
     files = stored.read()
     record = stored.record.model_copy(update={"precision": "int8", "weight_bits": 8})

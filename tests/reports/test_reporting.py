@@ -16,8 +16,9 @@ from bertcnn.evaluation.scored_predictions import GroundTruth, ScoredPredictions
 from bertcnn.reports.reporting import Provenance, certain_enough, marked, report_path
 from bertcnn.settings import DECISIONS, PrecisionTargets
 from bertcnn.storage.files import sha256_of
+from tests.listener import Listener
 from tests.pages import read_page
-from tests.test_classifier import QUICK, Notes, quick
+from tests.test_classifier import QUICK, quick
 from tests.tickets import tickets
 
 CHANNELS = ("chat", "mail")
@@ -40,7 +41,7 @@ def trained(encoder_folder, tmp_path_factory):
         for row, (text, label) in enumerate(zip(signed, labels, strict=True))
     )
     (folder / "data.csv").write_text("id,created,channel,text,label\n" + rows)
-    classifier = quick(encoder_folder, training={**QUICK, "epochs": 3}, seed=7, progress=Notes())
+    classifier = quick(encoder_folder, training={**QUICK, "epochs": 3}, seed=7, progress=Listener())
     train_csv(
         folder / "data.csv",
         folder / "model",

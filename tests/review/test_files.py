@@ -22,7 +22,7 @@ from bertcnn.review.tickets import find_ticket
 from bertcnn.review.uploads import list_uploads
 from bertcnn.tables import read_table
 from bertcnn.tables.rejects import rejects_of
-from tests.listener import Listener as Notes
+from tests.listener import Listener
 from tests.review.desk import ADMIN, ANN, BOB, decide, texts
 from tests.tiny import saved_with_scope
 
@@ -110,14 +110,14 @@ def test_every_row_counts_once_and_those_without_an_id_are_listed(with_model, tm
     ],
 )
 def test_a_column_of_ids_is_guessed_from_the_whole_file(with_model, tmp_path, last, note):
-    path, notes = tmp_path / "inbox.csv", Notes()
+    path, notes = tmp_path / "inbox.csv", Listener()
     path.write_text("id,text\n" + "".join(f"T-{n},words {n}\n" for n in range(1500)) + last)
     TicketFile(with_model, path, text="text", progress=notes)
     assert re.search(f"ids: {note}", "\n".join(notes.notes))
 
 
 def test_unreadable_times_are_counted_and_unknown(with_model, tmp_path):
-    path, notes = tmp_path / "inbox.csv", Notes()
+    path, notes = tmp_path / "inbox.csv", Listener()
     cells = ["2025-03-05 10:00"] * 9 + ["0001-01-01", "2999-01-01", ""]
     rows = [f"{cell},{text}\n" for cell, text in zip(cells, texts(12), strict=True)]
     path.write_text("created,text\n" + "".join(rows))
@@ -134,7 +134,7 @@ def test_unreadable_times_are_counted_and_unknown(with_model, tmp_path):
 
 
 def test_dates_of_ambiguous_order_are_read_once_the_order_is_named(with_model, tmp_path):
-    path, notes = tmp_path / "inbox.csv", Notes()
+    path, notes = tmp_path / "inbox.csv", Listener()
     path.write_text("created,text\n" + "".join(f"05/03/2025,{text}\n" for text in texts(6)))
     assert add_file(with_model, path, text="text", progress=notes).unread_times == 6
     assert "times: not read; 'created' is day first or month first: '05/03/2025'" in notes.notes[2]

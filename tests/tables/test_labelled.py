@@ -4,7 +4,7 @@ import pytest
 
 from bertcnn import read_labelled
 from bertcnn.errors import LabelError
-from tests.test_classifier import Notes
+from tests.listener import Listener
 from tests.tickets import as_csv, tickets
 
 
@@ -63,7 +63,7 @@ def test_slices_follow_the_rows_of_a_split(tmp_path):
 
 
 def test_left_out_rows_and_chosen_columns_are_reported(tmp_path):
-    notes = Notes()
+    notes = Listener()
     rows = as_csv(*tickets(6)) + "99\n"
     rejects = tmp_path / "new" / "rejects.csv"
     data = write(tmp_path / "tickets.csv", rows)

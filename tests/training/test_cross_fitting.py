@@ -19,7 +19,8 @@ from bertcnn.training.recipes import train
 from bertcnn.training.savepoints import Savepoints
 from bertcnn.training.training_data import RunOptions, TrainingData
 from tests.learnable import new_encoder
-from tests.test_classifier import QUICK, Notes, quick
+from tests.listener import Listener
+from tests.test_classifier import QUICK, quick
 from tests.tickets import tickets
 
 HEAD = HeadSettings(window_sizes=(2,), filters=8)
@@ -102,7 +103,7 @@ def test_finished_folds_are_not_trained_again(data, tmp_path):
 
 
 def test_no_folds_are_trained_without_time(data):
-    progress = Notes()
+    progress = Listener()
     found, _ = folds_of("frozen", data, deadline=Deadline(0.5), progress=progress)
     assert not found
     assert "12 held-out rows alone, since 2 folds would end after the 0.5 min" in progress.notes[-1]

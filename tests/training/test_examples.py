@@ -7,14 +7,14 @@ from bertcnn.errors import LabelError, SettingsError
 from bertcnn.settings import TokenizerSettings
 from bertcnn.text.wordpiece import WordPieceTokenizer
 from bertcnn.training.examples import LabelledTexts, different_texts, learning_and_validation
-from tests.test_classifier import Notes
+from tests.listener import Listener
 from tests.tickets import tickets
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "router", "invoice", "is", "dead", "##s")
 
 
 def split(texts, labels, valid=None, *, fraction=0.25, most=1000, several=False):
-    notes = Notes()
+    notes = Listener()
     parts = learning_and_validation(
         texts, labels, valid, fraction=fraction, most=most, several=several, progress=notes
     )
@@ -79,7 +79,7 @@ def test_a_part_has_an_equal_share_of_each_label():
 
 def test_tokens_and_places_of_labels_go_together():
     tokenizer = WordPieceTokenizer(VOCABULARY, TokenizerSettings(max_tokens=6, head_tokens=2))
-    notes = Notes()
+    notes = Listener()
     rows = LabelledTexts(["router is dead", "invoices " * 9], ["b", "a"], [0, 1])
     found = rows.tokenized(tokenizer, ["a", "b"], notes)
     assert found.rows.labels.tolist() == [1, 0]

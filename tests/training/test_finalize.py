@@ -10,7 +10,8 @@ from bertcnn.bundle.bundle import read_bundle
 from bertcnn.evaluation import calibrated_probabilities, with_limits
 from bertcnn.evaluation.decisions import automation, decide, held_out_answers
 from bertcnn.inference.decide import held_back
-from tests.test_classifier import Notes, quick
+from tests.listener import Listener
+from tests.test_classifier import quick
 from tests.tickets import tickets
 
 VALID = tickets(18)
@@ -23,7 +24,9 @@ def _int8(cpu_with_vnni):
 
 @pytest.fixture(scope="module")
 def fitted(encoder_folder):
-    return quick(encoder_folder, progress=Notes(), auto_precision=0.7).fit(*tickets(), valid=VALID)
+    return quick(encoder_folder, progress=Listener(), auto_precision=0.7).fit(
+        *tickets(), valid=VALID
+    )
 
 
 @pytest.mark.parametrize("engine", ["openvino", "keras"])

@@ -12,7 +12,7 @@ from bertcnn.scoring.run import ScoringInterrupted
 from bertcnn.tables.sql.addresses import database_at, is_address
 from bertcnn.tables.sql.identifiers import TableName
 from bertcnn.tables.sql.targets import Target
-from tests.listener import Acting, Listener, interrupt
+from tests.listener import Listener, interrupt
 from tests.review.conftest import PASSWORD, USER
 from tests.tables.sql.conftest import LITE, refused
 from tests.tables.sql.test_score_table import QUERY
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path, predictor):
 
 def test_the_password_is_shown_nowhere(postgres, predictor, cache):
     address = postgres.new_database()
-    told = Acting(interrupt, "scoring", 1)
+    told = Listener(interrupt, 1, stage="scoring")
     options = {"into": "answers", "progress": told}
     query = "select id, 'router ' || id as text from generate_series(1, 500) as id"
     assert quote(PASSWORD, safe="") in address
@@ -147,7 +147,7 @@ def test_a_lost_connection_and_a_locked_table_pass(tickets, predictor, monkeypat
             " AND datname = current_database()"
         )
 
-    told = Acting(cut, "writing", 1)
+    told = Listener(cut, 1, stage="writing")
     with pytest.raises(DatabaseError, match=r"run the same command again") as caught:
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert caught.value.passes
@@ -158,7 +158,7 @@ def test_two_runs_into_the_same_table_do_not_mix_their_answers(tickets, predicto
     def again():
         score_table(predictor, tickets.address, query=QUERY, into="Answers")
 
-    told = Acting(again, "scoring", 1)
+    told = Listener(again, 1, stage="scoring")
     with refused(OutputError, "another run is writing the table answers"):
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
 

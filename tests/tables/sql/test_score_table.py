@@ -8,7 +8,7 @@ import pytest
 from bertcnn import score_csv, score_table
 from bertcnn.errors import ColumnError, DatabaseError
 from bertcnn.scoring.run import ScoringInterrupted
-from tests.listener import Acting, Listener, interrupt
+from tests.listener import Listener, interrupt
 from tests.tables.sql.conftest import CHUNK_ROWS, LITE, POSTGRES, ROWS, refused, ticket_rows
 
 QUERY = "select id, text from tickets order by id"
@@ -110,7 +110,7 @@ def test_a_query_without_rows_makes_an_empty_table(tickets, predictor):
 
 def test_nothing_is_seen_before_the_end(tickets, predictor):
     seen = []
-    told = Acting(lambda: seen.append(tickets.tables()), "writing", 0)
+    told = Listener(lambda: seen.append(tickets.tables()), 0, stage="writing")
     score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert seen == [{"tickets"}]
     assert len(answers(tickets)) == ROWS
@@ -122,7 +122,7 @@ def test_nothing_is_seen_before_the_end(tickets, predictor):
 )
 def test_an_interrupted_run_goes_on_with_its_answers(tickets, predictor, stage, after, kept):
     stop = ScoringInterrupted if kept else KeyboardInterrupt
-    told = Acting(interrupt, stage, after)
+    told = Listener(interrupt, after, stage=stage)
     with pytest.raises(stop) as stopped:
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     assert tickets.tables() == {"tickets"}
@@ -137,7 +137,7 @@ def test_an_interrupted_run_goes_on_with_its_answers(tickets, predictor, stage, 
 
 
 def test_answers_to_other_texts_are_not_taken(tickets, predictor, cache):
-    told = Acting(interrupt, "scoring", 1)
+    told = Listener(interrupt, 1, stage="scoring")
     with pytest.raises(ScoringInterrupted):
         score_table(predictor, tickets.address, query=QUERY, into="answers", progress=told)
     tickets.execute("UPDATE tickets SET text = 'refund' WHERE id = 5")
