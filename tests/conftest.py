@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.compiling import name_functions_by_content, remember_matches
 from tests.groups import ALL, group_of
@@ -54,6 +55,15 @@ def _imported_modules_are_not_searched_for_garbage():
     """Streamlit runs the garbage collector after each page run: 0.3 s, almost nothing is freed."""
     gc.collect()
     gc.freeze()
+
+
+# The first example of a test compiles or loads something, and the machine may be busy.
+settings.register_profile(
+    "no deadline",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("no deadline")
 
 
 collect_ignore_glob = ["golden/*"]  # scripts for other environments, not test modules

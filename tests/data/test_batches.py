@@ -207,7 +207,7 @@ def logits_of():
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.integers(1, 49), min_size=2, max_size=LONGEST), min_size=2, max_size=6))
 def test_neighbours_and_fillers_change_no_logit(logits_of, rows):
     token_ids = [np.array(row, np.int32) for row in rows]

@@ -29,7 +29,7 @@ def all_patterns(capacity, most):
     return np.array(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=ITEMS, most=st.integers(1, 4))
 def test_the_rows_are_as_few_as_another_solver_finds(lengths, most):
     counts = np.bincount(lengths, minlength=15)
@@ -43,7 +43,7 @@ def test_the_rows_are_as_few_as_another_solver_finds(lengths, most):
     assert patterns.sum(axis=1).max() <= most
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=ITEMS, most=st.integers(1, 4))
 def test_every_item_has_a_row_that_holds_it(lengths, most):
     rows = pack_tightly(lengths, 14, most)

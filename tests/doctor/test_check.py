@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcnn.bundle.scope import unit
@@ -497,9 +497,7 @@ def test_unusable_files_are_refused_with_a_reason(look, tmp_path):
         look(healthy(), fix=tmp_path / "there.csv")
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12)
 @given(
     st.lists(
         st.tuples(st.text(max_size=30), st.sampled_from(["a", "b", "A ", ""])),

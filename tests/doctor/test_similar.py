@@ -15,7 +15,7 @@ def test_texts_that_share_some_words_are_not_the_same():
     assert similar_groups(texts).tolist() == [0, 1, 2, 3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text("ab cd", min_size=1, max_size=40), min_size=1, max_size=12, unique=True))
 def test_pairs_are_grouped_by_their_jaccard_index(texts):
     groups = similar_groups(texts)

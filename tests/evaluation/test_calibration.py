@@ -28,7 +28,7 @@ def loss(logits, labels, temperature):
     return np.mean((1 - doubt) * costs[rows, labels] + doubt * costs[rows, rivals])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 60), st.floats(0.1, 30))
 def test_no_temperature_of_a_fine_grid_is_better(seed, classes, rows, scale):
     generator = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, classification_report, confusion_matrix
 
@@ -18,7 +18,6 @@ PAIRS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_the_figures_are_scikit_learns(pairs):
     actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -43,7 +42,6 @@ def test_the_figures_are_scikit_learns(pairs):
     )
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_the_most_confused_pairs_account_for_every_error(pairs):
     found = evaluate(NAMES, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
@@ -138,7 +136,6 @@ SETS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(SETS)
 def test_the_figures_of_several_labels_are_scikit_learns(pairs):
     actual, predicted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

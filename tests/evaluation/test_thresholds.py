@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -49,7 +49,6 @@ def test_with_many_rows_nearly_the_largest_possible_share_is_automatic():
     assert np.median(found) == pytest.approx(0.9, abs=0.03)  # from 0.9 to 1, the mean is 0.95
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(0, 300),

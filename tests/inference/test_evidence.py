@@ -85,7 +85,7 @@ def test_a_window_of_the_end_mark_alone_has_no_characters(predictor):
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from("a é'\ud83d\ude00\u0301")), max_size=40))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_every_character_of_the_cleaned_text_has_its_place(text):
     cleaned = clean_text(text)
     positions = cleaned_positions(text, cleaned)
@@ -98,7 +98,7 @@ def test_every_character_of_the_cleaned_text_has_its_place(text):
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from("router is no.'\ud83d\ude00\u0301|"))))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_text_has_an_explanation_that_adds_up(predictor, text):
     (explanation,) = predictor.explain([text], label="billing")
     windows = sum(window.share for window in explanation.windows)

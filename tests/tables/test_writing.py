@@ -9,7 +9,7 @@ import textwrap
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcnn.errors import OutputError
@@ -37,9 +37,7 @@ TRICKY = st.sampled_from(
         *("\0", "_x0041_", "\ufeff", "\t", ",;|"),
     ]
 )
-REUSE = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+REUSE = settings(max_examples=40)
 
 
 def write(path, rows, **options):

@@ -51,7 +51,7 @@ def tickets():
         return [row["text"] for row in csv.DictReader(file)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DOCUMENTS, st.booleans(), st.integers(1, 3), st.integers(1, 4))
 def test_every_piece_is_seen_in_enough_documents_and_often_enough(
     documents, lowercase, min_documents, min_frequency
@@ -76,7 +76,7 @@ def test_every_piece_is_seen_in_enough_documents_and_often_enough(
             assert times >= min_frequency, piece
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DOCUMENTS, st.booleans())
 def test_every_character_of_three_documents_can_be_encoded_anywhere_in_a_word(documents, lowercase):
     found = words_of(documents, lowercase)
@@ -95,7 +95,7 @@ def test_every_character_of_three_documents_can_be_encoded_anywhere_in_a_word(do
         assert tokenizer.encode([char]).token_ids[0].tolist() == [2, tokenizer.unknown_id, 3]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents=ANY_DOCUMENTS, lowercase=st.booleans(), min_documents=st.integers(1, 3))
 def test_any_text_gives_a_vocabulary_that_can_be_written_and_read(
     documents, lowercase, min_documents, tmp_path_factory
@@ -111,7 +111,7 @@ def test_any_text_gives_a_vocabulary_that_can_be_written_and_read(
 ANY_ORDER = ["no signal", "signal lost", "no cable", "cable lost", "no no signal"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.permutations(ANY_ORDER))
 def test_the_vocabulary_does_not_depend_on_the_run_or_the_order_of_documents(documents):
     assert learn_vocabulary(documents) == learn_vocabulary(ANY_ORDER)

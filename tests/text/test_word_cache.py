@@ -36,7 +36,7 @@ def tokenizers():
     return made
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     texts=st.lists(
         st.text(st.sampled_from(LETTERS), max_size=40) | st.text(max_size=20), max_size=8

@@ -61,7 +61,7 @@ def test_surrogate_halves_and_nul_are_dropped_like_the_replacement_character(min
     assert ids(minilm, "\ud83d\ude00") == ids(minilm, "😀")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.characters()))
 def test_every_string_gives_vocabulary_ids_between_cls_and_sep(tiny, text):
     (row,) = ids(tiny, text)
@@ -138,7 +138,7 @@ MIXED = st.text(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=MIXED, lowercase=st.booleans())
 def test_the_text_at_a_tokens_span_is_the_token(characters, text, lowercase):
     tokenizer = characters[lowercase]
@@ -181,7 +181,7 @@ def characters():
 PLAIN = "ab cdABÉé1290.,:;!?%()[]#@$'’-_/\\\"“”我的か각。€ßΣ\u0301"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.text(st.sampled_from(PLAIN), max_size=40), lowercase=st.booleans())
 def test_decoded_text_has_the_same_ids(characters, text, lowercase):
     tokenizer = characters[lowercase]

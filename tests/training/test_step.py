@@ -38,7 +38,7 @@ def parts(make_rows, token_examples):
     return batch_parts(*labelled_batch(examples, plan, np.ones(CLASSES)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(2, 6), st.floats(0, 0.9))
 def test_the_loss_equals_keras_label_smoothing(seed, classes, smoothing):
     generator = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ def test_a_packed_batch_gives_the_logits_and_the_step_of_the_padded_one(make_row
         np.testing.assert_allclose(weights[1][name], value, rtol=0, atol=1e-4, err_msg=name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(2, 6))
 def test_the_loss_of_several_labels_is_keras_binary_cross_entropy_of_each(seed, classes):
     generator = np.random.default_rng(seed)

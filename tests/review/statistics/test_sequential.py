@@ -88,7 +88,7 @@ def test_before_the_first_audit_nothing_is_known():
     assert len(watch_accuracy([], PROMISED, pi=[]).wealth) == 0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), max_size=300), st.floats(0.001, 0.999))
 def test_wealth_is_above_nothing_and_later_audits_do_not_change_it(right, promised):
     wealth = watch_accuracy(right, promised).wealth
