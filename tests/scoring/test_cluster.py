@@ -46,7 +46,7 @@ class Told(Listener):
             super().advance(done, **figures)
 
     def act_after_the_next_chunk(self, act):
-        self._act, self._left = act, 1
+        self._act, self._after = act, self._advances + 1
 
 
 @pytest.fixture(scope="module")
