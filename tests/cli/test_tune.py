@@ -80,9 +80,10 @@ def test_training_takes_tuned_settings_and_options_win(run, folder, encoder_fold
     assert (config.head.window_sizes, config.head.filters) == ((1, 2), 32)
     metrics = json.loads((folder / "model" / "metrics.json").read_text())
     assert metrics["kept_epoch"] == 1
-    assert "once more from the start" not in told
+    assert "training again from the start" not in told
     again = ("--settings", settings, "--epochs", 1, "--refit", "--out", folder / "again")
-    assert "once more from the start, with the " in run("train", folder / "tickets.csv", *again)[2]
+    told = run("train", folder / "tickets.csv", *again)[2]
+    assert "training again from the start, now with the" in told
 
 
 def test_unusable_settings_are_refused_in_one_line(run, folder, encoder_folder):

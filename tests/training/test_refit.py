@@ -108,8 +108,8 @@ def test_all_reported_figures_predate_the_refit(refitted, first):
     assert (
         "engine: int8, as decided on rows that the model had not learned from" in refitted[1].notes
     )
-    assert "then learned from as well" in after.model_card
-    assert "then learned from as well" not in before.model_card
+    assert "then for training too" in after.model_card
+    assert "then for training too" not in before.model_card
 
 
 def test_the_limit_of_the_scope_is_from_before_around_the_new_models_centres(refitted, first):
@@ -158,4 +158,4 @@ def test_rows_with_several_labels_are_all_learned_from_too(shallow_encoder_folde
     classifier.save(tmp_path / "model")
     assert listener.begun == 2
     assert "urgent" in classifier._predictor.labels
-    assert "then learned from as well" in classifier._bundle.model_card
+    assert "then for training too" in classifier._bundle.model_card
